@@ -7,6 +7,7 @@ them in). Fields that a newer API server knows and we do not are ignored on read
 object is ever written back whole.
 """
 
+import copy
 from typing import ClassVar, Self
 
 import msgspec
@@ -46,7 +47,7 @@ class Struct(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     def deepcopy(self) -> Self:
         """A copy that shares immutable parts only. The compiler overrides this in each struct with mutable parts."""
-        return self.__copy__()
+        return copy.copy(self)
 
     def __deepcopy__(self, memo: object) -> Self:
         return self.deepcopy()
