@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make help` lists the targets. Each sets up what it needs first; a second run finds it done.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# Python to make the virtual environment with; 3.11 or later.
+PYTHON ?= python3
+# More arguments for pytest, such as PYTEST_ARGS="-k queue".
+PYTEST_ARGS ?=
+
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: help install run test unit integration e2e check fmt types control-plane lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## Set up .venv with the locked dependencies and the package itself, editable
+
+$(INSTALLED): hack/requirements.txt pyproject.toml hack/install.py
+	@$(PYTHON) hack/install.py
+
+run: $(INSTALLED) ## Start a whole Kubernetes control plane on this machine; Ctrl-C stops it
+	@$(BIN)/python hack/run.py
+
+test: control-plane ## Run all tests: unit, integration (a real API server), e2e (the whole chain)
+	@$(BIN)/pytest tests $(PYTEST_ARGS)
+
+unit: $(INSTALLED) ## Run the unit tests; they need no control plane
+	@$(BIN)/pytest tests/unit $(PYTEST_ARGS)
+
+integration: control-plane ## Run the tests against a real API server
+	@$(BIN)/pytest tests/integration $(PYTEST_ARGS)
+
+e2e: control-plane ## Run the tests of the whole chain
+	@$(BIN)/pytest tests/e2e $(PYTEST_ARGS)
+
+check: $(INSTALLED) ## Run every check that is not a test: format, lint, types, layers, shell
+	@PATH="$(CURDIR)/$(BIN):$$PATH" hack/check
+
+fmt: $(INSTALLED) ## Format the code and mend what the linter can
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+types: $(INSTALLED) ## Check the types only: mypy and pyright
+	@PATH="$(CURDIR)/$(BIN):$$PATH" hack/check types
+
+control-plane: $(INSTALLED) ## Provide the programs of the test control plane, building what is missing
+	@$(BIN)/python -m trainwright.controller.runtime.testing.binaries
+
+lock: $(INSTALLED) ## Resolve the development dependencies anew into hack/requirements.txt
+	@PATH="$(CURDIR)/$(BIN):$$PATH" hack/lock
+
+clean: ## Delete what the targets made in this folder; the control plane's cache stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the API server's audit log: who called what, and how often.
+
+The API server writes a line before it answers (blocking mode), so a call that was answered is in the log. Watches are
+logged twice, when they start and when they end; `ResponseStarted` marks the first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+
+class _Reference(msgspec.Struct):
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    apiGroup: str = ""  # noqa: N815 - wire name
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+
+
+class _Event(msgspec.Struct):
+    stage: str
+    verb: str
+    requestURI: str  # noqa: N815 - wire name
+    stageTimestamp: str  # noqa: N815 - wire name
+    user: _User
+    userAgent: str = ""  # noqa: N815 - wire name
+    objectRef: _Reference | None = None  # noqa: N815 - wire name
+    responseStatus: _Status | None = None  # noqa: N815 - wire name
+
+
+_DECODER = msgspec.json.Decoder(_Event)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request that the API server answered, or one watch that it began."""
+
+    verb: str
+    """Kubernetes' verb, lower case: get, list, watch, create, update, patch, delete, deletecollection."""
+    group: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    user: str
+    user_agent: str
+    uri: str
+    """Path and query."""
+    code: int
+    """HTTP status of the answer."""
+    time: str
+    """When it was answered, RFC 3339 with microseconds."""
+
+    @property
+    def is_write(self) -> bool:
+        return self.verb in _WRITES
+
+
+class AuditLog:
+    """The audit log of one control plane, read afresh at each question."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def calls(self, *, user_agent: str = "", user: str = "") -> Iterator[Call]:
+        """Calls so far, oldest first.
+
+        Args:
+            user_agent: only those whose user agent begins so.
+            user: only those of this user.
+        """
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as lines:
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    return  # being written at this moment
+                event = _DECODER.decode(line)
+                if not event.userAgent.startswith(user_agent) or (user and event.user.username != user):
+                    continue
+                if (event.stage == "ResponseStarted") != (event.verb == "watch"):
+                    continue
+                reference = event.objectRef or _Reference()
+                yield Call(
+                    verb=event.verb,
+                    group=reference.apiGroup,
+                    resource=reference.resource,
+                    subresource=reference.subresource,
+                    namespace=reference.namespace,
+                    name=reference.name,
+                    user=event.user.username,
+                    user_agent=event.userAgent,
+                    uri=event.requestURI,
+                    code=event.responseStatus.code if event.responseStatus else 0,
+                    time=event.stageTimestamp,
+                )

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The running programs of a test control plane: started under a guard, waited for, stopped, and explained."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from trainwright.controller.runtime.testing.errors import ControlPlaneError
+
+_GUARD = Path(__file__).with_name("guard.py")
+_LOG_LINES = 15
+_POLL_SECONDS = 0.05
+_TERMINATE_SECONDS = 10.0
+_READY_SECONDS = 60.0
+
+
+def free_port() -> int:
+    """A loopback port that nothing listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on the loopback port now."""
+    with socket.socket() as probe:
+        # As servers do: a port whose last connections are still closing is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+class Component:
+    """A program that was started and must not outlive this process (see `guard.py`)."""
+
+    def __init__(self, name: str, command: Sequence[str], *, log: Path, remove: Path | None = None) -> None:
+        """Start the program.
+
+        Args:
+            name: for messages.
+            command: program and arguments.
+            log: file that its output is appended to.
+            remove: folder to delete should this process die before it stops the component.
+        """
+        self.name = name
+        self.command = tuple(command)
+        self.log = log
+        lifeline, self._lifeline = os.pipe()
+        guarded = [sys.executable, "-I", "-S", str(_GUARD), str(lifeline), str(remove or ""), *command]
+        try:
+            with log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    guarded, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(lifeline,)
+                )
+        except BaseException:
+            os.close(self._lifeline)
+            raise
+        finally:
+            os.close(lifeline)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the guard; the program is its only child."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_until(self, ready: Callable[[], bool], *, seconds: float) -> None:
+        """Poll `ready` until it is true.
+
+        Raises:
+            ControlPlaneError: the program ended, or the time ran out; with its last log lines.
+        """
+        deadline = time.monotonic() + seconds
+        while not ready():
+            if not self.running:
+                raise ControlPlaneError(self._explain(f"ended with code {self._process.returncode} while starting"))
+            if time.monotonic() > deadline:
+                raise ControlPlaneError(self._explain(f"was not ready after {seconds:.0f} s"))
+            time.sleep(_POLL_SECONDS)
+
+    def kill(self) -> None:
+        """SIGKILL the program and wait for its end: a crash, for tests of what others make of it."""
+        if self.running:
+            self._process.send_signal(signal.SIGUSR1)
+        self._process.wait()
+        self._close_lifeline()
+
+    def stop(self) -> None:
+        """SIGTERM, then after ten seconds SIGKILL; returns when the program is gone. May be called again."""
+        if self.running:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(_TERMINATE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._close_lifeline()
+
+    def _close_lifeline(self) -> None:
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+
+    def last_log_lines(self) -> list[str]:
+        """The end of what the program wrote."""
+        return self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+
+    def _explain(self, what: str) -> str:
+        lines = [f"{self.name} {what}; its log is {self.log} and ends with"]
+        return "\n".join([*lines, *(f"  {line[:500]}" for line in self.last_log_lines())])
+
+
+class Components:
+    """The programs of one folder, in the order in which they were started."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[str, tuple[Component, Callable[[], bool]]] = {}
+
+    @property
+    def by_name(self) -> Mapping[str, Component]:
+        return {name: component for name, (component, _) in self._running.items()}
+
+    def launch(self, name: str, command: Sequence[str], ready: Callable[[], bool]) -> None:
+        """Start a program without waiting; `ready` tells when it serves."""
+        component = Component(name, command, log=self._folder / f"{name}.log", remove=self._folder)
+        self._running[name] = (component, ready)
+
+    def wait(self, *names: str) -> None:
+        """Wait until the programs named (all, when none is) are ready.
+
+        Raises:
+            ControlPlaneError: one ended or was not ready in time.
+        """
+        for name in names or tuple(self._running):
+            component, ready = self._running[name]
+            component.wait_until(ready, seconds=_READY_SECONDS)
+
+    def restart(self, name: str, *, kill: bool) -> None:
+        """Stop one program, or crash it, and start it again with the same command; returns when it is ready."""
+        component, ready = self._running[name]
+        if kill:
+            component.kill()
+        else:
+            component.stop()
+        self.launch(name, component.command, ready)
+        self.wait(name)
+
+    def stop(self) -> None:
+        """Stop every program, last started first. May be called again."""
+        while self._running:
+            _, (component, _) = self._running.popitem()
+            component.stop()

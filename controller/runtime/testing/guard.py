@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one program and never lets it outlive the process that wanted it, however that process ends.
+
+The parent holds the write end of a pipe and keeps it open for as long as it lives; a SIGKILL closes it as surely as an
+orderly exit. This process watches the read end: on end of file it stops the program and, when told to, deletes the
+folder that the program worked in. SIGTERM is passed on, SIGUSR1 becomes SIGKILL. Should this process itself be killed,
+the kernel kills the program (Linux only; elsewhere nothing can promise that).
+
+It is run as a file in a bare interpreter (`python -I -S guard.py FD REMOVE PROGRAM …`) and imports nothing of the
+project, so that it starts in a few milliseconds. FD is the pipe's read end; REMOVE is a folder or empty.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+_GRACE_SECONDS = 5.0
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main() -> int:
+    """Run the program to its end, or to that of the parent; returns the program's exit code."""
+    lifeline, remove, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    # A signal wakes the select below through this pipe; the handlers themselves do nothing.
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write)
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGCHLD):
+        signal.signal(number, lambda *_: None)
+    # A session of its own: Ctrl-C on the terminal goes to the parent alone, which stops things in order.
+    os.setsid()
+    # This process has a single thread, which is what makes the hook safe.
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)  # noqa: PLW1509
+    orphaned = False
+    while child.poll() is None and not orphaned:
+        ready, _, _ = select.select([lifeline, wake_read], [], [])
+        received = os.read(wake_read, 64) if wake_read in ready else b""
+        if signal.SIGUSR1 in received:
+            child.kill()
+        elif signal.SIGTERM in received:
+            child.terminate()
+        orphaned = lifeline in ready and not os.read(lifeline, 1)
+    if orphaned:
+        child.terminate()
+        try:
+            child.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        _remove(remove)
+    return child.returncode
+
+
+def _remove(folder: str) -> None:
+    """Delete the folder although the other programs, which are ending too, may still write into it."""
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while folder and os.path.isdir(folder) and time.monotonic() < deadline:  # noqa: PTH112
+        with contextlib.suppress(OSError):
+            shutil.rmtree(folder)
+            return
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    # A program ended by a signal is reported as shells do.
+    code = main()
+    sys.exit(code if code >= 0 else 128 - code)

