@@ -49,7 +49,7 @@ types: $(INSTALLED) ## Check the types only: mypy and pyright
 	@PATH="$(CURDIR)/$(BIN):$$PATH" hack/check types
 
 control-plane: $(INSTALLED) ## Provide the programs of the test control plane, building what is missing
-	@$(BIN)/python -m trainwright.controller.runtime.testing.binaries
+	@$(BIN)/python -m trainwright.controller.runtime.testing
 
 lock: $(INSTALLED) ## Resolve the development dependencies anew into hack/requirements.txt
 	@PATH="$(CURDIR)/$(BIN):$$PATH" hack/lock

@@ -6,17 +6,14 @@ uses everywhere), the cache, and last a build from Go modules (`build.py`). The 
 directory (`XDG_CACHE_HOME` is obeyed), one folder per module and version, so that a new version never meets an old
 binary and an old checkout still finds its own.
 
-`python -m trainwright.controller.runtime.testing.binaries` provides everything and prints where it is.
+`python -m trainwright.controller.runtime.testing` provides everything and prints where it is.
 """
 
-import argparse
 import functools
 import hashlib
 import os
 import re
-import signal
-import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -203,37 +200,3 @@ def _look_up(tools: Collection[str], assets: Path | None) -> Binaries | None:
 
 def _is_executable(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Provide the tools and print their paths; exit code 1 with one message when that fails."""
-    parser = argparse.ArgumentParser(
-        prog="python -m trainwright.controller.runtime.testing.binaries",
-        description="Provide the programs of the test control plane: from a given folder, the cache, or a Go build.",
-        epilog=f"The cache is {cache_root()}; delete it to start afresh.",
-    )
-    parser.add_argument(
-        "tools", nargs="*", metavar="TOOL", help=f"what to provide (default: all of {', '.join(TOOLS)})"
-    )
-    parser.add_argument("--assets", type=Path, help=f"folder of ready-made binaries (default: ${ASSETS_VARIABLE})")
-    arguments = parser.parse_args(argv)
-    unknown = [tool for tool in arguments.tools if tool not in TOOLS]
-    if unknown:
-        parser.error(f"unknown tool {', '.join(unknown)}; known are {', '.join(TOOLS)}")
-    # A build that is told to stop removes what it began.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        binaries = provide(arguments.tools or TOOLS, assets=arguments.assets)
-    except ControlPlaneError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("interrupted; what was built so far stays in the cache", file=sys.stderr)
-        return 130
-    for name, path in binaries.paths.items():
-        print(f"{name:<24} {path}")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

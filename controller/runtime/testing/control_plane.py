@@ -27,8 +27,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import yaml
-
 from trainwright.controller.runtime.testing import programs
 from trainwright.controller.runtime.testing.audit import AuditLog
 from trainwright.controller.runtime.testing.binaries import Binaries, provide
@@ -327,7 +325,8 @@ class ControlPlane:
             "--server-side",
             f"--field-manager={_FIELD_MANAGER}",
             "--filename=-",
-            stdin=yaml.safe_dump_all(documents),
+            # JSON: YAML libraries disagree about which plain words are booleans.
+            stdin="\n---\n".join(json.dumps(document) for document in documents),
         )
 
     def install_crds(self, *paths: Path) -> None:

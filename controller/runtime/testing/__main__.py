@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m trainwright.controller.runtime.testing`: provides the programs of the test control plane."""
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainwright.controller.runtime.testing.binaries import ASSETS_VARIABLE, TOOLS, cache_root, provide
+from trainwright.controller.runtime.testing.errors import ControlPlaneError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Provide the tools and print their paths; exit code 1 with one message when that fails."""
+    parser = argparse.ArgumentParser(
+        prog="python -m trainwright.controller.runtime.testing",
+        description="Provide the programs of the test control plane: from a given folder, the cache, or a Go build.",
+        epilog=f"The cache is {cache_root()}; delete it to start afresh.",
+    )
+    parser.add_argument(
+        "tools", nargs="*", metavar="TOOL", help=f"what to provide (default: all of {', '.join(TOOLS)})"
+    )
+    parser.add_argument("--assets", type=Path, help=f"folder of ready-made binaries (default: ${ASSETS_VARIABLE})")
+    arguments = parser.parse_args(argv)
+    unknown = [tool for tool in arguments.tools if tool not in TOOLS]
+    if unknown:
+        parser.error(f"unknown tool {', '.join(unknown)}; known are {', '.join(TOOLS)}")
+    # A build that is told to stop removes what it began.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        found = provide(arguments.tools or TOOLS, assets=arguments.assets)
+    except ControlPlaneError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; what was built so far stays in the cache", file=sys.stderr)
+        return 130
+    for name, path in found.paths.items():
+        print(f"{name:<24} {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole chain without any part of ours: a JobSet becomes Jobs and pods, and completes on pretend nodes."""
+
+import json
+from typing import Any
+
+from trainwright.controller.runtime.testing import ControlPlane
+
+
+def jobset(namespace: str) -> dict[str, Any]:
+    pod = {"containers": [{"name": "node", "image": "example.com/none"}], "restartPolicy": "Never"}
+    job = {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": {"spec": pod}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "chain", "namespace": namespace},
+        "spec": {"replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": job}}]},
+    }
+
+
+def test_a_jobset_becomes_jobs_and_pods_and_completes(cluster: ControlPlane, cluster_namespace: str) -> None:
+    cluster.apply(jobset(cluster_namespace))
+    scope = ("--namespace", cluster_namespace)
+    cluster.kubectl("wait", *scope, "--for=condition=Completed", "--timeout=60s", "jobset/chain")
+    jobs = json.loads(cluster.kubectl("get", "jobs", *scope, "-o", "json"))["items"]
+    pods = json.loads(cluster.kubectl("get", "pods", *scope, "-o", "json"))["items"]
+    assert [job["metadata"]["name"] for job in jobs] == ["chain-node-0"]
+    assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
+
+
+def test_jobsets_webhooks_are_asked(cluster: ControlPlane, cluster_namespace: str) -> None:
+    # Left out by us, filled in by JobSet's mutating webhook.
+    cluster.apply(jobset(cluster_namespace))
+    scope = ("--namespace", cluster_namespace)
+    stored = json.loads(cluster.kubectl("get", "jobset/chain", *scope, "-o", "json"))
+    assert stored["spec"]["network"]["enableDNSHostnames"] is True

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting and stopping: side by side, half way, killed, restarted, refused."""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
+
+# A test process of its own: starts a control plane, says where, and waits to be killed.
+VICTIM = """
+import time
+from trainwright.controller.runtime.testing import ControlPlane
+with ControlPlane() as control_plane:
+    print(control_plane.folder, flush=True)
+    time.sleep(600)
+"""
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines that name the folder, except those of tests like these."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if str(folder) in command:
+            found.append(command)
+    return found
+
+
+def wait_until_gone(folder: Path) -> None:
+    deadline = time.monotonic() + 30
+    while folder.exists() or processes_of(folder):
+        assert time.monotonic() < deadline, f"left behind: {folder.exists()=} {processes_of(folder)}"
+        time.sleep(0.1)
+
+
+def test_two_run_side_by_side_and_leave_nothing() -> None:
+    with ControlPlane() as one, ControlPlane() as two:
+        assert one.url != two.url
+        one.kubectl("create", "namespace", "only-in-one")
+        assert "only-in-one" not in two.kubectl("get", "namespaces")
+        folders = [one.folder, two.folder]
+        assert all(processes_of(folder) for folder in folders)
+    for folder in folders:
+        assert not folder.exists()
+        assert processes_of(folder) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_nothing_outlives_the_test_process(number: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", VICTIM], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as victim:
+        assert victim.stdout is not None
+        folder = Path(victim.stdout.readline().decode().strip())
+        assert processes_of(folder)
+        victim.send_signal(number)
+        victim.wait()
+    wait_until_gone(folder)
+
+
+def test_a_start_that_fails_half_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    control_plane = ControlPlane(crds=[tmp_path / "missing.yaml"])
+    with pytest.raises(ControlPlaneError, match=r"missing\.yaml"):
+        control_plane.start()
+    assert list(tmp_path.iterdir()) == []
+    assert processes_of(tmp_path) == []
+    with pytest.raises(ControlPlaneError, match="is not running"):
+        _ = control_plane.url
+    control_plane.stop()
+
+
+def test_a_program_that_cannot_start_is_named_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control_plane: ControlPlane
+) -> None:
+    for name in ("etcd", "kube-apiserver", "kubectl"):
+        program = tmp_path / name
+        program.write_text("#!/bin/sh\necho I cannot go on >&2\nexit 7\n")
+        program.chmod(0o755)
+    with pytest.raises(ControlPlaneError, match=r"(?s)etcd ended with code 7 while starting.*I cannot go on"):
+        ControlPlane(assets=tmp_path).start()
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_starts() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(ControlPlaneError, match=f"port {port} on 127.0.0.1 is taken"):
+            ControlPlane(port=port).start()
+
+
+def test_a_crashed_api_server_comes_back_with_its_data() -> None:
+    with ControlPlane() as control_plane:
+        namespace = control_plane.create_namespace()
+        url = control_plane.url
+        control_plane.restart("kube-apiserver", kill=True)
+        assert control_plane.url == url
+        assert namespace in control_plane.kubectl("get", "namespaces")
+
+
+def test_it_starts_once_and_stops_as_often_as_you_like() -> None:
+    control_plane = ControlPlane()
+    control_plane.start()
+    try:
+        with pytest.raises(ControlPlaneError, match="runs already"):
+            control_plane.start()
+        with pytest.raises(ControlPlaneError, match="audit=True"):
+            _ = control_plane.audit_log
+    finally:
+        control_plane.stop()
+    control_plane.stop()

