@@ -7,10 +7,13 @@ them in). Fields that a newer API server knows and we do not are ignored on read
 object is ever written back whole.
 """
 
-import copy
-from typing import ClassVar, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import msgspec
+
+if TYPE_CHECKING:
+    from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,18 +45,75 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
         return "/".join(parts)
 
 
+class Merge(msgspec.Struct, frozen=True):
+    """How several writers share one field; `trainwright.api.merge` says what holds where nothing is declared."""
+
+    type: Literal["atomic", "set", "map", "granular"]
+    """`atomic` belongs to one writer as a whole, `set` and `map` are shared by item, `granular` by key."""
+    keys: tuple[str, ...] = ()
+    """Wire names of the fields that tell the items of a `map` list apart."""
+    patch: tuple[str, ...] = ()
+    """Strategies of a strategic merge patch: `merge`, `replace`, `retainKeys`."""
+    patch_key: str = ""
+    """Wire name of the field by which a strategic merge patch finds items; empty for lists of plain values."""
+
+
 class Struct(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Base of all generated structs. API objects form trees, so the cyclic collector need not look at them."""
 
+    MERGE: ClassVar[Mapping[str, Merge]] = {}
+    """By wire name, the fields for which the schema says how they are shared."""
+
+    if TYPE_CHECKING:
+
+        def __copy__(self) -> Self: ...  # every struct has it; msgspec's stubs do not say so
+
     def deepcopy(self) -> Self:
         """A copy that shares immutable parts only. The compiler overrides this in each struct with mutable parts."""
-        return copy.copy(self)
+        return self.__copy__()
 
     def __deepcopy__(self, memo: object) -> Self:
         return self.deepcopy()
+
+    def set_defaults(self) -> None:
+        """Fill in what the schema says of absent fields, as the API server does. Absent objects are not invented.
+
+        The compiler overrides this in each struct with defaults in or below it.
+        """
 
 
 class Object(Struct):
     """Base of the kinds: structs that the API server stores under a name."""
 
     RESOURCE: ClassVar[Resource]
+
+    if TYPE_CHECKING:
+        # Every kind has these; the structs declare them, in the order of their schema.
+        api_version: str | None = None
+        kind: str | None = None
+        metadata: ObjectMeta | None = None
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`, empty when unset."""
+        return (self.metadata.name or "") if self.metadata is not None else ""
+
+    @property
+    def namespace(self) -> str:
+        """`metadata.namespace`, empty when unset and for kinds without namespaces."""
+        return (self.metadata.namespace or "") if self.metadata is not None else ""
+
+    def typed(self) -> Self:
+        """Set apiVersion and kind, which the items of a list come without, and give the object back."""
+        self.api_version = self.RESOURCE.api_version
+        self.kind = self.RESOURCE.kind
+        return self
+
+
+def copy_open(value: Any) -> Any:
+    """A copy of plain JSON data, for fields that hold any object."""
+    if isinstance(value, dict):
+        return {key: copy_open(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copy_open(item) for item in value]
+    return value

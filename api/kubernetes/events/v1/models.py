@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+# Generated from the schemas in api/ by `make generate`. Edit those, not this file.
+# ruff: noqa: RUF100, C901, E501, PLR0912, PLR0915
+# fmt: off
+"""The structs of events.k8s.io/v1; import them from the package."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+from msgspec import field
+
+from trainwright.api.base import Merge, Object, Resource, Struct
+from trainwright.api.kubernetes.core.v1 import models as core_v1
+from trainwright.api.kubernetes.meta.v1 import models as meta_v1
+
+
+class EventSeries(Struct, kw_only=True):
+    """EventSeries of events.k8s.io/v1."""
+
+    count: int
+    last_observed_time: str = field(name="lastObservedTime")
+
+
+class Event(Object, kw_only=True):
+    """Event of events.k8s.io/v1."""
+
+    RESOURCE: ClassVar[Resource] = Resource(
+        group="events.k8s.io",
+        version="v1",
+        kind="Event",
+        plural="events",
+        namespaced=True,
+    )
+
+    MERGE: ClassVar[Mapping[str, Merge]] = {
+        "regarding": Merge("atomic"),
+        "related": Merge("atomic"),
+    }
+
+    event_time: str = field(name="eventTime")
+    action: str | None = None
+    api_version: str | None = field(name="apiVersion", default=None)
+    deprecated_count: int | None = field(name="deprecatedCount", default=None)
+    deprecated_first_timestamp: str | None = field(name="deprecatedFirstTimestamp", default=None)
+    deprecated_last_timestamp: str | None = field(name="deprecatedLastTimestamp", default=None)
+    deprecated_source: core_v1.EventSource | None = field(name="deprecatedSource", default=None)
+    kind: str | None = None
+    metadata: meta_v1.ObjectMeta | None = None
+    note: str | None = None
+    reason: str | None = None
+    regarding: core_v1.ObjectReference | None = None
+    related: core_v1.ObjectReference | None = None
+    reporting_controller: str | None = field(name="reportingController", default=None)
+    reporting_instance: str | None = field(name="reportingInstance", default=None)
+    series: EventSeries | None = None
+    type: str | None = None
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        if n.deprecated_source is not None:
+            n.deprecated_source = n.deprecated_source.deepcopy()
+        if n.metadata is not None:
+            n.metadata = n.metadata.deepcopy()
+        if n.regarding is not None:
+            n.regarding = n.regarding.deepcopy()
+        if n.related is not None:
+            n.related = n.related.deepcopy()
+        if n.series is not None:
+            n.series = n.series.deepcopy()
+        return n

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML as Kubernetes reads it, with the line of every value.
+
+PyYAML's own constructors turn `1:30` into ninety, `2026-11-20` into a date and `1e3` into text, and they keep the last
+of two equal keys. Kubernetes does none of that. This module knows documents and positions; it knows no schema.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+_TAG = "tag:yaml.org,2002:"
+
+_TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"})
+_FALSE = frozenset({"n", "N", "no", "No", "NO", "off", "Off", "OFF", "false", "False", "FALSE"})
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_INTEGER = re.compile(r"^[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$")
+_FLOAT = re.compile(r"^[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?$")
+_INFINITE = re.compile(r"^[-+]?\.(inf|Inf|INF)$")
+
+Path = tuple[str | int, ...]
+"""Keys and indices from the top of a document to a value."""
+
+
+class ManifestError(ValueError):
+    """The text is no YAML that Kubernetes would accept. Says the line, counted from one."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(f"line {line}: {message}")
+        self.line = line
+        self.reason = message
+
+
+class Document:
+    """One YAML document as plain data, and where each value stands."""
+
+    def __init__(self, data: Any, lines: dict[Path, int]) -> None:
+        self.data = data
+        self._lines = lines
+
+    def line(self, path: Path) -> int:
+        """The line of the value at `path`, or of the nearest value around it."""
+        while path not in self._lines:
+            if not path:
+                return 1
+            path = path[:-1]
+        return self._lines[path]
+
+
+def documents(text: str) -> Iterator[Document]:
+    """All documents of a text, empty ones left out. Raises `ManifestError`."""
+    try:
+        for node in yaml.compose_all(text, Loader=yaml.CSafeLoader):
+            lines: dict[Path, int] = {}
+            data = _construct(node, (), lines)
+            if data is not None:
+                yield Document(data, lines)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark is not None else 1
+        raise ManifestError(line, _explain(text, line, error)) from error
+    except yaml.YAMLError as error:
+        raise ManifestError(1, str(error)) from error
+
+
+def load(text: str) -> Any:
+    """The only document of a text, as plain data; `None` for an empty text."""
+    found = list(documents(text))
+    if len(found) > 1:
+        raise ManifestError(found[1].line(()), "only one document is expected here")
+    return found[0].data if found else None
+
+
+def _explain(text: str, line: int, error: yaml.MarkedYAMLError) -> str:
+    rows = text.splitlines()
+    if line <= len(rows) and re.match(r"^ *\t", rows[line - 1]):
+        return "a tab cannot indent YAML; use spaces"
+    return error.problem or error.context or "not YAML"
+
+
+def _construct(node: yaml.Node, path: Path, lines: dict[Path, int]) -> Any:
+    lines[path] = node.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(node, path, lines)
+    if isinstance(node, yaml.SequenceNode):
+        return [_construct(item, (*path, index), lines) for index, item in enumerate(node.value)]
+    return _scalar(node)
+
+
+def _mapping(node: yaml.MappingNode, path: Path, lines: dict[Path, int]) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        if key_node.tag == _TAG + "merge":
+            sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
+            for source in reversed(sources):
+                merged.update(_construct(source, path, lines))
+            continue
+        key = _key(key_node)
+        if key in data:
+            raise ManifestError(key_node.start_mark.line + 1, f"key {key!r} appears twice")
+        data[key] = _construct(value_node, (*path, key), lines)
+        lines[(*path, key)] = key_node.start_mark.line + 1
+    lines[path] = node.start_mark.line + 1
+    return {**merged, **data}
+
+
+def _key(node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        raise ManifestError(node.start_mark.line + 1, "a key must be text")
+    value = _scalar(node)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "null" if value is None else str(value)
+
+
+def _scalar(node: yaml.Node) -> Any:
+    text: str = node.value
+    if isinstance(node, yaml.ScalarNode) and node.style in ("'", '"', "|", ">"):
+        return text
+    if text in _NULL:
+        return None
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    return _number(text)
+
+
+def _number(text: str) -> int | float | str:
+    if _INTEGER.match(text):
+        return _integer(text.replace("_", ""))
+    if _FLOAT.match(text):
+        return float(text.replace("_", ""))
+    if _INFINITE.match(text):
+        return -math.inf if text.startswith("-") else math.inf
+    return text
+
+
+def _integer(text: str) -> int:
+    sign = -1 if text.startswith("-") else 1
+    digits = text.lstrip("+-").lower()
+    if digits.startswith(("0b", "0o", "0x")):
+        return sign * int(digits, 0)
+    if len(digits) > 1 and digits.startswith("0"):
+        return sign * int(digits, 8)
+    return sign * int(digits)

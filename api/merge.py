@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How several writers share a list, a map or a struct.
+
+The API server merges what two managers apply by these words of the schema, and strategic merge patches by a second set.
+The compiler writes them into each struct (`MERGE`); this module is how the comparison before an apply and the patches
+read them. It merges nothing itself.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from trainwright.api.base import Merge, Struct
+
+ATOMIC = Merge("atomic")
+GRANULAR = Merge("granular")
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of a struct, seen from the wire."""
+
+    wire: str
+    attribute: str
+    shape: Literal["scalar", "struct", "list", "map", "open"]
+    """`open` is any JSON object, such as a RawExtension."""
+    struct: type[Struct] | None
+    """The struct of the value, or of each item or value inside it."""
+    merge: Merge
+    """What holds for the value: always set, `ATOMIC` where the schema says nothing of a list."""
+    required: bool
+
+
+@cache
+def fields(struct: type[Struct]) -> Mapping[str, Field]:
+    """The fields of a struct by wire name."""
+    hints = get_type_hints(struct)
+    found: dict[str, Field] = {}
+    for info in msgspec.structs.fields(struct):
+        shape, inner = _shape(hints[info.name])
+        declared = struct.MERGE.get(info.encode_name)
+        found[info.encode_name] = Field(
+            wire=info.encode_name,
+            attribute=info.name,
+            shape=shape,
+            struct=inner,
+            merge=declared or (GRANULAR if shape in ("struct", "map") else ATOMIC),
+            required=info.required,
+        )
+    return found
+
+
+def _shape(annotation: Any) -> tuple[Literal["scalar", "struct", "list", "map", "open"], type[Struct] | None]:
+    options = [option for option in _options(annotation) if option is not NoneType]
+    if len(options) != 1:
+        return "scalar", None
+    option = options[0]
+    if isinstance(option, type) and issubclass(option, Struct):
+        return "struct", option
+    arguments = get_args(option)
+    if get_origin(option) is list:
+        return "list", _struct_in(arguments[0])
+    if get_origin(option) is dict:
+        return ("open", None) if arguments[1] is Any else ("map", _struct_in(arguments[1]))
+    return "scalar", None
+
+
+def _options(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _struct_in(annotation: Any) -> type[Struct] | None:
+    return annotation if isinstance(annotation, type) and issubclass(annotation, Struct) else None

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every definition that is compiled: the authored ones and what they reach of Kubernetes' types.
+
+Reads api/, makes references full, and finds those that lead nowhere. What a schema may say is checked elsewhere.
+"""
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path as File
+from typing import Any
+
+import jsonschema
+
+from trainwright.api.manifest import Document, ManifestError, Path, documents
+from trainwright.codegen.definition import Definition, Kind, Package, Schema, subschemas
+from trainwright.codegen.kubernetes import SCALARS, KubernetesTypes
+from trainwright.codegen.problems import Problems
+
+AUTHORED_SCHEMA = "authored.schema.json"
+
+
+@dataclass
+class Catalog:
+    """What the compiler knows, by full reference."""
+
+    kubernetes: KubernetesTypes
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    kinds: dict[str, Kind] = field(default_factory=dict)
+
+    def resolve(self, schema: Schema) -> Schema:
+        """The schema with its own reference replaced: the words beside `$ref` win over those of the target."""
+        if "$ref" not in schema:
+            return schema
+        target = self.definitions[schema["$ref"]].schema
+        beside = {word: value for word, value in schema.items() if word != "$ref"}
+        merged = {**self.resolve(target), **beside}
+        rules = "x-kubernetes-validations"
+        if rules in target and rules in beside:
+            merged[rules] = [*target[rules], *beside[rules]]
+        return merged
+
+    def packages(self) -> list[Package]:
+        """Packages in the order of their folders."""
+        found = {definition.package.key: definition.package for definition in self.definitions.values()}
+        return sorted(found.values(), key=lambda package: package.folder)
+
+    def of(self, package: Package) -> list[Definition]:
+        """The definitions of one package, by name."""
+        mine = [definition for definition in self.definitions.values() if definition.package == package]
+        return sorted(mine, key=lambda definition: definition.name)
+
+
+@dataclass(frozen=True)
+class _File:
+    name: str
+    folder: str
+    document: Document
+
+
+def read(api: File, problems: Problems) -> Catalog:
+    """Read all authored files below `api`. Raises `CompileError` when what follows could not be understood."""
+    files = list(_files(api, problems))
+    problems.stop_if_any()
+    listing = _listing(files, problems)
+    catalog = Catalog(_kubernetes(listing, problems))
+    packages: dict[str, Package] = {}
+    for file in files:
+        if file.document.data["kind"] != "KubernetesTypes":
+            _take(file, catalog, packages, problems)
+    problems.stop_if_any()
+    wanted = _take_kubernetes_kinds(listing, catalog, problems)
+    _complete(catalog, packages, wanted, problems)
+    problems.stop_if_any()
+    return catalog
+
+
+def _files(api: File, problems: Problems) -> Iterator[_File]:
+    rules = jsonschema.Draft202012Validator(json.loads((api / AUTHORED_SCHEMA).read_text(encoding="utf-8")))
+    for path in sorted(api.glob("*/**/*.yaml")):
+        if "released" in path.relative_to(api).parts:
+            continue
+        name = f"api/{path.relative_to(api).as_posix()}"
+        try:
+            found = list(documents(path.read_text(encoding="utf-8")))
+        except ManifestError as error:
+            problems.add(name, error.line, "", error.reason)
+            continue
+        for document in found:
+            if _allowed(document, name, rules, problems):
+                yield _File(name, path.parent.relative_to(api).as_posix(), document)
+
+
+def _allowed(document: Document, name: str, rules: jsonschema.Draft202012Validator, problems: Problems) -> bool:
+    errors = [leaf for error in rules.iter_errors(document.data) for leaf in _leaves(error)]
+    for error in errors:
+        path = tuple(error.absolute_path)
+        problems.add(name, document.line(path), ".".join(str(step) for step in path), error.message)
+    return not errors
+
+
+def _leaves(error: Any) -> Iterator[Any]:
+    """The errors behind `oneOf` and its like; of the alternatives, only the one that got furthest."""
+    if not error.context:
+        yield error
+        return
+    alternatives: dict[Any, list[Any]] = {}
+    for inner in error.context:
+        alternatives.setdefault(inner.relative_schema_path[0], []).append(inner)
+    best = max(
+        alternatives.values(), key=lambda inners: (max(len(inner.absolute_path) for inner in inners), -len(inners))
+    )
+    for inner in best:
+        yield from _leaves(inner)
+
+
+def _listing(files: list[_File], problems: Problems) -> _File:
+    found = [file for file in files if file.document.data["kind"] == "KubernetesTypes"]
+    if len(found) != 1:
+        problems.add("api", 0, "", f"there must be one document of kind KubernetesTypes, not {len(found)}")
+        problems.stop_if_any()
+    return found[0]
+
+
+def _kubernetes(listing: _File, problems: Problems) -> KubernetesTypes:
+    data = listing.document.data
+    types = KubernetesTypes(data["kubernetesVersion"], data.get("overlay", {}), data.get("definitions", {}))
+    for key, name in types.unknown_overlays():
+        line = listing.document.line(("overlay", key, "properties", name))
+        problems.add(listing.name, line, f"overlay.{key}.{name}", "Kubernetes has no such field")
+    problems.stop_if_any()
+    return types
+
+
+def _take(file: _File, catalog: Catalog, packages: dict[str, Package], problems: Problems) -> None:
+    data = file.document.data
+    is_crd = data["kind"] == "CustomResourceDefinition"
+    spec = data["spec"] if is_crd else data
+    version: Schema = spec["versions"][0] if is_crd else {"name": data["version"]}
+    key = f"{spec['group']}/{version['name']}"
+    foreign = bool(data.get("foreign")) or file.folder.startswith("kubernetes/")
+    package = packages.setdefault(key, Package(key, file.folder, spec["group"], version["name"], foreign))
+    if package.folder != file.folder:
+        problems.add(file.name, 1, "", f"{key} is authored in api/{package.folder} already")
+    if is_crd:
+        root: Path = ("spec", "versions", 0, "schema", "openAPIV3Schema")
+        kind = Definition(
+            package, spec["names"]["kind"], version["schema"]["openAPIV3Schema"], file.document, file.name, root
+        )
+        if _add(catalog, kind, problems):
+            names = spec["names"]
+            namespaced = spec["scope"] == "Namespaced"
+            crd = {word: value for word, value in data.items() if word not in ("definitions", "foreign")}
+            installed = not data.get("foreign", False)
+            catalog.kinds[kind.key] = Kind(kind, names["plural"], namespaced, crd, installed=installed)
+    for name, schema in (data.get("definitions") or {}).items():
+        definition = Definition(package, name, schema, file.document, file.name, ("definitions", name))
+        _add(catalog, definition, problems)
+        if "x-kubernetes-group-version-kind" in schema:
+            catalog.kinds[definition.key] = Kind(definition, "", namespaced=False)
+
+
+def _add(catalog: Catalog, definition: Definition, problems: Problems) -> bool:
+    if definition.key in catalog.definitions:
+        other = catalog.definitions[definition.key]
+        definition.complain(problems, (), f"is defined in {other.file} already")
+        return False
+    catalog.definitions[definition.key] = definition
+    return True
+
+
+def _take_kubernetes_kinds(listing: _File, catalog: Catalog, problems: Problems) -> list[str]:
+    data, document = listing.document.data, listing.document
+    wanted: list[str] = []
+    for index, entry in enumerate(data["kinds"]):
+        if not catalog.kubernetes.known(entry["type"]):
+            problems.add(listing.name, document.line(("kinds", index)), "", f"Kubernetes has no type {entry['type']}")
+            continue
+        definition = catalog.kubernetes.definition(entry["type"])
+        catalog.kinds[definition.key] = Kind(definition, entry["plural"], entry["scope"] == "Namespaced")
+        wanted.append(definition.key)
+    for index, key in enumerate(data.get("types", [])):
+        if not catalog.kubernetes.known(key):
+            problems.add(listing.name, document.line(("types", index)), "", f"Kubernetes has no type {key}")
+            continue
+        wanted.append(key)
+    problems.stop_if_any()
+    return wanted
+
+
+def _complete(catalog: Catalog, packages: dict[str, Package], wanted: list[str], problems: Problems) -> None:
+    """Make the references of all definitions full and bring in what they reach."""
+    queue = [*catalog.definitions.values(), *(catalog.kubernetes.definition(key) for key in wanted)]
+    seen: set[str] = set()
+    while queue:
+        definition = queue.pop()
+        if definition.key in seen:
+            continue
+        seen.add(definition.key)
+        schema = copy.deepcopy(definition.schema)
+        for path, part in subschemas(schema):
+            target = _link(catalog, packages, definition, path, part, problems)
+            if target is not None:
+                queue.append(target)
+        complete = Definition(
+            definition.package, definition.name, schema, definition.document, definition.file, definition.path
+        )
+        catalog.definitions[definition.key] = complete
+        if definition.key in catalog.kinds:
+            kind = catalog.kinds[definition.key]
+            catalog.kinds[definition.key] = Kind(complete, kind.plural, kind.namespaced, kind.crd, kind.installed)
+
+
+def _link(
+    catalog: Catalog,
+    packages: dict[str, Package],
+    definition: Definition,
+    path: Path,
+    part: Schema,
+    problems: Problems,
+) -> Definition | None:
+    """Make the reference of one schema full, in place; scalars replace it. Gives the definition it leads to."""
+    reference = part.get("$ref")
+    if reference is None:
+        return None
+    key = reference if "/" in reference else f"{definition.package.key}/{reference}"
+    if key in SCALARS:
+        beside = {word: value for word, value in part.items() if word != "$ref"}
+        part.clear()
+        part.update(copy.deepcopy(SCALARS[key]), **beside)
+        return None
+    part["$ref"] = key
+    if key in catalog.definitions:
+        return catalog.definitions[key]
+    if catalog.kubernetes.known(key):
+        return catalog.kubernetes.definition(key)
+    package_key = key.rpartition("/")[0]
+    if package_key in packages:
+        here = ", ".join(
+            sorted(name.rpartition("/")[2] for name in catalog.definitions if name.startswith(package_key))
+        )
+        message = f"$ref {reference} leads nowhere; {package_key} defines {here}"
+    else:
+        message = f"$ref {reference} leads nowhere; write Name, group/version/Name or core/v1/PodSpec"
+    definition.complain(problems, (*path, "$ref"), message)
+    return None

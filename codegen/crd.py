@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes CustomResourceDefinitions that an API server accepts out of authored ones.
+
+References are expanded, words that only our compiler knows are dropped, and metadata is cut down to what the API server
+keeps of it: everything at the root is the server's own business, and embedded metadata holds five fields.
+"""
+
+import copy
+from typing import Any
+
+import yaml
+
+from trainwright.codegen.catalog import Catalog
+from trainwright.codegen.definition import Kind, Schema
+from trainwright.codegen.python import BANNER
+
+OBJECT_META = "meta/v1/ObjectMeta"
+
+_COMPILER_WORDS = ("x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key", "x-kubernetes-group-version-kind")
+_STRINGS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
+_EMBEDDED_METADATA: Schema = {
+    "type": "object",
+    "properties": {
+        "annotations": _STRINGS,
+        "finalizers": {"type": "array", "items": {"type": "string"}},
+        "labels": _STRINGS,
+        "name": {"type": "string"},
+        "namespace": {"type": "string"},
+    },
+}
+
+
+def expand(catalog: Catalog, schema: Schema, *, root: bool = False) -> Schema:
+    """The schema without references, as a CustomResourceDefinition holds it. At the root, metadata is the server's."""
+    if schema.get("$ref") == OBJECT_META:
+        beside = {word: value for word, value in schema.items() if word != "$ref"}
+        return {**copy.deepcopy(_EMBEDDED_METADATA), **_own_words(beside)}
+    resolved = catalog.resolve(schema)
+    out = _own_words(resolved)
+    if "properties" in resolved:
+        out["properties"] = {
+            name: {"type": "object"} if root and name == "metadata" else expand(catalog, child)
+            for name, child in sorted(resolved["properties"].items())
+        }
+    for word in ("items", "additionalProperties"):
+        if isinstance(resolved.get(word), dict):
+            out[word] = expand(catalog, resolved[word])
+    if "required" in resolved:
+        out["required"] = sorted(resolved["required"])
+    return out
+
+
+def _own_words(schema: Schema) -> Schema:
+    inner = ("properties", "items")
+    return {
+        word: copy.deepcopy(value)
+        for word, value in schema.items()
+        if word not in _COMPILER_WORDS and word not in inner and not (word == "additionalProperties" and value is True)
+    }
+
+
+def render(catalog: Catalog, kind: Kind) -> dict[str, Any]:
+    """The whole document of one kind."""
+    assert kind.crd is not None, f"{kind.name} is not authored as a CustomResourceDefinition"
+    document = copy.deepcopy(kind.crd)
+    schema = expand(catalog, kind.definition.schema, root=True)
+    document["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    return document
+
+
+def files(catalog: Catalog) -> dict[str, str]:
+    """Text of config/crd, by path below it: each kind of ours and the kustomization that lists them."""
+    made: dict[str, str] = {}
+    for kind in catalog.kinds.values():
+        if kind.installed and kind.crd is not None:
+            name = f"{kind.definition.package.group}_{kind.plural}.yaml"
+            made[name] = BANNER + dump(render(catalog, kind))
+    listing = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": sorted(made),
+    }
+    made["kustomization.yaml"] = BANNER + dump(listing)
+    return made
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Writes every value where it stands: no anchors for equal parts."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+
+def dump(data: Any) -> str:
+    """YAML text with keys in order."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=True, width=120, allow_unicode=True)

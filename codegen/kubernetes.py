@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kubernetes' own types, from the schemas that it publishes.
+
+The build-time dependency kubernetes-validate carries them with list types and merge keys, in a dialect that makes every
+optional field nullable, turns scalars with a format into unions and has lost most defaults. This module undoes that,
+adds what api/kubernetes/kinds.yaml supplies, and leaves Kubernetes' prose behind.
+"""
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from trainwright.codegen.definition import Definition, Package, Schema
+
+_PREFIXES = {
+    "io.k8s.api.": "",
+    "io.k8s.apimachinery.pkg.apis.": "",
+}
+_QUANTITY_PATTERN = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+_EITHER = [{"type": "integer"}, {"type": "string"}]
+
+SCALARS: dict[str, Schema] = {
+    "meta/v1/Quantity": {"anyOf": _EITHER, "pattern": _QUANTITY_PATTERN, "x-kubernetes-int-or-string": True},
+    "meta/v1/IntOrString": {"anyOf": _EITHER, "x-kubernetes-int-or-string": True},
+    "meta/v1/Time": {"type": "string", "format": "date-time"},
+    "meta/v1/MicroTime": {"type": "string", "format": "date-time"},
+    "meta/v1/RawExtension": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    "meta/v1/FieldsV1": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+}
+"""Types that are a value on the wire, not a struct: references to them are replaced by these."""
+
+_SCALAR_NAMES = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": "meta/v1/Quantity",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "meta/v1/IntOrString",
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": "meta/v1/RawExtension",
+}
+
+_KEPT = (
+    "type",
+    "format",
+    "required",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-map-type",
+    "x-kubernetes-patch-strategy",
+    "x-kubernetes-patch-merge-key",
+    "x-kubernetes-group-version-kind",
+)
+
+
+class KubernetesTypes:
+    """The published types of one Kubernetes version, by our reference names."""
+
+    def __init__(self, version: str, overlay: dict[str, Schema], additional: dict[str, Schema]) -> None:
+        self._raw = _published(version)
+        self._names = {_reference(name): name for name in self._raw}
+        self._overlay = overlay
+        self._additional = additional
+
+    def known(self, key: str) -> bool:
+        """Whether a reference names one of Kubernetes' types."""
+        return key in self._names or key in self._additional or key in SCALARS
+
+    def definition(self, key: str) -> Definition:
+        """One type, in the dialect of CustomResourceDefinitions plus full references."""
+        package_key, _, name = key.rpartition("/")
+        if key in self._additional:
+            schema: Schema = json.loads(json.dumps(self._additional[key]))
+        else:
+            schema = _clean(self._raw[self._names[key]])
+        extra = self._overlay.get(key, {})
+        schema.update({word: value for word, value in extra.items() if word != "properties"})
+        for field, words in extra.get("properties", {}).items():
+            schema["properties"][field].update(words)
+        return Definition(self.package(package_key), name, schema)
+
+    def unknown_overlays(self) -> list[tuple[str, str]]:
+        """Types and fields that the overlay names and Kubernetes does not have."""
+        wrong: list[tuple[str, str]] = []
+        for key, extra in self._overlay.items():
+            published = self._raw.get(self._names.get(key, ""), {}).get("properties", {})
+            wrong.extend((key, field) for field in extra.get("properties", {}) if field not in published)
+        return wrong
+
+    def package(self, key: str) -> Package:
+        """The package behind the first two parts of a reference."""
+        short, version = key.split("/")
+        group = "" if short in ("core", "meta") else self._group(short, version)
+        return Package(key, f"kubernetes/{key}", group, version, foreign=True)
+
+    @cache  # noqa: B019  one instance lives as long as the run
+    def _group(self, short: str, version: str) -> str:
+        for name, schema in self._raw.items():
+            if _reference(name).startswith(f"{short}/{version}/"):
+                for kind in schema.get("x-kubernetes-group-version-kind", []):
+                    if kind["version"] == version and kind["kind"] == name.rpartition(".")[2]:
+                        return str(kind["group"])
+        return short
+
+
+@cache
+def _published(version: str) -> dict[str, Schema]:
+    root = resources.files("kubernetes_validate") / "kubernetes-json-schema" / f"v{version}.0-local"
+    text = (root / "_definitions.json").read_text(encoding="utf-8")
+    definitions: dict[str, Schema] = json.loads(text)["$defs"]
+    return definitions
+
+
+def _reference(name: str) -> str:
+    if name in _SCALAR_NAMES:
+        return _SCALAR_NAMES[name]
+    for prefix, replacement in _PREFIXES.items():
+        if name.startswith(prefix):
+            return (replacement + name.removeprefix(prefix)).replace(".", "/")
+    return name.replace(".", "/")
+
+
+def _clean(raw: Schema) -> Schema:
+    if "$ref" in raw:
+        return _cleaned_reference(raw)
+    clean: Schema = {word: raw[word] for word in _KEPT if word in raw}
+    kind: Any = clean.get("type")
+    if isinstance(kind, list):
+        clean["type"] = next(word for word in kind if word != "null")
+    if "properties" in raw:
+        clean["properties"] = {name: _clean(child) for name, child in raw["properties"].items()}
+    if isinstance(raw.get("items"), dict):
+        clean["items"] = _clean(raw["items"])
+    if isinstance(raw.get("additionalProperties"), dict):
+        clean["additionalProperties"] = _clean(raw["additionalProperties"])
+    if clean.get("type") == "object" and not clean.keys() & {"properties", "additionalProperties"}:
+        clean["x-kubernetes-preserve-unknown-fields"] = True
+    return clean
+
+
+def _cleaned_reference(raw: Schema) -> Schema:
+    key = _reference(raw["$ref"].rpartition("/")[2])
+    if key in SCALARS:
+        return json.loads(json.dumps(SCALARS[key]))  # type: ignore[no-any-return]
+    strategy = {word: raw[word] for word in raw if word.startswith("x-kubernetes-patch-")}
+    return {"$ref": key, **strategy}

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The document that datamodel-code-generator understands.
+
+It reads OpenAPI 3.0 and makes a struct of each schema. Whatever would change how a value is decoded, apart from its
+type, is left out: defaults (an omitted default would vanish from the wire), limits (the API server has checked them),
+words of Kubernetes. What it says of optional fields is chosen so that `null` from a server is accepted.
+"""
+
+from typing import Any
+
+from trainwright.codegen.catalog import Catalog
+from trainwright.codegen.definition import Definition, Schema
+
+MODULE = "models"
+"""Name of the generated module in each package."""
+
+_NUMBER = {"type": "number"}
+
+
+def schema_name(definition: Definition) -> str:
+    """The name that makes the generator put the struct into the right module."""
+    return f"{definition.package.module}.{MODULE}.{definition.name}"
+
+
+def document(catalog: Catalog) -> Schema:
+    """All definitions as one OpenAPI document."""
+    schemas = {schema_name(definition): _struct(catalog, definition) for definition in catalog.definitions.values()}
+    return {
+        "openapi": "3.0.3",
+        "info": {"title": "types", "version": "0"},
+        "paths": {},
+        "components": {"schemas": dict(sorted(schemas.items()))},
+    }
+
+
+def _struct(catalog: Catalog, definition: Definition) -> Schema:
+    schema = definition.schema
+    required = set(schema.get("required", ()))
+    literal = not definition.package.foreign
+    properties: Schema = {}
+    for name, child in schema.get("properties", {}).items():
+        converted = _value(catalog, child, literal=literal)
+        if name not in required:
+            converted = _nullable(converted)
+        if child.get("description"):
+            converted["description"] = child["description"]
+        properties[name] = converted
+    out: Schema = {"type": "object", "properties": properties}
+    if required:
+        out["required"] = sorted(required)
+    if schema.get("description"):
+        out["description"] = schema["description"]
+    return out
+
+
+def _nullable(schema: Schema) -> Schema:
+    return {"allOf": [schema], "nullable": True} if "$ref" in schema else {**schema, "nullable": True}
+
+
+def _value(catalog: Catalog, schema: Schema, *, literal: bool) -> Schema:
+    if "$ref" in schema:
+        target = catalog.definitions[schema["$ref"]]
+        if is_struct(target.schema):
+            return {"$ref": f"#/components/schemas/{schema_name(target)}"}
+        return _value(catalog, target.schema, literal=literal)
+    if schema.get("x-kubernetes-int-or-string"):
+        quantity = [_NUMBER] if "pattern" in schema else []
+        return {"anyOf": [{"type": "integer"}, *quantity, {"type": "string"}]}
+    kind: Any = schema.get("type")
+    out: Schema = {"type": kind}
+    if kind == "array":
+        out["items"] = _value(catalog, schema["items"], literal=literal)
+    elif kind == "object":
+        values = schema.get("additionalProperties")
+        out["additionalProperties"] = _value(catalog, values, literal=literal) if isinstance(values, dict) else True
+    elif literal and kind == "string" and "enum" in schema:
+        out["enum"] = schema["enum"]
+    return out
+
+
+def is_struct(schema: Schema) -> bool:
+    """Whether a definition becomes a struct; others become the value that they describe."""
+    return (
+        schema.get("type") == "object"
+        and "additionalProperties" not in schema
+        and not schema.get("x-kubernetes-preserve-unknown-fields")
+    )

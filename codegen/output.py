@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the generated files in place: all of them, or none.
+
+Every file is first written beside its place under another name; only when all are there, each is renamed onto its
+place. A run that is interrupted before leaves the old files as they were; what it leaves behind is removed by the next.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_SUFFIX = ".codegen-new"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One file that is not as it should be. `None` means that there is no such file."""
+
+    path: str
+    old: str | None
+    new: str | None
+
+    def diff(self) -> str:
+        """Unified, from what lies there to what should."""
+        old = (self.old or "").splitlines(keepends=True)
+        new = (self.new or "").splitlines(keepends=True)
+        return "".join(difflib.unified_diff(old, new, f"a/{self.path}", f"b/{self.path}", n=2))
+
+
+def changes(root: Path, files: dict[str, str], banner: str) -> list[Change]:
+    """What `write` would do: files that differ or are missing, and generated ones that no schema asks for any more."""
+    found: list[Change] = []
+    for path, new in sorted(files.items()):
+        target = root / path
+        old = target.read_text(encoding="utf-8") if target.exists() else None
+        if old != new:
+            found.append(Change(path, old, new))
+    stale = [path for path in _generated(root, banner) if path not in files]
+    return found + [Change(path, (root / path).read_text(encoding="utf-8"), None) for path in stale]
+
+
+def write(root: Path, pending: list[Change]) -> None:
+    """Make the changes, or, when one cannot be prepared, none of them."""
+    prepared: list[tuple[Path, Path]] = []
+    try:
+        for change in pending:
+            if change.new is not None:
+                target = root / change.path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                temporary = target.with_name(target.name + _SUFFIX)
+                temporary.write_text(change.new, encoding="utf-8")
+                prepared.append((temporary, target))
+    except BaseException:
+        for temporary, _ in prepared:
+            temporary.unlink(missing_ok=True)
+        raise
+    for temporary, target in prepared:
+        os.replace(temporary, target)  # noqa: PTH105  the atomic one, by its name
+    for change in pending:
+        if change.new is None:
+            (root / change.path).unlink()
+
+
+def _generated(root: Path, banner: str) -> Iterator[str]:
+    for folder in ("api", "config/crd", "docs/api"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.name.endswith(_SUFFIX):
+                path.unlink()
+            elif path.suffix in (".py", ".yaml") and path.read_text(encoding="utf-8").startswith(banner):
+                yield path.relative_to(root).as_posix()

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs datamodel-code-generator and reads what it made.
+
+The generator decides which Python type a schema is. Its text is not kept: it is parsed into classes and fields, from
+which `codegen.python` writes the modules together with what the generator does not know: copies, defaults, merging.
+"""
+
+import ast
+import json
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainwright.codegen import openapi
+from trainwright.codegen.catalog import Catalog
+from trainwright.codegen.names import attribute
+
+
+@dataclass
+class Field:
+    """One attribute of a struct."""
+
+    wire: str
+    attribute: str
+    annotation: ast.expr
+    required: bool
+
+    def text(self) -> str:
+        """The annotation as Python text."""
+        return ast.unparse(self.annotation)
+
+
+@dataclass
+class Class:
+    """One struct: its name and its fields in the order of the schema."""
+
+    name: str
+    fields: list[Field] = field(default_factory=list)
+
+
+@dataclass
+class Module:
+    """The structs of one package, in an order in which each follows those that it uses."""
+
+    package: str
+    """Dotted, below trainwright.api."""
+    classes: list[Class] = field(default_factory=list)
+    imports: dict[str, str] = field(default_factory=dict)
+    """Alias to dotted package, for structs of other packages."""
+
+
+def generate(catalog: Catalog) -> dict[str, Module]:
+    """The structs of every package, by dotted package name."""
+    # The generator costs half a second to import; commands that fail earlier need not pay it.
+    from datamodel_code_generator import generate as make  # noqa: PLC0415
+    from datamodel_code_generator.enums import DataModelType, InputFileType  # noqa: PLC0415
+    from datamodel_code_generator.format import Formatter, PythonVersion  # noqa: PLC0415
+    from datamodel_code_generator.parser import LiteralType  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="codegen-") as folder:
+        output = Path(folder) / "out"
+        make(
+            json.dumps(openapi.document(catalog)),
+            input_filename="schemas.json",
+            input_file_type=InputFileType.OpenAPI,
+            output=output,
+            output_model_type=DataModelType.MsgspecStruct,
+            target_python_version=PythonVersion.PY_311,
+            base_class="trainwright.api.base.Struct",
+            strict_nullable=True,
+            keyword_only=True,
+            use_annotated=False,
+            disable_future_imports=True,
+            enum_field_as_literal=LiteralType.All,
+            disable_timestamp=True,
+            formatters=[Formatter.BUILTIN],
+            aliases=_aliases(catalog),
+        )
+        return {package.module: _read(output, package.module) for package in catalog.packages()}
+
+
+def _aliases(catalog: Catalog) -> dict[str, str]:
+    wires = {wire for definition in catalog.definitions.values() for wire in definition.schema.get("properties", {})}
+    return {wire: attribute(wire) for wire in sorted(wires) if attribute(wire) != wire}
+
+
+def _read(output: Path, package: str) -> Module:
+    path = output / package.replace(".", "/") / f"{openapi.MODULE}.py"
+    module = Module(package)
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            _take_import(module, node)
+        elif isinstance(node, ast.ClassDef):
+            module.classes.append(_class(node))
+        elif not isinstance(node, ast.ImportFrom):
+            raise TypeError(f"the generator wrote something unexpected for {package}: {ast.unparse(node)}")
+    return module
+
+
+def _take_import(module: Module, node: ast.ImportFrom) -> None:
+    base = module.package.split(".")
+    base = base[: len(base) - (node.level - 1)]
+    target = ".".join([*base, *(node.module or "").split(".")]).strip(".")
+    for alias in node.names:
+        if alias.name != openapi.MODULE:
+            raise TypeError(f"the generator imported {alias.name} of {target} for {module.package}")
+        module.imports[alias.asname or alias.name] = target
+
+
+def _class(node: ast.ClassDef) -> Class:
+    made = Class(node.name)
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            made.fields.append(_field(statement.target.id, statement))
+        elif not isinstance(statement, ast.Expr | ast.Pass):
+            raise TypeError(f"the generator wrote something unexpected in {node.name}: {ast.unparse(statement)}")
+    return made
+
+
+def _field(name: str, statement: ast.AnnAssign) -> Field:
+    wire, required = name, statement.value is None
+    if isinstance(statement.value, ast.Call):
+        words = {word.arg: word.value for word in statement.value.keywords}
+        required = "default" not in words
+        if isinstance(label := words.get("name"), ast.Constant):
+            wire = str(label.value)
+    return Field(wire, name, statement.annotation, required)
