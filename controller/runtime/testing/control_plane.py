@@ -335,7 +335,7 @@ class ControlPlane:
         Raises:
             ControlPlaneError: a path does not exist, or the API server refused a definition; with its words.
         """
-        files = [f"--filename={path}" for path in paths]
+        files = [f"--filename={file}" for path in paths for file in _manifests(path)]
         self.kubectl("apply", "--server-side", f"--field-manager={_FIELD_MANAGER}", *files)
         # Not `kubectl wait`, which fails on a definition that has no conditions yet.
         deadline = time.monotonic() + _WAIT_SECONDS
@@ -366,6 +366,13 @@ class ControlPlane:
             user=name,
             credential={"client-certificate": str(certificate), "client-key": str(key)},
         )
+
+
+def _manifests(path: Path) -> list[Path]:
+    """The file itself, or a folder's YAML files but for the kustomization, which is no object."""
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.glob("*.yaml") if file.name != "kustomization.yaml")
 
 
 def _has_condition(document: Mapping[str, Any], kind: str) -> bool:
