@@ -40,9 +40,9 @@ def test_it():
 import subprocess
 KEPT = []
 def test_it():
-    KEPT.append(subprocess.Popen(["sleep", "2"]))
+    KEPT.append(subprocess.Popen(["sleep", "10"]))
 """,
-        "(sleep 2)",
+        "(sleep 10)",
     ),
     "warning": ("import warnings\ndef test_it():\n    warnings.warn('careful')\n", "UserWarning: careful"),
     "marker": ("import pytest\n@pytest.mark.quick\ndef test_it(): pass\n", "'quick' not found in `markers`"),
