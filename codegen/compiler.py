@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from trainwright.codegen import catalog, crd, python, structs
+from trainwright.codegen import catalog, crd, python, structs, structural
 from trainwright.codegen.problems import Problems
 
 
@@ -14,6 +14,7 @@ def compile_all(root: Path, progress: Callable[[str], None] = lambda _: None) ->
     problems = Problems()
     progress("reading the schemas")
     known = catalog.read(api, problems)
+    structural.check(known, problems)
     problems.stop_if_any()
     progress(f"making structs of {len(known.definitions)} definitions")
     modules = structs.generate(known)

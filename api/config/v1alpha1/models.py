@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+# Generated from the schemas in api/ by `make generate`. Edit those, not this file.
+# ruff: noqa: RUF100, C901, E501, PLC0415, PLR0912, PLR0915
+# fmt: off
+"""The structs of config.trainer.kubeflow.org/v1alpha1; import them from the package."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from msgspec import field
+
+from trainwright.api.base import Merge, Struct, copy_open
+
+
+class CertManagement(Struct, kw_only=True):
+    """The certificates of the webhook and status servers."""
+
+    enable: bool | None = None
+    """Whether the manager makes and renews them itself."""
+    webhook_service_name: str | None = field(name="webhookServiceName", default=None)
+    """The Service in front of the manager; its name is in the certificates."""
+    webhook_secret_name: str | None = field(name="webhookSecretName", default=None)
+    """The Secret that holds them."""
+
+    def set_defaults(self) -> None:
+        if self.enable is None:
+            self.enable = True
+        if self.webhook_service_name is None:
+            self.webhook_service_name = "kubeflow-trainer-controller-manager"
+        if self.webhook_secret_name is None:
+            self.webhook_secret_name = "kubeflow-trainer-webhook-cert"
+
+
+class ClientConnection(Struct, kw_only=True):
+    """The connection to the API server."""
+
+    qps: float | None = None
+    """Requests a second, on average."""
+    burst: int | None = None
+    """Requests at once."""
+
+    def set_defaults(self) -> None:
+        if self.qps is None:
+            self.qps = 50
+        if self.burst is None:
+            self.burst = 100
+
+
+class ControllerConfigurationSpec(Struct, kw_only=True):
+    """How objects are reconciled."""
+
+    group_kind_concurrency: dict[str, int] | None = field(name="groupKindConcurrency", default=None)
+    """Objects of a kind that are reconciled at once, by Kind.group."""
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        if n.group_kind_concurrency is not None:
+            n.group_kind_concurrency = n.group_kind_concurrency.copy()
+        return n
+
+
+class ControllerHealth(Struct, kw_only=True):
+    """The server of health probes."""
+
+    health_probe_bind_address: str | None = field(name="healthProbeBindAddress", default=None)
+    """Address and port, such as :8081; "0" turns the server off."""
+    readiness_endpoint_name: str | None = field(name="readinessEndpointName", default=None)
+    """Path of the readiness probe."""
+    liveness_endpoint_name: str | None = field(name="livenessEndpointName", default=None)
+    """Path of the liveness probe."""
+
+    def set_defaults(self) -> None:
+        if self.health_probe_bind_address is None:
+            self.health_probe_bind_address = ":8081"
+        if self.readiness_endpoint_name is None:
+            self.readiness_endpoint_name = "readyz"
+        if self.liveness_endpoint_name is None:
+            self.liveness_endpoint_name = "healthz"
+        from trainwright.api.config.v1alpha1.defaulting import default_ControllerHealth
+
+        default_ControllerHealth(self)
+
+
+class ControllerWebhook(Struct, kw_only=True):
+    """The server that the API server asks."""
+
+    port: int | None = None
+    """Its port."""
+    host: str | None = None
+    """The address that it listens on. Unset means all."""
+
+    def set_defaults(self) -> None:
+        if self.port is None:
+            self.port = 9443
+
+
+class LeaderElectionConfiguration(Struct, kw_only=True):
+    """How one of several managers is elected."""
+
+    leader_elect: bool | None = field(name="leaderElect", default=None)
+    """Whether there is an election."""
+    lease_duration: str | None = field(name="leaseDuration", default=None)
+    """How long others wait for a leader that is silent, such as 15s."""
+    renew_deadline: str | None = field(name="renewDeadline", default=None)
+    """How long a leader that cannot renew goes on, such as 10s."""
+    retry_period: str | None = field(name="retryPeriod", default=None)
+    """Time between attempts, such as 2s."""
+    resource_lock: str | None = field(name="resourceLock", default=None)
+    """Kind of the lock; only leases are known."""
+    resource_name: str | None = field(name="resourceName", default=None)
+    """Name of the Lease."""
+    resource_namespace: str | None = field(name="resourceNamespace", default=None)
+    """Its namespace. Empty means the manager's own."""
+
+
+class MetricsAuth(Struct, kw_only=True):
+    """Who may read the metrics."""
+
+    enabled: bool | None = None
+    """Whether the API server is asked if the caller may. Needs secureServing."""
+
+    def set_defaults(self) -> None:
+        if self.enabled is None:
+            self.enabled = False
+
+
+class Plugins(Struct, kw_only=True):
+    """Which plugins run, and their settings."""
+
+    MERGE: ClassVar[Mapping[str, Merge]] = {
+        "disabled": Merge("set"),
+        "enabled": Merge("set"),
+    }
+
+    disabled: list[str] | None = None
+    """Installed plugins that do not run, by name."""
+    enabled: list[str] | None = None
+    """Plugins that run although they are off by default, by name."""
+    settings: dict[str, dict[str, Any]] | None = None
+    """Settings of each plugin, by its name; the plugin says what it knows."""
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        if n.disabled is not None:
+            n.disabled = n.disabled.copy()
+        if n.enabled is not None:
+            n.enabled = n.enabled.copy()
+        if n.settings is not None:
+            n.settings = {k0: copy_open(x) for k0, x in n.settings.items()}
+        return n
+
+
+class StatusServer(Struct, kw_only=True):
+    """The server that training processes report to."""
+
+    port: int | None = None
+    """Its port."""
+    qps: float | None = None
+    """Requests a second to the API server, on average."""
+    burst: int | None = None
+    """Requests to the API server at once."""
+
+    def set_defaults(self) -> None:
+        if self.port is None:
+            self.port = 10443
+        if self.qps is None:
+            self.qps = 5
+        if self.burst is None:
+            self.burst = 10
+
+
+class TLSOptions(Struct, kw_only=True):
+    """TLS of all servers."""
+
+    min_version: str | None = field(name="minVersion", default=None)
+    """1.0, 1.1, 1.2 or 1.3. Unset means the platform's."""
+    cipher_suites: list[str] | None = field(name="cipherSuites", default=None)
+    """Names of cipher suites, as IANA has them. Unset means the platform's."""
+    next_protos: list[str] | None = field(name="nextProtos", default=None)
+    """Protocols that are offered. Unset means http/1.1."""
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        if n.cipher_suites is not None:
+            n.cipher_suites = n.cipher_suites.copy()
+        if n.next_protos is not None:
+            n.next_protos = n.next_protos.copy()
+        return n
+
+
+class ControllerMetrics(Struct, kw_only=True):
+    """The server of metrics."""
+
+    bind_address: str | None = field(name="bindAddress", default=None)
+    """Address and port, such as :8443; "0" turns the server off."""
+    secure_serving: bool | None = field(name="secureServing", default=None)
+    """Whether it speaks TLS, with the certificate of the webhook server."""
+    auth: MetricsAuth | None = None
+    """Who may read the metrics."""
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        if n.auth is not None:
+            n.auth = n.auth.deepcopy()
+        return n
+
+    def set_defaults(self) -> None:
+        if self.bind_address is None:
+            self.bind_address = ":8443"
+        if self.secure_serving is None:
+            self.secure_serving = True
+        if self.auth is None:
+            self.auth = MetricsAuth()
+        if self.auth is not None:
+            self.auth.set_defaults()
+
+
+class Configuration(Struct, kw_only=True):
+    """How the manager runs."""
+
+    api_version: str | None = field(name="apiVersion", default=None)
+    kind: str | None = None
+    webhook: ControllerWebhook | None = None
+    """The server that the API server asks."""
+    metrics: ControllerMetrics | None = None
+    """The server of metrics."""
+    health: ControllerHealth | None = None
+    """The server of health probes."""
+    leader_election: LeaderElectionConfiguration | None = field(name="leaderElection", default=None)
+    """How one of several managers is elected. Unset means no election."""
+    controller: ControllerConfigurationSpec | None = None
+    """How objects are reconciled."""
+    cert_management: CertManagement | None = field(name="certManagement", default=None)
+    """The certificates of the webhook and status servers."""
+    client_connection: ClientConnection | None = field(name="clientConnection", default=None)
+    """The connection to the API server."""
+    status_server: StatusServer | None = field(name="statusServer", default=None)
+    """The server that training processes report to."""
+    feature_gates: dict[str, bool] | None = field(name="featureGates", default=None)
+    """Features to turn on or off, by name. Unknown names are refused."""
+    tls: TLSOptions | None = None
+    """TLS of all servers."""
+    plugins: Plugins | None = None
+    """Which plugins run, and their settings."""
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        if n.webhook is not None:
+            n.webhook = n.webhook.deepcopy()
+        if n.metrics is not None:
+            n.metrics = n.metrics.deepcopy()
+        if n.health is not None:
+            n.health = n.health.deepcopy()
+        if n.leader_election is not None:
+            n.leader_election = n.leader_election.deepcopy()
+        if n.controller is not None:
+            n.controller = n.controller.deepcopy()
+        if n.cert_management is not None:
+            n.cert_management = n.cert_management.deepcopy()
+        if n.client_connection is not None:
+            n.client_connection = n.client_connection.deepcopy()
+        if n.status_server is not None:
+            n.status_server = n.status_server.deepcopy()
+        if n.feature_gates is not None:
+            n.feature_gates = n.feature_gates.copy()
+        if n.tls is not None:
+            n.tls = n.tls.deepcopy()
+        if n.plugins is not None:
+            n.plugins = n.plugins.deepcopy()
+        return n
+
+    def set_defaults(self) -> None:
+        if self.webhook is None:
+            self.webhook = ControllerWebhook()
+        if self.metrics is None:
+            self.metrics = ControllerMetrics()
+        if self.health is None:
+            self.health = ControllerHealth()
+        if self.cert_management is None:
+            self.cert_management = CertManagement()
+        if self.client_connection is None:
+            self.client_connection = ClientConnection()
+        if self.status_server is None:
+            self.status_server = StatusServer()
+        if self.webhook is not None:
+            self.webhook.set_defaults()
+        if self.metrics is not None:
+            self.metrics.set_defaults()
+        if self.health is not None:
+            self.health.set_defaults()
+        if self.cert_management is not None:
+            self.cert_management.set_defaults()
+        if self.client_connection is not None:
+            self.client_connection.set_defaults()
+        if self.status_server is not None:
+            self.status_server.set_defaults()

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that the API fixes beside its fields: labels, annotations, jobs, containers, conditions, reasons.
+
+Manifests, SDKs and queueing systems rely on these; none may change. Names that only one plugin uses live in there.
+"""
+
+from typing import Final
+
+GROUP: Final = "trainer.kubeflow.org"
+VERSION: Final = "v1alpha1"
+
+# Labels and annotations.
+LABEL_ANCESTOR_STEP: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
+"""On replicated jobs of a runtime: which part of a TrainJob they belong to."""
+LABEL_FRAMEWORK: Final = "trainer.kubeflow.org/framework"
+LABEL_SUPPORT: Final = "trainer.kubeflow.org/support"
+SUPPORT_DEPRECATED: Final = "deprecated"
+LABEL_WEBHOOK_VALIDATION: Final = "trainer.kubeflow.org/webhook-validation"
+WEBHOOK_VALIDATION_DISABLED: Final = "disabled"
+ANNOTATION_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+FINALIZER_RESOURCE_IN_USE: Final = "trainer.kubeflow.org/resource-in-use"
+"""Earlier versions put it on runtimes; it is only removed."""
+
+# Steps, which are also the names of replicated jobs and containers of initializers.
+STEP_TRAINER: Final = "trainer"
+STEP_DATASET_INITIALIZER: Final = "dataset-initializer"
+STEP_MODEL_INITIALIZER: Final = "model-initializer"
+
+# Replicated jobs, containers, volumes.
+NODE: Final = "node"
+"""The replicated job of the trainer, and its container."""
+LAUNCHER: Final = "launcher"
+DATASET_INITIALIZER: Final = "dataset-initializer"
+MODEL_INITIALIZER: Final = "model-initializer"
+VOLUME_INITIALIZER: Final = "initializer"
+STEP_CONTAINERS: Final = {
+    STEP_TRAINER: NODE,
+    STEP_DATASET_INITIALIZER: DATASET_INITIALIZER,
+    STEP_MODEL_INITIALIZER: MODEL_INITIALIZER,
+}
+"""The container that each step must have."""
+TRAINER_PORT: Final = 29500
+
+# Managers.
+MANAGED_BY_TRAINER: Final = "trainer.kubeflow.org/trainjob-controller"
+MANAGED_BY_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
+FIELD_MANAGER: Final = "trainer"
+FIELD_MANAGER_STATUS: Final = "trainer-status"
+PATCH_MANAGER_SDK: Final = "trainer.kubeflow.org/kubeflow-sdk"
+PATCH_MANAGER_KUEUE: Final = "kueue.x-k8s.io/manager"
+
+# Kinds of runtimes.
+KIND_TRAINING_RUNTIME: Final = "TrainingRuntime"
+KIND_CLUSTER_TRAINING_RUNTIME: Final = "ClusterTrainingRuntime"
+
+# Conditions of a TrainJob and their reasons.
+CONDITION_SUSPENDED: Final = "Suspended"
+CONDITION_COMPLETE: Final = "Complete"
+CONDITION_FAILED: Final = "Failed"
+REASON_SUSPENDED: Final = "Suspended"
+REASON_RESUMED: Final = "Resumed"
+REASON_DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
+REASON_RUNTIME_NOT_SUPPORTED: Final = "TrainingRuntimeNotSupported"
+EVENT_RESOURCES_CREATION_FAILED: Final = "TrainJobResourcesCreationFailed"
+
+# Objects that belong to a TrainJob, by suffix of its name.
+SUFFIX_RUNTIME_SNAPSHOT: Final = "-runtime-snapshot"
+KEY_RUNTIME_SNAPSHOT: Final = "runtime"
+
+# Environment of initializers.
+ENV_STORAGE_URI: Final = "STORAGE_URI"

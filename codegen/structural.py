@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that a schema is structural: that an API server can prune, default and merge by it.
+
+The server would say no to a wrong CustomResourceDefinition too, but one mistake at a time, with a path through expanded
+types, and only when somebody installs it. Kubernetes' own types are not checked; they are as they are published.
+"""
+
+import re
+from collections.abc import Callable
+
+from trainwright.api.manifest import Path
+from trainwright.codegen.catalog import Catalog
+from trainwright.codegen.default_values import PYTHON_TYPES, compiles, is_of_type, wrong_values
+from trainwright.codegen.definition import Definition, Schema, subschemas
+from trainwright.codegen.names import attribute
+from trainwright.codegen.problems import Problems
+
+_WORDS_OF = {
+    "format": {"string", "integer", "number"},
+    "enum": {"string", "integer"},
+    "pattern": {"string"},
+    "minLength": {"string"},
+    "maxLength": {"string"},
+    "minimum": {"integer", "number"},
+    "maximum": {"integer", "number"},
+    "items": {"array"},
+    "minItems": {"array"},
+    "maxItems": {"array"},
+    "x-kubernetes-list-type": {"array"},
+    "x-kubernetes-list-map-keys": {"array"},
+    "properties": {"object"},
+    "required": {"object"},
+    "additionalProperties": {"object"},
+    "minProperties": {"object"},
+    "maxProperties": {"object"},
+    "x-kubernetes-map-type": {"object"},
+    "x-kubernetes-preserve-unknown-fields": {"object"},
+}
+"""Words that mean something for some types only."""
+
+_FORMATS = {
+    "string": {"date-time", "byte"},
+    "integer": {"int32", "int64"},
+    "number": {"float", "double"},
+}
+_PAIRS = (
+    ("minimum", "maximum"),
+    ("minLength", "maxLength"),
+    ("minItems", "maxItems"),
+    ("minProperties", "maxProperties"),
+)
+
+Complain = Callable[[Path, str], None]
+
+
+def check(catalog: Catalog, problems: Problems) -> None:
+    """Report whatever is wrong with the authored definitions."""
+    _check_cycles(catalog, problems)
+    if problems.found:
+        return
+    for definition in catalog.definitions.values():
+        if definition.document is not None:
+            _check_definition(catalog, definition, problems)
+    for kind in catalog.kinds.values():
+        if kind.definition.document is not None:
+            _check_kind(kind.definition, stored=kind.crd is not None, problems=problems)
+
+
+def _check_definition(catalog: Catalog, definition: Definition, problems: Problems) -> None:
+    def complain(path: Path, message: str) -> None:
+        definition.complain(problems, path, message)
+
+    if definition.schema.get("type") != "object":
+        complain((), "a definition must be of type object; write other types where they are used")
+    for path, schema in subschemas(definition.schema):
+        _check_shape(schema, path, complain)
+        resolved = catalog.resolve(schema)
+        _check_words(resolved, path, complain)
+        _check_list(catalog, resolved, path, complain)
+        if "properties" in schema:
+            _check_names(schema, path, complain)
+        if "default" in schema:
+            for where, message in wrong_values(catalog, resolved, schema["default"]):
+                complain((*path, "default"), f"{where}{message}")
+    _check_transition_rules(catalog, definition.schema, (), complain, correlatable=True)
+
+
+def _check_kind(definition: Definition, *, stored: bool, problems: Problems) -> None:
+    properties = definition.schema.get("properties", {})
+    needed = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+    if stored:
+        needed["metadata"] = {"$ref": "meta/v1/ObjectMeta"}
+    for name, wanted in needed.items():
+        found = {word: value for word, value in properties.get(name, {}).items() if word != "description"}
+        if found != wanted:
+            definition.complain(problems, ("properties", name), f"a kind must have this field as {wanted}")
+
+
+def _check_shape(schema: Schema, path: Path, complain: Complain) -> None:
+    if "$ref" in schema:
+        stray = sorted(schema.keys() & {"type", "properties", "items", "additionalProperties", "required"})
+        if stray:
+            complain(path, f"{', '.join(stray)} cannot stand beside $ref, which says it already")
+        return
+    if "type" not in schema and not schema.get("x-kubernetes-int-or-string"):
+        complain(path, "needs a type, or a $ref to a definition that has one")
+    if path and "properties" in schema:
+        complain(path, "an object with fields needs a name: move it to definitions and refer to it with $ref")
+    if "properties" in schema and "additionalProperties" in schema:
+        complain(
+            path, "is either an object with fields or a map: properties and additionalProperties exclude each other"
+        )
+    if schema.get("type") == "array" and "items" not in schema:
+        complain(path, "an array needs items")
+
+
+def _check_words(schema: Schema, path: Path, complain: Complain) -> None:
+    kind = schema.get("type")
+    for word, kinds in _WORDS_OF.items():
+        if word in schema and kind is not None and kind not in kinds:
+            complain(path, f"{word} means nothing for type {kind}")
+    if "format" in schema and kind in _FORMATS and schema["format"] not in _FORMATS[kind]:
+        complain(path, f"format {schema['format']} means nothing for type {kind}")
+    for least, most in _PAIRS:
+        if least in schema and most in schema and schema[least] > schema[most]:
+            complain(path, f"{least} {schema[least]} is above {most} {schema[most]}")
+    for value in schema.get("enum", ()):
+        if kind in PYTHON_TYPES and not is_of_type(value, kind):
+            complain(path, f"enum value {value!r} is not of type {kind}")
+    if "pattern" in schema and not compiles(schema["pattern"]):
+        complain(path, f"pattern {schema['pattern']!r} is not a regular expression")
+    properties = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in properties:
+            complain((*path, "required"), f"{name} is required but is not a field")
+
+
+def _check_list(catalog: Catalog, schema: Schema, path: Path, complain: Complain) -> None:
+    kind = schema.get("x-kubernetes-list-type")
+    keys = schema.get("x-kubernetes-list-map-keys")
+    if (keys is not None) != (kind == "map"):
+        complain(path, "x-kubernetes-list-map-keys and x-kubernetes-list-type: map need each other")
+        return
+    if kind not in ("set", "map") or "items" not in schema:
+        return
+    items = catalog.resolve(schema["items"])
+    scalar = items.get("type") not in ("object", "array")
+    if (
+        kind == "set"
+        and not scalar
+        and "atomic"
+        not in (
+            items.get("x-kubernetes-map-type"),
+            items.get("x-kubernetes-list-type"),
+        )
+    ):
+        complain(path, "items of a set must be plain values, or atomic")
+    for key in keys or ():
+        _check_key(catalog, items, key, path, complain)
+
+
+def _check_key(catalog: Catalog, items: Schema, key: str, path: Path, complain: Complain) -> None:
+    properties = items.get("properties", {})
+    if key not in properties:
+        complain(path, f"list key {key} is no field of the items")
+        return
+    resolved = catalog.resolve(properties[key])
+    if resolved.get("type") in ("object", "array"):
+        complain(path, f"list key {key} must be a plain value")
+    if key not in items.get("required", ()) and "default" not in resolved:
+        complain(path, f"list key {key} must be required or have a default, or two items could both be without")
+
+
+def _check_names(schema: Schema, path: Path, complain: Complain) -> None:
+    taken: dict[str, str] = {}
+    for name in schema["properties"]:
+        python = attribute(name)
+        if python in taken:
+            complain((*path, "properties", name), f"would be the attribute {python}, as {taken[python]} is")
+        taken.setdefault(python, name)
+
+
+def _check_transition_rules(
+    catalog: Catalog, schema: Schema, path: Path, complain: Complain, *, correlatable: bool
+) -> None:
+    """A rule with oldSelf needs a way to find the old value: none leads into atomic lists and sets."""
+    for index, rule in enumerate(schema.get("x-kubernetes-validations", ())):
+        if not correlatable and re.search(r"\boldSelf\b", rule["rule"]):
+            complain(
+                (*path, "x-kubernetes-validations", index), "oldSelf cannot be used inside a list without map keys"
+            )
+    for name, child in schema.get("properties", {}).items():
+        _check_transition_rules(catalog, child, (*path, "properties", name), complain, correlatable=correlatable)
+    if isinstance(items := schema.get("items"), dict):
+        found = correlatable and schema.get("x-kubernetes-list-type") == "map"
+        _check_transition_rules(catalog, items, (*path, "items"), complain, correlatable=found)
+        if not found and "$ref" in items:
+            _check_referenced_rules(catalog, items["$ref"], path, complain)
+    if isinstance(values := schema.get("additionalProperties"), dict):
+        _check_transition_rules(catalog, values, (*path, "additionalProperties"), complain, correlatable=correlatable)
+
+
+def _check_referenced_rules(catalog: Catalog, key: str, path: Path, complain: Complain) -> None:
+    for _, part in subschemas(catalog.definitions[key].schema):
+        for rule in part.get("x-kubernetes-validations", ()):
+            if re.search(r"\boldSelf\b", rule["rule"]):
+                complain(
+                    (*path, "items"), f"{key} has a rule with oldSelf, which cannot be used in a list without map keys"
+                )
+
+
+def _check_cycles(catalog: Catalog, problems: Problems) -> None:
+    """A CustomResourceDefinition cannot recurse: every reference is expanded."""
+    done: set[str] = set()
+
+    def visit(key: str, trail: tuple[str, ...]) -> None:
+        if key in trail:
+            definition = catalog.definitions[key]
+            ring = " -> ".join((*trail[trail.index(key) :], key))
+            definition.complain(problems, (), f"refers to itself ({ring}); schemas cannot recurse")
+            return
+        if key in done:
+            return
+        for _, part in subschemas(catalog.definitions[key].schema):
+            if "$ref" in part:
+                visit(part["$ref"], (*trail, key))
+        done.add(key)
+
+    for key, definition in catalog.definitions.items():
+        if definition.document is not None:
+            visit(key, ())
