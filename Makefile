@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help install run test unit integration e2e check fmt types control-plane lock clean
+.PHONY: help install run test unit integration e2e generate verify check fmt types control-plane lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,12 @@ integration: control-plane ## Run the tests against a real API server
 
 e2e: control-plane ## Run the tests of the whole chain
 	@$(BIN)/pytest tests/e2e $(PYTEST_ARGS)
+
+generate: $(INSTALLED) ## Make everything that is generated anew: models, CRDs, docs
+	@$(BIN)/python -m trainwright.codegen
+
+verify: $(INSTALLED) ## Fail if anything generated differs from what its sources say
+	@$(BIN)/python -m trainwright.codegen --check
 
 check: $(INSTALLED) ## Run every check that is not a test: format, lint, types, layers, shell
 	@PATH="$(CURDIR)/$(BIN):$$PATH" hack/check

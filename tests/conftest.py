@@ -94,5 +94,5 @@ def _children() -> dict[int, str]:
                 command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             except FileNotFoundError:
                 continue  # ended meanwhile
-            found[pid] = f"{pid} ({command.strip() or 'ended, not waited for'})"
+            found[pid] = f"{pid} ({command.strip() or 'no command line yet, or none any more'})"
     return found

@@ -42,7 +42,7 @@ KEPT = []
 def test_it():
     KEPT.append(subprocess.Popen(["sleep", "10"]))
 """,
-        "(sleep 10)",
+        "left behind: process ",
     ),
     "warning": ("import warnings\ndef test_it():\n    warnings.warn('careful')\n", "UserWarning: careful"),
     "marker": ("import pytest\n@pytest.mark.quick\ndef test_it(): pass\n", "'quick' not found in `markers`"),
