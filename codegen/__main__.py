@@ -9,7 +9,6 @@ from pathlib import Path
 from trainwright.codegen import output
 from trainwright.codegen.compiler import compile_all
 from trainwright.codegen.problems import CompileError
-from trainwright.codegen.python import BANNER
 
 EXIT_DRIFT = 1
 EXIT_WRONG_SCHEMA = 2
@@ -27,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(problem, file=sys.stderr)
         print(f"codegen: {len(error.problems)} problem(s); nothing was written", file=sys.stderr)
         return EXIT_WRONG_SCHEMA
-    pending = output.changes(root, files, BANNER)
+    pending = output.changes(root, files)
     if options.check:
         return _report_drift(pending, len(files))
     output.write(root, pending)

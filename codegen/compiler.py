@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from trainwright.codegen import catalog, crd, python, structs, structural
+from trainwright.codegen import catalog, crd, json_schema, python, reference, structs, structural
 from trainwright.codegen.problems import Problems
 
 
@@ -21,4 +21,7 @@ def compile_all(root: Path, progress: Callable[[str], None] = lambda _: None) ->
     files = {f"api/{path}": text for path, text in python.packages(known, modules, api).items()}
     progress("expanding CustomResourceDefinitions")
     files.update({f"config/crd/{path}": text for path, text in crd.files(known).items()})
+    progress("writing JSON Schemas and reference pages")
+    files.update({f"api/{path}": text for path, text in json_schema.files(known).items()})
+    files.update({f"docs/api/{path}": text for path, text in reference.files(known).items()})
     return files

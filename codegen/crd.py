@@ -16,9 +16,9 @@ from trainwright.codegen.python import BANNER
 
 OBJECT_META = "meta/v1/ObjectMeta"
 
-_COMPILER_WORDS = ("x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key", "x-kubernetes-group-version-kind")
+COMPILER_WORDS = ("x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key", "x-kubernetes-group-version-kind")
 _STRINGS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
-_EMBEDDED_METADATA: Schema = {
+EMBEDDED_METADATA: Schema = {
     "type": "object",
     "properties": {
         "annotations": _STRINGS,
@@ -34,7 +34,7 @@ def expand(catalog: Catalog, schema: Schema, *, root: bool = False) -> Schema:
     """The schema without references, as a CustomResourceDefinition holds it. At the root, metadata is the server's."""
     if schema.get("$ref") == OBJECT_META:
         beside = {word: value for word, value in schema.items() if word != "$ref"}
-        return {**copy.deepcopy(_EMBEDDED_METADATA), **_own_words(beside)}
+        return {**copy.deepcopy(EMBEDDED_METADATA), **_own_words(beside)}
     resolved = catalog.resolve(schema)
     out = _own_words(resolved)
     if "properties" in resolved:
@@ -55,7 +55,7 @@ def _own_words(schema: Schema) -> Schema:
     return {
         word: copy.deepcopy(value)
         for word, value in schema.items()
-        if word not in _COMPILER_WORDS and word not in inner and not (word == "additionalProperties" and value is True)
+        if word not in COMPILER_WORDS and word not in inner and not (word == "additionalProperties" and value is True)
     }
 
 

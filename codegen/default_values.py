@@ -43,10 +43,10 @@ def wrong_values(catalog: Catalog, schema: Schema, value: Any, where: str = "") 
 def _wrong_fields(catalog: Catalog, schema: Schema, value: dict[str, Any], where: str) -> list[tuple[str, str]]:
     wrong: list[tuple[str, str]] = []
     properties = schema.get("properties", {})
+    here = f"{where}: " if where else ""
     absent = [name for name in schema.get("required", ()) if name not in value]
-    for name in absent:
-        if "default" not in catalog.resolve(properties.get(name, {})):
-            wrong.append((f"{where}: " if where else "", f"default lacks the required field {name}"))
+    lacking = [name for name in absent if "default" not in catalog.resolve(properties.get(name, {}))]
+    wrong.extend((here, f"default lacks the required field {name}") for name in lacking)
     for name, item in value.items():
         inner = properties.get(name, schema.get("additionalProperties"))
         path = f"{where}.{name}" if where else name

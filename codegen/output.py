@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+MARK = "Generated from the schemas in api/ by `make generate`."
+"""Stands at the top of every generated file that may have comments."""
+
 _SUFFIX = ".codegen-new"
 
 
@@ -29,7 +32,7 @@ class Change:
         return "".join(difflib.unified_diff(old, new, f"a/{self.path}", f"b/{self.path}", n=2))
 
 
-def changes(root: Path, files: dict[str, str], banner: str) -> list[Change]:
+def changes(root: Path, files: dict[str, str]) -> list[Change]:
     """What `write` would do: files that differ or are missing, and generated ones that no schema asks for any more."""
     found: list[Change] = []
     for path, new in sorted(files.items()):
@@ -37,7 +40,7 @@ def changes(root: Path, files: dict[str, str], banner: str) -> list[Change]:
         old = target.read_text(encoding="utf-8") if target.exists() else None
         if old != new:
             found.append(Change(path, old, new))
-    stale = [path for path in _generated(root, banner) if path not in files]
+    stale = [path for path in _generated(root) if path not in files]
     return found + [Change(path, (root / path).read_text(encoding="utf-8"), None) for path in stale]
 
 
@@ -63,10 +66,17 @@ def write(root: Path, pending: list[Change]) -> None:
             (root / change.path).unlink()
 
 
-def _generated(root: Path, banner: str) -> Iterator[str]:
+def _generated(root: Path) -> Iterator[str]:
+    """Files that an earlier run made: they say so, or, where a format has no comments, their name does."""
     for folder in ("api", "config/crd", "docs/api"):
         for path in sorted((root / folder).rglob("*")):
             if path.name.endswith(_SUFFIX):
                 path.unlink()
-            elif path.suffix in (".py", ".yaml") and path.read_text(encoding="utf-8").startswith(banner):
+            elif _is_generated(root, path):
                 yield path.relative_to(root).as_posix()
+
+
+def _is_generated(root: Path, path: Path) -> bool:
+    if path.name.endswith(".schema.json"):
+        return path.parent != root / "api"
+    return path.suffix in (".py", ".yaml", ".md") and MARK in path.read_text(encoding="utf-8")[:400]

@@ -14,13 +14,11 @@ from typing import Any
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.definition import Definition, Kind, Package, Schema
 from trainwright.codegen.openapi import MODULE
+from trainwright.codegen.output import MARK
 from trainwright.codegen.structs import Class, Field, Module
 
-BANNER = """\
-# SPDX-License-Identifier: Apache-2.0
-# Generated from the schemas in api/ by `make generate`. Edit those, not this file.
-"""
-_QUIET = "# ruff: noqa: RUF100, C901, E501, PLC0415, PLR0912, PLR0915\n# fmt: off\n"
+BANNER = f"# SPDX-License-Identifier: Apache-2.0\n# {MARK} Edit those, not this file.\n"
+_QUIET = "# ruff: noqa: RUF100, C901, E501, PLC0415, PLR0912, PLR0915, S105\n# fmt: off\n"
 _ROOT = "trainwright.api"
 _WIDTH = 120
 _HOOKS = "defaulting.py"

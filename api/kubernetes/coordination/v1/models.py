@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Generated from the schemas in api/ by `make generate`. Edit those, not this file.
-# ruff: noqa: RUF100, C901, E501, PLC0415, PLR0912, PLR0915
+# ruff: noqa: RUF100, C901, E501, PLC0415, PLR0912, PLR0915, S105
 # fmt: off
 """The structs of coordination.k8s.io/v1; import them from the package."""
 
