@@ -74,6 +74,22 @@ class Component:
         return self._process.pid
 
     @property
+    def program_pid(self) -> int:
+        """Process id of the program itself, for measuring it (Linux only).
+
+        Raises:
+            ControlPlaneError: it has ended.
+            OSError: there is no /proc.
+        """
+        while self.running:
+            # The guard needs a moment to start it.
+            children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+            if children:
+                return int(children[0])
+            time.sleep(_POLL_SECONDS)
+        raise ControlPlaneError(self._explain("has ended"))
+
+    @property
     def running(self) -> bool:
         return self._process.poll() is None
 
@@ -151,12 +167,17 @@ class Components:
     def restart(self, name: str, *, kill: bool) -> None:
         """Stop one program, or crash it, and start it again with the same command; returns when it is ready."""
         component, ready = self._running[name]
+        self.stop_one(name, kill=kill)
+        self.launch(name, component.command, ready)
+        self.wait(name)
+
+    def stop_one(self, name: str, *, kill: bool) -> None:
+        """Stop one program, or crash it."""
+        component, _ = self._running.pop(name)
         if kill:
             component.kill()
         else:
             component.stop()
-        self.launch(name, component.command, ready)
-        self.wait(name)
 
     def stop(self) -> None:
         """Stop every program, last started first. May be called again."""

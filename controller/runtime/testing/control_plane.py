@@ -21,7 +21,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -214,6 +214,28 @@ class ControlPlane:
             state, self._state = self._state, None
             state.components.stop()
             shutil.rmtree(state.files.folder, ignore_errors=True)
+
+    def launch(self, name: str, command: Sequence[str], *, ready: Callable[[], bool] | None = None) -> Component:
+        """Run a program of the test's own beside the others, such as the manager under test.
+
+        It ends with the control plane, its log lies in `folder`, and `restart` knows it.
+
+        Args:
+            name: for messages and the log; unique.
+            command: program and arguments.
+            ready: asked again and again until true before this returns.
+
+        Raises:
+            ControlPlaneError: it ended or was not ready in time; with its last log lines.
+        """
+        components = self._running.components
+        components.launch(name, command, ready or (lambda: True))
+        components.wait(name)
+        return components.by_name[name]
+
+    def stop_program(self, name: str, *, kill: bool = False) -> None:
+        """Stop (with `kill`: crash) one program and leave it stopped; `launch` may start it anew."""
+        self._running.components.stop_one(name, kill=kill)
 
     def restart(self, name: str, *, kill: bool = False) -> None:
         """Stop one program (with `kill`: crash it) and start it again as it was; returns when it is ready.
