@@ -13,6 +13,9 @@ from trainwright.codegen.crd import COMPILER_WORDS, EMBEDDED_METADATA, OBJECT_ME
 from trainwright.codegen.definition import Kind, Schema
 
 _BOUNDS = {"int32": 2**31, "int64": 2**63}
+RESOURCE_WORD = "x-kubernetes-resource"
+"""How the kind is served; `plural` is empty when it is not."""
+
 _EMBEDDED_NAME = "EmbeddedObjectMeta"
 
 
@@ -23,6 +26,15 @@ def files(catalog: Catalog) -> dict[str, str]:
         path = f"{kind.definition.package.folder}/{kind.name.lower()}.schema.json"
         made[path] = json.dumps(_Renderer(catalog).render(kind), indent=1) + "\n"
     return made
+
+
+def _resource(kind: Kind) -> Schema:
+    version: Schema = kind.crd["spec"]["versions"][0] if kind.crd is not None else {}
+    return {
+        "plural": kind.plural,
+        "namespaced": kind.namespaced,
+        "subresources": sorted(version.get("subresources", {})),
+    }
 
 
 class _Renderer:
@@ -43,6 +55,7 @@ class _Renderer:
             "title": kind.name,
             **root,
             "required": sorted({"apiVersion", "kind", *root.get("required", ())}),
+            RESOURCE_WORD: _resource(kind),
             "$defs": dict(sorted(self._definitions.items())),
         }
 

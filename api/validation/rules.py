@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluates the CEL rules of a schema, as far as they can be without an API server."""
+
+import importlib
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from trainwright.api.validation.errors import INVALID, FieldError, Path, shown, spoken
+from trainwright.api.validation.schema import KindSchema, Schema, children
+from trainwright.api.validation.structure import Found
+
+_OLD = re.compile(r"\boldSelf\b")
+ABSENT = object()
+"""There was nothing at this place before."""
+
+
+def rule_errors(kind: KindSchema, schema: Schema, value: Any, old: Any = ABSENT, path: Path = ()) -> Iterator[Found]:
+    """Rules that the value breaks. `old` is what was at the same place before an update, if anything was."""
+    for rule in schema.get("x-kubernetes-validations", ()):
+        transition = bool(_OLD.search(rule["rule"]))
+        if transition and old is ABSENT:
+            continue
+        if not transition and old is not ABSENT and old == value:
+            continue  # what was stored already holds up no update
+        previous = _ordered(kind, schema, old) if transition else None
+        broken = _evaluate(rule, _ordered(kind, schema, value) if transition else value, previous)
+        if broken:
+            yield path, FieldError(INVALID, spoken(path), f"Invalid value: {shown(value)}: {broken}")
+    for step, inner, part in children(kind, schema, value):
+        yield from rule_errors(kind, inner, part, before(schema, old, step, part), (*path, step))
+
+
+def before(schema: Schema, old: Any, step: str | int, part: Any) -> Any:
+    """The old value that a part is compared with: same field, or same keys; none in other lists."""
+    if isinstance(step, str):
+        return old.get(step, ABSENT) if isinstance(old, dict) else ABSENT
+    keys = schema.get("x-kubernetes-list-map-keys")
+    if not keys or not isinstance(old, list) or not isinstance(part, dict):
+        return ABSENT
+    for item in old:
+        if isinstance(item, dict) and all(item.get(key) == part.get(key) for key in keys):
+            return item
+    return ABSENT
+
+
+def _ordered(kind: KindSchema, schema: Schema, value: Any) -> Any:
+    """The value with lists whose order means nothing in one order, so that equality ignores it as the server's does."""
+    if isinstance(value, dict):
+        parts = {step: _ordered(kind, inner, part) for step, inner, part in children(kind, schema, value)}
+        return {**value, **parts}
+    if isinstance(value, list):
+        items = [_ordered(kind, kind.items(schema), item) for item in value]
+        if schema.get("x-kubernetes-list-type") in ("map", "set"):
+            keys = schema.get("x-kubernetes-list-map-keys")
+            return sorted(items, key=lambda item: json.dumps([item.get(key) for key in keys] if keys else item))
+        return items
+    return value
+
+
+def _evaluate(rule: dict[str, str], value: Any, old: Any) -> str | None:
+    result = _expression(rule["rule"]).eval(data={"self": value, "oldSelf": old})
+    answer = result.value()
+    if answer is True:
+        return None
+    if answer is False:
+        return rule["message"]
+    return f"{rule['message']} (the rule could not be evaluated: {answer})"
+
+
+@cache
+def _expression(rule: str) -> Any:
+    environment = _environment()
+    return environment.compile(rule)
+
+
+@cache
+def _environment() -> Any:
+    cel = importlib.import_module("cel_expr_python.cel")
+    return cel.NewEnv(variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN})
