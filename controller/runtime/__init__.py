@@ -1,2 +1,122 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How any controller runs: client, cache, work queue, controller, manager. Knows no TrainJob."""
+"""How any controller runs: client, cache, work queue, controller, apply, manager. Knows no TrainJob.
+
+The names below are the public ones; each lives in a module that says more. They are loaded when first used, so that a
+program that needs one of them does not pay for the HTTP stack.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainwright.controller.runtime.apply.applier import Action as Action
+    from trainwright.controller.runtime.apply.applier import Applied as Applied
+    from trainwright.controller.runtime.apply.applier import Applier as Applier
+    from trainwright.controller.runtime.cache.cache import Cache as Cache
+    from trainwright.controller.runtime.cache.events import Event as Event
+    from trainwright.controller.runtime.cache.events import EventType as EventType
+    from trainwright.controller.runtime.client.client import Client as Client
+    from trainwright.controller.runtime.client.config import ClusterConfig as ClusterConfig
+    from trainwright.controller.runtime.client.config import load_config as load_config
+    from trainwright.controller.runtime.client.http import HTTPTransport as HTTPTransport
+    from trainwright.controller.runtime.conditions import set_condition as set_condition
+    from trainwright.controller.runtime.context import Reconcile as Reconcile
+    from trainwright.controller.runtime.controller.builder import Builder as Builder
+    from trainwright.controller.runtime.controller.controller import Controller as Controller
+    from trainwright.controller.runtime.controller.results import Backoff as Backoff
+    from trainwright.controller.runtime.controller.results import Done as Done
+    from trainwright.controller.runtime.controller.results import Result as Result
+    from trainwright.controller.runtime.controller.results import RetryAfter as RetryAfter
+    from trainwright.controller.runtime.controller.sources import Trigger as Trigger
+    from trainwright.controller.runtime.errors import ApiError as ApiError
+    from trainwright.controller.runtime.errors import Conflict as Conflict
+    from trainwright.controller.runtime.errors import KubernetesError as KubernetesError
+    from trainwright.controller.runtime.errors import NotControlled as NotControlled
+    from trainwright.controller.runtime.errors import NotFound as NotFound
+    from trainwright.controller.runtime.errors import Terminal as Terminal
+    from trainwright.controller.runtime.kinds import Kind as Kind
+    from trainwright.controller.runtime.kinds import MetadataOnly as MetadataOnly
+    from trainwright.controller.runtime.manager.manager import Manager as Manager
+    from trainwright.controller.runtime.manager.process import run as run
+    from trainwright.controller.runtime.manager.supervisor import Group as Group
+    from trainwright.controller.runtime.objects import Key as Key
+    from trainwright.controller.runtime.workqueue.queue import WorkQueue as WorkQueue
+
+_HOMES = {
+    "Action": "apply.applier",
+    "ApiError": "errors",
+    "Applied": "apply.applier",
+    "Applier": "apply.applier",
+    "Backoff": "controller.results",
+    "Builder": "controller.builder",
+    "Cache": "cache.cache",
+    "Client": "client.client",
+    "ClusterConfig": "client.config",
+    "Conflict": "errors",
+    "Controller": "controller.controller",
+    "Done": "controller.results",
+    "Event": "cache.events",
+    "EventType": "cache.events",
+    "Group": "manager.supervisor",
+    "HTTPTransport": "client.http",
+    "Key": "objects",
+    "Kind": "kinds",
+    "KubernetesError": "errors",
+    "Manager": "manager.manager",
+    "MetadataOnly": "kinds",
+    "NotControlled": "errors",
+    "NotFound": "errors",
+    "Reconcile": "context",
+    "Result": "controller.results",
+    "RetryAfter": "controller.results",
+    "Terminal": "errors",
+    "Trigger": "controller.sources",
+    "WorkQueue": "workqueue.queue",
+    "load_config": "client.config",
+    "run": "manager.process",
+    "set_condition": "conditions",
+}
+
+__all__ = [
+    "Action",
+    "ApiError",
+    "Applied",
+    "Applier",
+    "Backoff",
+    "Builder",
+    "Cache",
+    "Client",
+    "ClusterConfig",
+    "Conflict",
+    "Controller",
+    "Done",
+    "Event",
+    "EventType",
+    "Group",
+    "HTTPTransport",
+    "Key",
+    "Kind",
+    "KubernetesError",
+    "Manager",
+    "MetadataOnly",
+    "NotControlled",
+    "NotFound",
+    "Reconcile",
+    "Result",
+    "RetryAfter",
+    "Terminal",
+    "Trigger",
+    "WorkQueue",
+    "load_config",
+    "run",
+    "set_condition",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

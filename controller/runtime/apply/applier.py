@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Applies wanted objects: compares each with the cache, writes only on a difference, believes the answer.
+
+Guarantees: nothing is sent for an object that is already as wanted; an object of somebody else is never changed, also
+if it appeared under the wanted name a moment ago (first writes are not forced, later ones carry the uid); a field that
+is no longer wanted goes away, because writes are server-side apply.
+
+Assumptions: documents hold exactly the fields to own. The kinds are declared to the cache; without that each comparison
+costs a read. Caveats: a Conflict means that the object changed hands or incarnation meanwhile: raise it, the next
+reconcile sees the new state.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from trainwright.api.base import Resource
+from trainwright.controller.runtime.apply.compare import Verdict, findings, verdict
+from trainwright.controller.runtime.apply.memory import ApplyMemory
+from trainwright.controller.runtime.apply.owner import owned_document, owner_reference, refuse_foreign
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.errors import Conflict, Invalid, NotFound, NotSynced
+from trainwright.controller.runtime.kinds import Kind, MetadataOnly, kind_of, resource_of
+from trainwright.controller.runtime.objects import (
+    AnyObject,
+    Document,
+    Key,
+    controller_of,
+    key_of,
+    managed_fields_of,
+    resource_version_of,
+    uid_of,
+    wire,
+)
+
+log = logging.getLogger(__name__)
+
+CONTENTS = 4096
+
+
+class Action(StrEnum):
+    """What became of one object."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """One object after `apply`: as the server answered, or as the cache holds it."""
+
+    action: Action
+    kind: Kind
+    key: Key
+    obj: AnyObject
+
+
+class Applier:
+    """One field manager's hand on the cluster."""
+
+    def __init__(self, client: Client, cache: Cache, *, field_manager: str) -> None:
+        self._client = client
+        self._cache = cache
+        self.field_manager = field_manager
+        self.memory = ApplyMemory()
+        self._contents: OrderedDict[tuple[Kind, Key], AnyObject] = OrderedDict()
+
+    async def apply(
+        self,
+        objects: Iterable[AnyObject],
+        *,
+        owner: AnyObject | None = None,
+        prune: Iterable[Kind] = (),
+        adopt: bool = False,
+    ) -> list[Applied]:
+        """Make each object as wanted, in order; then delete objects of the `prune` kinds that `owner` controls and that
+        were not given.
+
+        `owner` becomes the controller of each. `adopt`: also take objects that nobody controls. Raises NotControlled
+        (nothing of that object was changed), Conflict, Invalid, Forbidden, ServerError, TransportError.
+        """
+        results = [await self._apply_one(obj, owner, adopt=adopt) for obj in objects]
+        if owner is not None:
+            wanted = {(resource_of(result.kind), result.key) for result in results}
+            for kind in prune:
+                results += await self._prune(kind, uid_of(owner), wanted)
+        return results
+
+    async def apply_status(self, obj: AnyObject) -> Applied:
+        """Make the status of an existing object as wanted; everything of `obj` but name and status is left out.
+
+        Raises NotFound if the object does not exist, Conflict if it is another incarnation than the cached one.
+        """
+        kind = kind_of(obj, self._cache.known_kinds())
+        key = key_of(obj)
+        full = wire(obj)
+        document: Document = {"metadata": _address(key), "status": full.get("status") or {}}
+        live = await self._live(kind, key)
+        if live is None:
+            raise NotFound(f"{resource_of(kind).kind} {key} does not exist", code=404, reason="NotFound")
+        if self._as_wanted(document, live, "status"):
+            return Applied(Action.UNCHANGED, kind, key, live)
+        answer = await self._send(kind, document, live, subresource="status")
+        return Applied(Action.CHANGED, kind, key, answer)
+
+    # ------------------------------------------------------------------ one object
+
+    async def _apply_one(self, obj: AnyObject, owner: AnyObject | None, *, adopt: bool) -> Applied:
+        kind = kind_of(obj, self._cache.known_kinds())
+        resource = resource_of(kind)
+        key = key_of(obj)
+        document = wire(obj)
+        if owner is not None:
+            reference = owner_reference(owner, resource_of(kind_of(owner, self._cache.known_kinds())))
+            document = owned_document(
+                {**document, "kind": resource.kind}, reference, owner, namespaced=resource.namespaced
+            )
+        owner_uid = uid_of(owner) if owner is not None else ""
+        live = await self._live(kind, key)
+        if live is None:
+            return Applied(Action.CREATED, kind, key, await self._create(kind, key, document, owner_uid, adopt=adopt))
+        if owner is not None:
+            refuse_foreign(live, resource.kind, owner_uid, adopt=adopt)
+        elif controller_of(live) is not None and not _claims(document, live):
+            refuse_foreign(live, resource.kind, "", adopt=False)
+        if self._as_wanted(document, live, ""):
+            return Applied(Action.UNCHANGED, kind, key, live)
+        return Applied(Action.CHANGED, kind, key, await self._send(kind, document, live))
+
+    async def _create(self, kind: Kind, key: Key, document: Document, owner_uid: str, *, adopt: bool) -> AnyObject:
+        """The first write is not forced, so an object that the cache does not show makes it fail instead of suffer."""
+        try:
+            return await self._send(kind, document, None)
+        except (Conflict, Invalid):
+            current = await self._read(kind, key)
+            if current is None:
+                raise
+            refuse_foreign(current, resource_of(kind).kind, owner_uid, adopt=adopt)
+        return await self._send(kind, document, current)
+
+    async def _send(
+        self, kind: Kind, document: Document, live: AnyObject | None, *, subresource: str = ""
+    ) -> AnyObject:
+        sent = document
+        if live is not None:  # the uid makes the server refuse if this is another object by now
+            sent = {**document, "metadata": {**(document.get("metadata") or {}), "uid": uid_of(live)}}
+        answer: AnyObject = await self._client.apply(
+            sent,
+            kind=_content_kind(kind),
+            field_manager=self.field_manager,
+            force=live is not None,
+            subresource=subresource,
+        )
+        self.memory.remember(uid_of(answer), subresource, document, wire(answer))
+        self._keep_content(kind, key_of(answer), answer)
+        return answer
+
+    def _as_wanted(self, document: Document, live: AnyObject, subresource: str) -> bool:
+        owned = managed_fields_of(live, self.field_manager, subresource)
+        full = wire(live)
+        found = Verdict.DIFFERENT if owned is None else verdict(document, full, owned)
+        if found is Verdict.SAME:
+            return True
+        if self.memory.answered(uid_of(live), subresource, document, full):
+            return True
+        if log.isEnabledFor(logging.DEBUG):
+            self._explain(document, full, owned)
+        return False
+
+    def _explain(self, document: Document, live: Document, owned: Document | None) -> None:
+        name = f"{live.get('kind')} {key_of(live)}"
+        if owned is None:
+            log.debug("%s: never applied by %s", name, self.field_manager)
+            return
+        for finding in findings(document, live, owned):
+            log.debug("%s%s: %s (%s)", name, finding.path, finding.why, finding.verdict.value)
+
+    # ------------------------------------------------------------------ what is there
+
+    async def _live(self, kind: Kind, key: Key) -> AnyObject | None:
+        """The object from the cache; its content by name, once per version, if only metadata is cached; else a read."""
+        informers = [i for i in self._cache.declared(resource_of(kind)) if i.scope.namespace in {"", key.namespace}]
+        for informer in informers:
+            if informer.kind == kind:
+                if not informer.synced:
+                    raise NotSynced(f"{informer.resource.plural} ({informer.scope}): the first list has not arrived")
+                return informer.store.get(key)
+        for informer in informers:
+            if isinstance(informer.kind, MetadataOnly) and informer.synced:
+                partial = informer.store.get(key)
+                return None if partial is None else await self._content(kind, key, resource_version_of(partial))
+        return await self._read(kind, key)
+
+    async def _read(self, kind: Kind, key: Key) -> AnyObject | None:
+        try:
+            obj: AnyObject = await self._client.get(_content_kind(kind), key.name, key.namespace)
+        except NotFound:
+            return None
+        return obj
+
+    async def _content(self, kind: Kind, key: Key, version: str) -> AnyObject | None:
+        kept = self._contents.get((kind, key))
+        if kept is not None and resource_version_of(kept) == version:
+            return kept
+        obj = await self._read(kind, key)
+        if obj is not None:
+            self._keep_content(kind, key, obj)
+        return obj
+
+    def _keep_content(self, kind: Kind, key: Key, obj: AnyObject) -> None:
+        if not any(isinstance(i.kind, MetadataOnly) for i in self._cache.declared(resource_of(kind))):
+            return
+        self._contents[kind, key] = obj
+        self._contents.move_to_end((kind, key))
+        while len(self._contents) > CONTENTS:
+            self._contents.popitem(last=False)
+
+    async def _prune(self, kind: Kind, uid: str, wanted: set[tuple[Resource, Key]]) -> list[Applied]:
+        results = []
+        resource = resource_of(kind)
+        for obj in self._cache.controlled_by(kind, uid):
+            key = key_of(obj)
+            if (resource, key) in wanted:
+                continue
+            try:
+                await self._client.delete(kind, key.name, key.namespace, uid=uid_of(obj), propagation="Background")
+            except NotFound:
+                log.debug("%s %s was gone already", resource.kind, key)
+            self.memory.forget(uid_of(obj))
+            results.append(Applied(Action.DELETED, kind, key, obj))
+        return results
+
+
+def _content_kind(kind: Kind) -> Any:  # each of the client's overloads takes one representation
+    """The kind to read and write with: content, not metadata."""
+    return kind.kind if isinstance(kind, MetadataOnly) else kind
+
+
+def _address(key: Key) -> Document:
+    return {"name": key.name, "namespace": key.namespace} if key.namespace else {"name": key.name}
+
+
+def _claims(document: Document, live: AnyObject) -> bool:
+    """Whether the document itself says that the live controller is its controller."""
+    controller = controller_of(live)
+    references = (document.get("metadata") or {}).get("ownerReferences") or ()
+    return controller is not None and any(r.get("uid") == controller.uid and r.get("controller") for r in references)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Telling the watch events that our own writes cause from everybody else's (design D7).
+
+An event is an echo for a controller only if its resourceVersion is one that a write of that controller was answered.
+The event may arrive before the answer does; while a write of a key is in flight, events of that key are held back from
+the writing controller, and only from it, until the answer tells which of them, if any, is the echo. Events of other
+versions are delivered then, so a foreign edit is never missed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from trainwright.controller.runtime.cache.events import Event
+from trainwright.controller.runtime.objects import AnyObject, Key
+from trainwright.controller.runtime.versions import at_least
+
+Deliver = Callable[[str, Event[AnyObject], str], None]
+
+LIMIT = 4096
+"""Answered versions remembered at most; those that the watch has passed are dropped first."""
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """One write between request and answer."""
+
+    key: Key
+    writer: str
+    held: list[tuple[Event[AnyObject], str]] = field(default_factory=list)
+
+
+class EchoGuard:
+    """Per informer. `deliver(writer, event, version)` hands an event to the handlers of one controller."""
+
+    def __init__(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+        self._flights: dict[Key, list[Flight]] = {}
+        self._answered: dict[tuple[Key, str], str] = {}
+
+    def take_off(self, key: Key, writer: str) -> Flight:
+        """A write of `key` by `writer` is about to be sent."""
+        flight = Flight(key, writer)
+        self._flights.setdefault(key, []).append(flight)
+        return flight
+
+    def land(self, flight: Flight, version: str, watched: str) -> None:
+        """The write ended: `version` is the answered one, empty if there is none; `watched` is the watch's version."""
+        flights = self._flights[flight.key]
+        flights.remove(flight)
+        if not flights:
+            del self._flights[flight.key]
+        echoed = False
+        for event, seen in flight.held:
+            if version and seen == version:
+                echoed = True
+            else:
+                self._deliver(flight.writer, event, seen)
+        if version and not echoed and not at_least(watched, version):
+            if len(self._answered) >= LIMIT:
+                self._prune(watched)
+            self._answered[flight.key, version] = flight.writer
+
+    def withheld_from(self, event: Event[AnyObject], version: str) -> frozenset[str]:
+        """The controllers that must not get this event: its author, and those whose write is in flight."""
+        author = self._answered.pop((event.key, version), None)
+        flights = self._flights.get(event.key)
+        if flights is None:
+            return frozenset((author,)) if author is not None else frozenset()
+        writers = set()
+        for flight in flights:
+            if flight.writer not in writers and flight.writer != author:
+                flight.held.append((event, version))
+            writers.add(flight.writer)
+        if author is not None:
+            writers.add(author)
+        return frozenset(writers)
+
+    def _prune(self, watched: str) -> None:
+        self._answered = {
+            (key, version): writer
+            for (key, version), writer in self._answered.items()
+            if not at_least(watched, version)
+        }
+        while len(self._answered) >= LIMIT:
+            del self._answered[next(iter(self._answered))]

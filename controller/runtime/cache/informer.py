@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One watch, one store, any number of handlers (R-49).
+
+The store is changed before handlers are told; handlers are called in the reflector's task, one after the other, so
+every handler sees the changes in the server's order and a slow one slows the watch instead of growing a buffer. What a
+handler raises is logged and costs the others nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from trainwright.api.base import Resource
+from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
+from trainwright.controller.runtime.cache.events import Event, EventType, Handler
+from trainwright.controller.runtime.cache.reflector import Filling, Reflector
+from trainwright.controller.runtime.cache.scope import Scope
+from trainwright.controller.runtime.cache.store import IndexFunction, Store
+from trainwright.controller.runtime.cache.transforms import Transform
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.client.watch import Frame
+from trainwright.controller.runtime.errors import DecodeError, KubernetesError
+from trainwright.controller.runtime.kinds import Codec, Kind, codec_of
+from trainwright.controller.runtime.objects import AnyObject, Document, Key, key_of, resource_version_of
+from trainwright.controller.runtime.pacing import Pacer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class InformerStatistics:
+    """What one informer holds and how its watch fares. Times are the event loop's, in seconds."""
+
+    kind: str
+    scope: str
+    synced: bool
+    objects: int
+    ahead: int
+    """Keys that show an answer of ours that the watch has not reached."""
+    undecodable: int
+    events: int
+    """Changes taken from the watch since the start."""
+    lists: int
+    failures: int
+    """Failed steps of list and watch since the start."""
+    last_error: str
+    """Of the last failed step, empty once the server answered again."""
+    last_contact: float
+    resource_version: str
+
+
+@dataclass(slots=True, eq=False)
+class Registration:
+    """A handler at its informer."""
+
+    handler: Handler
+    controller: str
+    """Whose echoes are not wanted; empty: everything is delivered."""
+    undecodable: bool
+    remove: Callable[[], None]
+
+
+class Informer:
+    """The cached objects of one kind within one scope. Made by `Cache`, which also runs it."""
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind,
+        scope: Scope,
+        *,
+        transform: Transform | None = None,
+        streaming: bool = True,
+        on_store: Callable[[AnyObject], None] | None = None,
+    ) -> None:
+        """`on_store` sees every object that enters; the mutation detector hangs there."""
+        self.kind = kind
+        self.codec: Codec[Any] = codec_of(kind)
+        self.scope = scope
+        self.store = Store()
+        self._transform = transform
+        self._on_store = on_store
+        self._reflector = Reflector(client, kind, scope, self, streaming=streaming)
+        self._registrations: list[Registration] = []
+        self._echoes = EchoGuard(self._deliver_to)
+        self._synced = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._events = self._lists = self._failures = 0
+        self._last_error: KubernetesError | None = None
+        self._last_contact = float("-inf")
+        self._complained: set[Key] = set()
+
+    # ------------------------------------------------------------------ for users
+
+    @property
+    def resource(self) -> Resource:
+        """Where the kind lives."""
+        return self.codec.resource
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list is in the store and was told to the handlers."""
+        return self._synced.is_set()
+
+    @property
+    def last_error(self) -> KubernetesError | None:
+        """Why the last step of list or watch failed; None once the server answered again."""
+        return self._last_error
+
+    async def wait_synced(self) -> None:
+        """Wait for the first list; no limit of its own."""
+        await self._synced.wait()
+
+    async def next_change(self) -> None:
+        """Wait until the watch moves on."""
+        await self._changed.wait()
+
+    def add_index(self, name: str, function: IndexFunction) -> None:
+        """See Store.add_index. May be called at any time."""
+        self.store.add_index(name, function)
+
+    def add_handler(self, handler: Handler, *, controller: str = "", undecodable: bool = False) -> Registration:
+        """Call `handler` for every change from now on, after one ADDED with `initial` for each object already here.
+
+        `controller`: leave out the echoes of that controller's writes. `undecodable`: also events of objects that do
+        not fit the model, given as dictionaries.
+        """
+        registration = Registration(handler, controller, undecodable, lambda: None)
+        registration.remove = lambda: self._registrations.remove(registration)
+        for obj in self.store.list():
+            self._call(registration, Event(EventType.ADDED, key_of(obj), None, obj, initial=True))
+        if undecodable:
+            for key, document in self.store.undecodable.items():
+                self._call(registration, Event(EventType.ADDED, key, None, document, initial=True, undecodable=True))
+        self._registrations.append(registration)
+        return registration
+
+    def statistics(self) -> InformerStatistics:
+        """A snapshot for metrics, the debug page and tests."""
+        return InformerStatistics(
+            kind=self.resource.kind,
+            scope=str(self.scope),
+            synced=self.synced,
+            objects=len(self.store),
+            ahead=self.store.ahead,
+            undecodable=len(self.store.undecodable),
+            events=self._events,
+            lists=self._lists,
+            failures=self._failures,
+            last_error=str(self._last_error or ""),
+            last_contact=self._last_contact,
+            resource_version=self.store.resource_version,
+        )
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        await self._reflector.run()
+
+    # ------------------------------------------------------------------ our own writes
+
+    def take_off(self, key: Key, writer: str) -> Flight:
+        """A write of an object of this kind is about to be sent."""
+        return self._echoes.take_off(key, writer)
+
+    def landed(self, flight: Flight, codec: Codec[Any], obj: AnyObject) -> None:
+        """The write was answered with `obj`: show it at once, if it belongs here."""
+        version = resource_version_of(obj)
+        watched = self.store.resource_version
+        if codec is self.codec and self.scope.admits(obj):
+            kept = self._transform(obj) if self._transform else obj
+            if kept is not None and self.store.believe(kept) and self._on_store:
+                self._on_store(kept)
+        self._echoes.land(flight, version, watched)
+
+    def landed_deleted(self, flight: Flight, uid: str) -> None:
+        """The delete was answered: hide the object at once."""
+        self.store.believe_deleted(flight.key, uid)
+        self._echoes.land(flight, "", self.store.resource_version)
+
+    def crashed(self, flight: Flight) -> None:
+        """The write failed or its outcome is unknown: believe the watch alone."""
+        self._echoes.land(flight, "", self.store.resource_version)
+
+    # ------------------------------------------------------------------ the reflector's sink
+
+    def fill(self) -> Filling:
+        """A list begins."""
+        return _Filling(self)
+
+    def apply(self, frame: Frame) -> str:
+        """One change of the watch."""
+        decoded = self.decode(frame.object)
+        if decoded is None:
+            return ""
+        self._events += 1
+        self._last_contact = asyncio.get_running_loop().time()
+        if isinstance(decoded, Undecodable):
+            key, version = decoded.key, decoded.version
+            if frame.type == "DELETED":
+                event = self.store.remove(key, None, version)
+            else:
+                event = self.store.put_undecodable(key, decoded.document)
+        else:
+            obj, kept = decoded
+            key, version = key_of(obj), resource_version_of(obj)
+            if frame.type == "DELETED" or kept is None:
+                event = self.store.remove(key, obj, version) if kept is not None or self._known(key) else None
+            else:
+                event = self.store.put(kept)
+                if self._on_store:
+                    self._on_store(kept)
+        self._advance(version)
+        if event is not None:
+            self._notify(event, version)
+        return version
+
+    def bookmark(self, version: str) -> None:
+        """The watch is alive and complete up to `version`."""
+        self._advance(version)
+        self._last_contact = asyncio.get_running_loop().time()
+
+    def connected(self) -> None:
+        """The server answered."""
+        self._last_error = None
+        self._last_contact = asyncio.get_running_loop().time()
+
+    def failed(self, error: KubernetesError) -> None:
+        """A step failed; the reflector tries again."""
+        self._failures += 1
+        self._last_error = error
+        log.warning("%s (%s): %s", self.resource.plural, self.scope, error)
+
+    # ------------------------------------------------------------------ inside
+
+    def decode(self, raw: msgspec.Raw) -> "tuple[AnyObject, AnyObject | None] | Undecodable | None":
+        """The object and what of it is kept; Undecodable if it does not fit; None if not even a name can be read."""
+        try:
+            obj: AnyObject = self.codec.decode(raw)
+        except DecodeError as error:
+            return self._unfit(raw, error)
+        if self._transform is None:
+            return obj, obj
+        try:
+            return obj, self._transform(obj)
+        except Exception as error:
+            log.exception("%s %s: the transform raised", self.resource.kind, key_of(obj))
+            return self._unfit(raw, error)
+
+    def _unfit(self, raw: msgspec.Raw, error: Exception) -> "Undecodable | None":
+        try:
+            document: Document = msgspec.json.decode(raw, type=dict[str, Any])
+            key = key_of(document)
+            version = resource_version_of(document)
+        except (msgspec.MsgspecError, AttributeError):
+            log.error("%s: an object that is no object: %s", self.resource.plural, error)  # noqa: TRY400 - no traceback
+            return None
+        if key not in self._complained:
+            self._complained.add(key)
+            log.error("%s %s is kept as it is: %s", self.resource.kind, key, error)
+        return Undecodable(key, version, document, str(error))
+
+    def _advance(self, version: str) -> None:
+        if version:
+            self.store.resource_version = version
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _known(self, key: Key) -> bool:
+        return self.store.get(key) is not None or key in self.store.undecodable
+
+    async def replace(self, objects: Iterable[AnyObject], undecodable: dict[Key, Document], version: str) -> None:
+        """A whole list arrived."""
+        first = not self.synced
+        pacer = Pacer()
+        self._lists += 1
+        if self._on_store:
+            objects = list(objects)
+            for obj in objects:
+                self._on_store(obj)
+        events = self.store.replace(objects, undecodable, version)
+        self._advance(version)
+        for event in events:
+            event.initial = first
+            self._notify(event, resource_version_of(event.new) if event.new is not None else "")
+            await pacer.pause()
+        self._last_contact = asyncio.get_running_loop().time()
+        self._synced.set()
+
+    def _notify(self, event: Event[AnyObject], version: str) -> None:
+        withheld = self._echoes.withheld_from(event, version)
+        for registration in tuple(self._registrations):
+            if registration.controller not in withheld or not registration.controller:
+                self._call(registration, event)
+
+    def _deliver_to(self, controller: str, event: Event[AnyObject], version: str) -> None:  # noqa: ARG002 - the guard's shape
+        for registration in tuple(self._registrations):
+            if registration.controller == controller and controller:
+                self._call(registration, event)
+
+    def _call(self, registration: Registration, event: Event[AnyObject]) -> None:
+        if event.undecodable and not registration.undecodable:
+            return
+        try:
+            registration.handler(event)
+        except Exception:
+            log.exception("a handler of %s raised for %s %s", self.resource.kind, event.type, event.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """An object that does not fit its model."""
+
+    key: Key
+    version: str
+    document: Document
+    error: str
+
+
+class _Filling:
+    """Objects of a list that is arriving, decoded one by one, the last state of each."""
+
+    def __init__(self, informer: Informer) -> None:
+        self._informer = informer
+        self._objects: dict[Key, AnyObject] = {}
+        self._unfit: dict[Key, Document] = {}
+
+    def add(self, frame: Frame) -> None:
+        """One object."""
+        decoded = self._informer.decode(frame.object)
+        if decoded is None:
+            return
+        if isinstance(decoded, Undecodable):
+            self._objects.pop(decoded.key, None)
+            self._unfit.pop(decoded.key, None)
+            if frame.type != "DELETED":
+                self._unfit[decoded.key] = decoded.document
+            return
+        obj, kept = decoded
+        key = key_of(obj)
+        self._unfit.pop(key, None)
+        if frame.type == "DELETED" or kept is None:
+            self._objects.pop(key, None)
+        else:
+            self._objects[key] = kept
+
+    async def finish(self, version: str) -> None:
+        """All objects came."""
+        await self._informer.replace(self._objects.values(), self._unfit, version)

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects of one informer by key and by index, and our own writes on top until the watch has caught up.
+
+Two sides write: the watch, in the order of the server, and our own writes, whose answers may arrive before or after
+the watch event that they cause. An answer that the watch has not reached is *ahead*: reads see it, and older watch
+events for that key no longer change what reads see, though they are still reported, so that nobody's edit is missed.
+
+Guarantees: the version recorded moves with the content in one step (R-48); an answer older than the watch is ignored.
+Caveat: if the server's versions cannot be compared (R-34), answers are not put ahead and reads follow the watch alone.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from trainwright.controller.runtime.cache.events import Event, EventType
+from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.objects import AnyObject, Document, Key, key_of, resource_version_of, uid_of
+from trainwright.controller.runtime.versions import at_least, compare
+
+log = logging.getLogger(__name__)
+
+IndexFunction = Callable[[Any], Iterable[str]]
+
+
+@dataclass(slots=True)
+class _Ahead:
+    version: str
+    uid: str
+    deleted: bool
+    observed: AnyObject | None
+    """What the watch showed last."""
+
+
+class Store:
+    """Indexed objects of one kind and scope. All methods are synchronous; use from the event loop only."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Key, AnyObject] = {}
+        self._ahead: dict[Key, _Ahead] = {}
+        self._functions: dict[str, IndexFunction] = {}
+        self._indexes: dict[str, dict[str, dict[Key, None]]] = {}
+        self._namespaces: dict[str, dict[Key, None]] = {}
+        self.undecodable: dict[Key, Document] = {}
+        """Objects that do not fit their model, as plain dictionaries; not in any index."""
+        self.resource_version = ""
+        """The version up to which the watch was applied; empty before the first list."""
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    # ------------------------------------------------------------------ reads
+
+    def get(self, key: Key) -> AnyObject | None:
+        """The object, or None."""
+        return self._objects.get(key)
+
+    def list(self, namespace: str = "") -> Iterator[AnyObject]:
+        """All objects, or those of one namespace; order is not promised."""
+        if not namespace:
+            return iter(list(self._objects.values()))
+        objects = self._objects
+        return iter([objects[key] for key in self._namespaces.get(namespace, ())])
+
+    def indexed(self, index: str, value: str) -> Iterator[AnyObject]:
+        """Objects that an index files under a value. Raises ConfigurationError for an index nobody added."""
+        try:
+            keys = self._indexes[index].get(value, ())
+        except KeyError:
+            raise ConfigurationError(f"no index {index!r}; there are {sorted(self._indexes)}") from None
+        objects = self._objects
+        return iter([objects[key] for key in keys])
+
+    def index_values(self, index: str) -> Iterator[str]:
+        """All values that an index knows at least one object for."""
+        return iter(list(self._indexes[index]))
+
+    def add_index(self, name: str, function: IndexFunction) -> None:
+        """File objects, also those already here, under the values that `function` gives. Raises on a second name."""
+        if name in self._functions:
+            raise ConfigurationError(f"index {name!r} exists already")
+        self._functions[name] = function
+        self._indexes[name] = {}
+        for key, obj in self._objects.items():
+            self._file(name, function, key, obj)
+
+    def has_index(self, name: str) -> bool:
+        """Whether an index of that name was added."""
+        return name in self._functions
+
+    # ------------------------------------------------------------------ the watch's side
+
+    def put(self, obj: AnyObject) -> Event[AnyObject]:
+        """The watch shows this object; gives what changed from the watch's point of view."""
+        key = key_of(obj)
+        self.undecodable.pop(key, None)
+        version = resource_version_of(obj)
+        ahead = self._ahead.get(key)
+        if ahead is None:
+            old = self._objects.get(key)
+            self._set(key, old, obj)
+        else:
+            old, ahead.observed = ahead.observed, obj
+            if ahead.deleted:
+                superseded = uid_of(obj) != ahead.uid
+            else:
+                order = compare(version, ahead.version)
+                superseded = order is None or order >= 0
+            if superseded:
+                del self._ahead[key]
+                self._set(key, self._objects.get(key), obj)
+        return Event(EventType.ADDED if old is None else EventType.MODIFIED, key, old, obj)
+
+    def put_undecodable(self, key: Key, document: Document) -> Event[AnyObject]:
+        """The watch shows an object that does not fit its model."""
+        self._ahead.pop(key, None)
+        old = self._objects.get(key)
+        if old is not None:
+            self._unset(key, old)
+        known = key in self.undecodable
+        self.undecodable[key] = document
+        kind = EventType.MODIFIED if known or old is not None else EventType.ADDED
+        return Event(kind, key, old, document, undecodable=True)
+
+    def remove(self, key: Key, last: AnyObject | None, version: str) -> Event[AnyObject] | None:
+        """The watch shows a deletion; `last` is the final object, if the frame carried it. None: it was not known."""
+        unfit = self.undecodable.pop(key, None)
+        ahead = self._ahead.get(key)
+        held = self._objects.get(key)
+        observed = held if ahead is None else ahead.observed
+        if ahead is not None and not ahead.deleted and compare(version, ahead.version) == -1:
+            ahead.observed = None  # an older life of that name ended; what we wrote since is still ahead
+        else:
+            self._ahead.pop(key, None)
+            if held is not None:
+                self._unset(key, held)
+        old = last if last is not None else observed
+        if old is None:
+            old = unfit
+        if old is None:
+            return None
+        return Event(EventType.DELETED, key, old, None, undecodable=unfit is not None)
+
+    def replace(
+        self, objects: Iterable[AnyObject], undecodable: dict[Key, Document], version: str
+    ) -> Iterator[Event[AnyObject]]:
+        """A list replaces everything that the watch showed; gives deletions first, then the rest in list order (R-41).
+
+        The content changes in this call; the events are made while the caller iterates.
+        """
+        fresh = {key_of(obj): obj for obj in objects}
+        before = {key: obj for key, obj in self._objects.items() if key not in self._ahead}
+        for key, ahead in self._ahead.items():
+            if ahead.observed is not None:
+                before[key] = ahead.observed
+        before_unfit = self.undecodable
+        self._keep_ahead(fresh, version)
+        visible = {key: obj for key, obj in fresh.items() if key not in self._ahead}
+        for key, ahead in self._ahead.items():
+            if not ahead.deleted:
+                visible[key] = self._objects[key]
+        self._rebuild(visible)
+        self.undecodable = undecodable
+        self.resource_version = version
+        return self._changes(before, before_unfit, fresh, undecodable)
+
+    def _keep_ahead(self, fresh: dict[Key, AnyObject], version: str) -> None:
+        for key, ahead in list(self._ahead.items()):
+            listed = fresh.get(key)
+            if ahead.deleted:
+                reached = listed is None or uid_of(listed) != ahead.uid
+            else:
+                reached = compare(version, ahead.version) is None or at_least(version, ahead.version)
+            if reached:
+                del self._ahead[key]
+            else:
+                ahead.observed = listed
+
+    def _changes(
+        self,
+        before: dict[Key, AnyObject],
+        before_unfit: dict[Key, Document],
+        fresh: dict[Key, AnyObject],
+        unfit: dict[Key, Document],
+    ) -> Iterator[Event[AnyObject]]:
+        for key, old in before.items():
+            if key not in fresh and key not in unfit:
+                yield Event(EventType.DELETED, key, old, None, last_known=True)
+        for key, document in before_unfit.items():
+            if key not in fresh and key not in unfit:
+                yield Event(EventType.DELETED, key, document, None, last_known=True, undecodable=True)
+        for key, obj in fresh.items():
+            earlier = before.get(key)
+            yield Event(EventType.ADDED if earlier is None else EventType.MODIFIED, key, earlier, obj)
+        for key, document in unfit.items():
+            yield Event(EventType.ADDED, key, None, document, undecodable=True)
+
+    # ------------------------------------------------------------------ our own writes
+
+    def believe(self, obj: AnyObject) -> bool:
+        """Show what a write was answered until the watch reaches it; False if the watch is there or past it already."""
+        key, version = key_of(obj), resource_version_of(obj)
+        if compare(self.resource_version, version) != -1:
+            return False
+        ahead = self._ahead.get(key)
+        current = self._objects.get(key)
+        if ahead is not None and not ahead.deleted and compare(ahead.version, version) != -1:
+            return False
+        if current is not None and compare(resource_version_of(current), version) != -1:
+            return False
+        observed = ahead.observed if ahead is not None else current
+        self._ahead[key] = _Ahead(version, uid_of(obj), deleted=False, observed=observed)
+        self._set(key, current, obj)
+        return True
+
+    def believe_deleted(self, key: Key, uid: str) -> bool:
+        """Hide an object that a delete was told is gone, until the watch shows the deletion or a new object."""
+        current = self._objects.get(key)
+        if current is None or (uid and uid_of(current) != uid):
+            return False
+        ahead = self._ahead.get(key)
+        observed = ahead.observed if ahead is not None else current
+        self._unset(key, current)
+        if observed is None:  # created and deleted by us before the watch saw either: both events are still to come
+            observed = current
+        self._ahead[key] = _Ahead("", uid_of(current), deleted=True, observed=observed)
+        return True
+
+    @property
+    def ahead(self) -> int:
+        """How many keys show an answer that the watch has not reached."""
+        return len(self._ahead)
+
+    # ------------------------------------------------------------------ indexes
+
+    def _set(self, key: Key, old: AnyObject | None, new: AnyObject) -> None:
+        self._objects[key] = new
+        if old is None:
+            self._namespaces.setdefault(key.namespace, {})[key] = None
+        for name, function in self._functions.items():
+            if old is not None:
+                self._unfile(name, function, key, old)
+            self._file(name, function, key, new)
+
+    def _unset(self, key: Key, old: AnyObject) -> None:
+        del self._objects[key]
+        keys = self._namespaces[key.namespace]
+        del keys[key]
+        if not keys:
+            del self._namespaces[key.namespace]
+        for name, function in self._functions.items():
+            self._unfile(name, function, key, old)
+
+    def _rebuild(self, objects: dict[Key, AnyObject]) -> None:
+        self._objects = objects
+        self._namespaces = {}
+        for key in objects:
+            self._namespaces.setdefault(key.namespace, {})[key] = None
+        for name, function in self._functions.items():
+            self._indexes[name] = {}
+            for key, obj in objects.items():
+                self._file(name, function, key, obj)
+
+    def _values(self, name: str, function: IndexFunction, key: Key, obj: AnyObject) -> Iterable[str]:
+        try:
+            return tuple(function(obj))
+        except Exception:
+            log.exception("index %s: the function raised for %s, which is not indexed", name, key)
+            return ()
+
+    def _file(self, name: str, function: IndexFunction, key: Key, obj: AnyObject) -> None:
+        index = self._indexes[name]
+        for value in self._values(name, function, key, obj):
+            index.setdefault(value, {})[key] = None
+
+    def _unfile(self, name: str, function: IndexFunction, key: Key, obj: AnyObject) -> None:
+        index = self._indexes[name]
+        for value in self._values(name, function, key, obj):
+            keys = index.get(value)
+            if keys is not None:
+                keys.pop(key, None)
+                if not keys:
+                    del index[value]

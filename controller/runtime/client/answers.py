@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an answer with an error status to the exception tree.
+
+The body is normally a `Status`; when it is not (a proxy in between, a server that is starting), the HTTP code decides.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from trainwright.controller.runtime.errors import ApiError, Cause, api_error
+
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Gone",
+    413: "RequestEntityTooLarge",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+class _StatusCause(msgspec.Struct):
+    reason: str | None = None
+    message: str | None = None
+    field: str | None = None
+
+
+class _StatusDetails(msgspec.Struct):
+    causes: list[_StatusCause] | None = None
+    retry_after_seconds: float | None = msgspec.field(name="retryAfterSeconds", default=None)
+
+
+class _Status(msgspec.Struct):
+    kind: str | None = None
+    message: str | None = None
+    reason: str | None = None
+    code: int | None = None
+    details: _StatusDetails | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Status)
+
+
+def error_of(
+    code: int, headers: Mapping[str, str], body: bytes | msgspec.Raw, *, request: str = "", attempts: int = 1
+) -> ApiError:
+    """The exception for an answer with status `code` (400 and above), or for an ERROR frame of a watch (code 0)."""
+    status = _Status()
+    try:
+        decoded = _DECODER.decode(body)
+    except msgspec.MsgspecError:
+        text = bytes(body)[:200].decode(errors="replace").strip()
+    else:
+        text = ""
+        if decoded.kind == "Status":
+            status = decoded
+    code = code or status.code or 500
+    asked = status.details.retry_after_seconds if status.details else None
+    header = headers.get("retry-after", "")
+    if header.isdigit():
+        asked = float(header)
+    causes = tuple(
+        Cause(c.reason or "", c.field or "", c.message or "")
+        for c in (status.details.causes if status.details else None) or ()
+    )
+    return api_error(
+        code,
+        status.message or text or f"HTTP {code}",
+        reason=status.reason or _REASONS.get(code, ""),
+        causes=causes,
+        retry_after=asked,
+        request=request,
+        attempts=attempts,
+    )

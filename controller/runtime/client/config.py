@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the API server is and who we are: kubeconfig files and the pod's service account (H-5).
+
+Tokens, token files and client certificates are read here directly. A user entry with an exec plugin or an auth provider
+is only noted; `client.external` hands it to the `kubernetes` package, which is imported for those alone.
+"""
+
+import base64
+import binascii
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainwright.controller.runtime.errors import ConfigurationError
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """Everything a transport needs. Secrets are kept out of `repr`."""
+
+    server: str
+    """Base URL, for example https://10.0.0.1:6443; a path prefix is kept."""
+    namespace: str = "default"
+    """The namespace of the context, or of the pod."""
+    ca_data: bytes | None = None
+    """PEM of the authorities to trust; None and no `ca_file`: the system's."""
+    ca_file: str | None = None
+    insecure: bool = False
+    """Accept any certificate of the server."""
+    tls_server_name: str | None = None
+    """Name to expect in the server's certificate, if not the host of `server`."""
+    proxy_url: str | None = None
+    token: str | None = field(default=None, repr=False)
+    token_file: str | None = None
+    """Read again at least once a minute and after a 401; wins over `token`."""
+    client_cert_data: bytes | None = None
+    client_cert_file: str | None = None
+    client_key_data: bytes | None = field(default=None, repr=False)
+    client_key_file: str | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    impersonate_user: str | None = None
+    impersonate_groups: tuple[str, ...] = ()
+    external: "ExternalCredentials | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalCredentials:
+    """A user entry that only the `kubernetes` package can serve: an exec plugin or an auth provider."""
+
+    kubeconfig: tuple[str, ...]
+    context: str | None
+
+
+def load_config(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> ClusterConfig:
+    """The first of: the given file, $KUBECONFIG (a list of files, merged), the pod's service account, ~/.kube/config.
+
+    Raises ConfigurationError that names the file and the entry that is missing or wrong.
+    """
+    if kubeconfig is not None:
+        return load_kubeconfig([Path(kubeconfig)], context)
+    if listed := os.environ.get("KUBECONFIG"):
+        paths = [Path(part) for part in listed.split(os.pathsep) if part]
+        present = [path for path in paths if path.exists()]
+        if not present:
+            raise ConfigurationError(f"KUBECONFIG={listed}: none of the files exists")
+        return load_kubeconfig(present, context)
+    if "KUBERNETES_SERVICE_HOST" in os.environ and (SERVICE_ACCOUNT / "token").exists():
+        return in_cluster()
+    home = Path.home() / ".kube" / "config"
+    if home.exists():
+        return load_kubeconfig([home], context)
+    raise ConfigurationError("no cluster: give --kubeconfig, set KUBECONFIG, or run in a pod with a service account")
+
+
+def in_cluster(account: Path = SERVICE_ACCOUNT) -> ClusterConfig:
+    """The cluster that this pod runs in, as its service account."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise ConfigurationError("KUBERNETES_SERVICE_HOST is not set: this is no pod, or it has no service account")
+    namespace = account / "namespace"
+    return ClusterConfig(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        ca_file=str(account / "ca.crt"),
+        token_file=str(account / "token"),
+        namespace=namespace.read_text().strip() if namespace.exists() else "default",
+    )
+
+
+def load_kubeconfig(paths: list[Path], context: str | None = None) -> ClusterConfig:
+    """One context of one or more kubeconfig files; of entries with the same name the first file's wins."""
+    merged = _merge(paths)
+    where = os.pathsep.join(str(path) for path in paths)
+    chosen = context or merged["current-context"]
+    if not chosen:
+        raise ConfigurationError(f"{where}: no current-context is set; name one of {sorted(merged['contexts'])}")
+    ctx = _entry(merged, "contexts", chosen, where)
+    cluster = _entry(merged, "clusters", ctx.get("cluster", ""), where)
+    user = _entry(merged, "users", ctx["user"], where) if ctx.get("user") else {}
+    server = cluster.get("server")
+    if not isinstance(server, str) or not server.startswith(("http://", "https://")):
+        raise ConfigurationError(f"{where}: cluster {ctx.get('cluster')!r} has no server URL")
+    return ClusterConfig(
+        server=server.rstrip("/"),
+        namespace=ctx.get("namespace") or "default",
+        ca_data=_decoded(cluster, "certificate-authority-data", where),
+        ca_file=_path(cluster, "certificate-authority"),
+        insecure=bool(cluster.get("insecure-skip-tls-verify")),
+        tls_server_name=cluster.get("tls-server-name"),
+        proxy_url=cluster.get("proxy-url"),
+        token=user.get("token"),
+        token_file=_path(user, "tokenFile"),
+        client_cert_data=_decoded(user, "client-certificate-data", where),
+        client_cert_file=_path(user, "client-certificate"),
+        client_key_data=_decoded(user, "client-key-data", where),
+        client_key_file=_path(user, "client-key"),
+        username=user.get("username"),
+        password=user.get("password"),
+        impersonate_user=user.get("as"),
+        impersonate_groups=tuple(user.get("as-groups") or ()),
+        external=ExternalCredentials(tuple(str(path) for path in paths), chosen)
+        if "exec" in user or "auth-provider" in user
+        else None,
+    )
+
+
+def _merge(paths: list[Path]) -> dict[str, Any]:
+    merged: dict[str, Any] = {"clusters": {}, "contexts": {}, "users": {}, "current-context": None}
+    for path in paths:
+        try:
+            document = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) or {}  # noqa: S506 - both are safe loaders
+        except OSError as error:
+            raise ConfigurationError(f"{path}: {error.strerror or error}") from error
+        except yaml.YAMLError as error:
+            raise ConfigurationError(f"{path}: not YAML: {error}") from error
+        if not isinstance(document, dict):
+            raise ConfigurationError(f"{path}: not a kubeconfig: a mapping is expected at the top")
+        merged["current-context"] = merged["current-context"] or document.get("current-context")
+        for section in ("clusters", "contexts", "users"):
+            for item in document.get(section) or ():
+                body = dict(item.get(section[:-1]) or {})
+                body["\0dir"] = path.resolve().parent  # relative file names are relative to the file that holds them
+                merged[section].setdefault(item.get("name"), body)
+    return merged
+
+
+def _entry(merged: dict[str, Any], section: str, name: str, where: str) -> dict[str, Any]:
+    try:
+        entry: dict[str, Any] = merged[section][name]
+    except KeyError:
+        known = ", ".join(sorted(map(str, merged[section]))) or "none"
+        raise ConfigurationError(f"{where}: {section[:-1]} {name!r} is not defined (defined: {known})") from None
+    return entry
+
+
+def _decoded(entry: dict[str, Any], field_name: str, where: str) -> bytes | None:
+    value = entry.get(field_name)
+    if not value:
+        return None
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError, TypeError) as error:
+        raise ConfigurationError(f"{where}: {field_name} is not base64: {error}") from error
+
+
+def _path(entry: dict[str, Any], field_name: str) -> str | None:
+    value = entry.get(field_name)
+    return str(entry["\0dir"] / value) if value else None

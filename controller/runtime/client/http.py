@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transport over aiohttp: the one place of the client that knows the HTTP library.
+
+Two pools: one for requests, bounded so that a burst cannot open a thousand connections, and one for streams, unbounded
+because each watch holds one for minutes and must never keep a write waiting. No total time limit on streams, no
+repetition of anything here: what may be repeated is decided by the client. A 401 makes the credentials look for
+something newer and the request is sent once more, which is safe for every verb because it was refused unread.
+"""
+
+import asyncio
+import ssl
+import urllib.request
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from trainwright.controller.runtime.client.config import ClusterConfig
+from trainwright.controller.runtime.client.credentials import REREAD_SECONDS, TLSFiles, authorization_of
+from trainwright.controller.runtime.client.transport import Request, Response
+from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, TransportError, Unreachable
+
+CONNECTIONS = 64
+"""Requests in flight at most, streams not counted."""
+CONNECT_SECONDS = 30.0
+IDLE_SECONDS = 30.0
+"""An idle connection is closed by us after this, well before a server or a load balancer does it unseen."""
+READ_BUFFER = 2**18
+
+
+class HTTPTransport:
+    """Talks to the server of one `ClusterConfig`. Make it inside a running event loop."""
+
+    def __init__(self, config: ClusterConfig, *, connections: int = CONNECTIONS) -> None:
+        self._config = config
+        self._authorization = authorization_of(config)
+        self._tls = TLSFiles(config)
+        self._tls_checked = asyncio.get_running_loop().time()
+        self._connections = connections
+        self._proxy = config.proxy_url or _environment_proxy(config.server)
+        base = urlsplit(config.server)
+        self._origin = f"{base.scheme}://{base.netloc}"
+        self._prefix = base.path.rstrip("/")
+        self._identity: list[tuple[str, str]] = []
+        if config.impersonate_user:
+            self._identity.append(("Impersonate-User", config.impersonate_user))
+            self._identity += [("Impersonate-Group", group) for group in config.impersonate_groups]
+        self._requests, self._streams = self._open_pools(self._tls.context())
+        self._retired: list[aiohttp.ClientSession] = []
+
+    def _open_pools(self, context: ssl.SSLContext | None) -> tuple[aiohttp.ClientSession, aiohttp.ClientSession]:
+        def pool(limit: int) -> aiohttp.ClientSession:
+            connector = aiohttp.TCPConnector(limit=limit, ssl=context or True, keepalive_timeout=IDLE_SECONDS)
+            return aiohttp.ClientSession(
+                connector=connector, auto_decompress=True, read_bufsize=READ_BUFFER, cookie_jar=aiohttp.DummyCookieJar()
+            )
+
+        return pool(self._connections), pool(0)
+
+    async def send(self, request: Request) -> Response:
+        """One exchange; see Transport."""
+        async with self._exchange(request, stream=False) as answer:
+            try:
+                body = await answer.read()
+            except (aiohttp.ClientError, TimeoutError) as error:
+                raise _lost(request, error) from error
+            return Response(
+                answer.status,
+                {name.lower(): value for name, value in answer.headers.items()},
+                body,
+                _warnings(answer.headers.getall("Warning", ())),
+            )
+
+    @asynccontextmanager
+    async def open(self, request: Request) -> AsyncIterator["HTTPStream"]:
+        """One stream; see Transport."""
+        async with self._exchange(request, stream=True) as answer:
+            yield HTTPStream(request, answer)
+
+    async def close(self) -> None:
+        """Close both pools."""
+        for session in (self._requests, self._streams, *self._retired):
+            await session.close()
+        self._retired.clear()
+
+    @asynccontextmanager
+    async def _exchange(self, request: Request, *, stream: bool) -> AsyncIterator[aiohttp.ClientResponse]:
+        await self._renew_tls()
+        answer = await self._once(request, stream=stream)
+        if answer.status == 401 and await self._authorization.renew():
+            answer.release()
+            answer = await self._once(request, stream=stream)
+        try:
+            yield answer
+        finally:
+            if stream:
+                answer.close()
+            else:
+                answer.release()
+
+    async def _once(self, request: Request, *, stream: bool) -> aiohttp.ClientResponse:
+        headers = [*request.headers.items(), *self._identity]
+        if value := await self._authorization.header():
+            headers.append(("Authorization", value))
+        url = URL(self._origin + self._prefix + request.path, encoded=True).with_query(request.query)
+        session = self._streams if stream else self._requests
+        limits = aiohttp.ClientTimeout(total=None if stream else request.timeout, sock_connect=CONNECT_SECONDS)
+        try:
+            return await session.request(
+                request.method,
+                url,
+                headers=headers,
+                data=request.body,
+                timeout=limits,
+                allow_redirects=False,
+                server_hostname=self._config.tls_server_name,
+                proxy=self._proxy,
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _lost(request, error) from error
+
+    async def _renew_tls(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._tls_checked < REREAD_SECONDS:
+            return
+        self._tls_checked = now
+        if self._tls.changed():
+            context = self._tls.context()
+            self._retired += [self._requests, self._streams]  # what runs on them ends by itself
+            self._requests, self._streams = self._open_pools(context)
+
+
+class HTTPStream:
+    """The answer to a streamed request."""
+
+    def __init__(self, request: Request, answer: aiohttp.ClientResponse) -> None:
+        self._request = request
+        self._answer = answer
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        return self._answer.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Lower-case names."""
+        return {name.lower(): value for name, value in self._answer.headers.items()}
+
+    async def read(self) -> bytes:
+        """The rest of the body."""
+        try:
+            return await self._answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _lost(self._request, error) from error
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives."""
+        try:
+            async for chunk in self._answer.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _lost(self._request, error) from error
+
+
+def _lost(request: Request, error: Exception) -> TransportError:
+    text = str(error) or type(error).__name__
+    if isinstance(
+        error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
+    ):
+        return Unreachable(f"{request}: {text}")
+    if isinstance(error, TimeoutError):
+        return RequestTimeout(f"{request}: no answer within {request.timeout} s")
+    return ConnectionLost(f"{request}: {text}")
+
+
+def _warnings(values: tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    texts = []
+    for value in values:
+        code, _, rest = value.partition(" ")
+        if code == "299":
+            _, _, text = rest.partition(" ")
+            texts.append(text.strip().strip('"'))
+    return tuple(texts)
+
+
+def _environment_proxy(server: str) -> str | None:
+    """The proxy that the environment asks for (HTTPS_PROXY, HTTP_PROXY, NO_PROXY)."""
+    parts = urlsplit(server)
+    if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One watch: the frames of one stream, in order, until the server ends it.
+
+No reconnection, no bookkeeping of versions: that is the reflector's work. A stream that stays silent for longer than
+the idle limit is declared dead (H-19), because HTTP/1.1 has no ping and a half-open connection would stay silent for
+ever; the server sends a bookmark about once a minute.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+import msgspec
+
+from trainwright.controller.runtime.client.transport import Stream
+from trainwright.controller.runtime.errors import ConnectionLost, DecodeError
+
+
+class Frame(NamedTuple):
+    """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, with the object still encoded."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+
+
+class StreamSilent(ConnectionLost):
+    """Nothing arrived for longer than the idle limit; the stream was closed by us."""
+
+
+Batch = list[Frame]
+"""Frames that came in one piece."""
+
+
+async def frames(stream: Stream, *, idle: Callable[[], float | None]) -> AsyncIterator[Batch]:
+    """Frames as they arrive, all that came in one piece together.
+
+    `idle` gives the limit of silence in seconds, asked before each wait. Raises StreamSilent, TransportError, or
+    DecodeError for a line that is no frame. A last line without an end is dropped: the stream was cut inside it.
+    """
+    source = stream.chunks()
+    rest = b""
+    while True:
+        limit = idle()
+        try:
+            async with asyncio.timeout(limit):
+                chunk = await anext(source, None)
+        except TimeoutError:
+            raise StreamSilent(f"watch: nothing arrived for {limit} s") from None
+        if chunk is None:
+            return
+        *lines, rest = (rest + chunk).split(b"\n")
+        if lines:
+            yield [_frame(line) for line in lines if line.strip()]
+
+
+def _frame(line: bytes) -> Frame:
+    try:
+        decoded = _DECODER.decode(line)
+    except msgspec.MsgspecError as error:
+        raise DecodeError(f"watch: not a frame: {error}") from error
+    return Frame(decoded.type, decoded.object)

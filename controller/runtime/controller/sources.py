@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a controller's keys come from: a cached kind, or anything else that can put keys into a queue."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from trainwright.controller.runtime.cache.events import Event, EventType
+from trainwright.controller.runtime.cache.informer import Informer
+from trainwright.controller.runtime.controller.mappers import Mapper, keys_of
+from trainwright.controller.runtime.controller.predicates import Predicate
+from trainwright.controller.runtime.objects import Key, resource_version_of
+from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY, WorkQueue
+
+
+class Source(Protocol):
+    """Anything that makes keys due."""
+
+    @property
+    def name(self) -> str:
+        """For logs and messages."""
+        ...
+
+    async def start(self, queue: WorkQueue[Key]) -> None:
+        """Begin to add keys; returns once what exists already was added. Called once, in the controller's own scope."""
+        ...
+
+
+@dataclass(slots=True)
+class KindSource:
+    """Changes of a cached kind, filtered and mapped."""
+
+    informer: Informer
+    mapper: Mapper
+    controller: str
+    predicates: tuple[Predicate, ...] = ()
+    priority: int | None = None
+    """None: LOW_PRIORITY for a first list and for updates that change no version, else 0 (Q-47)."""
+    undecodable: bool = False
+    forget: Callable[[Key], None] = field(default=lambda _: None)
+    """Called when an object of this kind is gone."""
+
+    @property
+    def name(self) -> str:
+        """Kind and scope."""
+        return f"{self.informer.resource.plural} ({self.informer.scope})"
+
+    def attach(self, queue: WorkQueue[Key]) -> None:
+        """Register with the informer; may be called before the informer runs."""
+        kind = self.informer.resource.kind
+
+        def handle(event: Event[Any]) -> None:
+            if event.type is EventType.DELETED:
+                self.forget(event.key)
+            if not all(predicate(event) for predicate in self.predicates):
+                return
+            priority = self.priority if self.priority is not None else _priority(event)
+            reason = f"{kind} {event.type.lower()}"
+            for key in keys_of(event, self.mapper):
+                queue.add(key, priority=priority, reason=reason)
+
+        self.informer.add_handler(handle, controller=self.controller, undecodable=self.undecodable)
+
+    async def start(self, queue: WorkQueue[Key]) -> None:
+        """Wait for the first list. Keys come from the moment of `attach`."""
+        del queue
+        await self.informer.wait_synced()
+
+
+def _priority(event: Event[Any]) -> int:
+    if event.initial and event.type is EventType.ADDED:
+        return LOW_PRIORITY
+    if event.old is not None and event.new is not None:
+        version = resource_version_of(event.old)
+        if version and version == resource_version_of(event.new):
+            return LOW_PRIORITY
+    return 0
+
+
+class Trigger:
+    """A source that the program itself pulls: `trigger(key)` makes a key due. Predicates do not apply (K-6)."""
+
+    def __init__(self, name: str = "trigger") -> None:
+        self._name = name
+        self._queue: WorkQueue[Key] | None = None
+        self._early: dict[Key, tuple[int, str]] = {}
+
+    @property
+    def name(self) -> str:
+        """As given."""
+        return self._name
+
+    def __call__(self, key: Key, *, priority: int = 0, after: float = 0.0, reason: str = "") -> None:
+        """Make a key due, after `after` seconds; before the controller started, at its start."""
+        if self._queue is None:
+            self._early[key] = (priority, reason or self._name)
+        else:
+            self._queue.add(key, priority=priority, after=after, reason=reason or self._name)
+
+    async def start(self, queue: WorkQueue[Key]) -> None:
+        """Hand over what came early."""
+        self._queue = queue
+        for key, (priority, reason) in self._early.items():
+            queue.add(key, priority=priority, reason=reason)
+        self._early.clear()

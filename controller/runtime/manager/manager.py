@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that one controller process needs, put together: client, cache, appliers, controllers, servers.
+
+    manager = Manager(load_config(), field_manager="web-operator")
+    manager.controller().for_(Web).owns(Deployment).reconcile(reconcile)
+    run(manager.run)
+
+What is given to a manager before `run` is started in the order of `Group`; see `supervisor` for the end.
+"""
+
+import asyncio
+import logging
+from dataclasses import asdict
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from trainwright.controller.runtime.apply.applier import Applier
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.client.client import Client, WriteOptions
+from trainwright.controller.runtime.client.config import ClusterConfig
+from trainwright.controller.runtime.client.http import HTTPTransport
+from trainwright.controller.runtime.client.transport import Transport
+from trainwright.controller.runtime.controller.builder import Builder
+from trainwright.controller.runtime.controller.controller import Controller
+from trainwright.controller.runtime.manager import collector
+from trainwright.controller.runtime.manager.lag import LoopLag
+from trainwright.controller.runtime.manager.probes import Checks
+from trainwright.controller.runtime.manager.servers import HTTPServer, json_route, probe_routes, text_route
+from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS, Group, Runnable, Supervisor
+from trainwright.controller.runtime.metrics.registry import CONTENT_TYPE, Metrics, RequestCounts
+
+log = logging.getLogger(__name__)
+
+STALL_SECONDS = 30.0
+"""Liveness fails when the event loop has not come round for this long."""
+FAILING_SECONDS = 60.0
+"""Readiness fails when a watch that once worked has had no contact for this long."""
+
+
+class Elector(Protocol):
+    """Decides which replica leads. Runs outside the event loop's mercy; see leader election."""
+
+    async def wait_elected(self) -> None:
+        """Wait until this replica leads."""
+        ...
+
+
+class Manager:
+    """One process. Make it inside a running event loop; `run` it once."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        field_manager: str = "trainwright",
+        namespace: str = "",
+        user_agent: str = "",
+        metrics_address: str | None = "127.0.0.1:8080",
+        probe_address: str | None = "127.0.0.1:8081",
+        debug_address: str | None = None,
+        grace: float = GRACE_SECONDS,
+        transport: Transport | None = None,
+        elector: Elector | None = None,
+        detect_mutation: bool = False,
+        streaming_lists: bool = True,
+        tune_collector: bool = False,
+    ) -> None:
+        """Addresses are `host:port`; None serves nothing. `namespace` limits the cache; empty means the whole cluster.
+
+        `grace` in seconds bounds the whole stop. `tune_collector` changes the garbage collector of this process, which
+        is right for a process that does nothing else. `detect_mutation` is for tests.
+        """
+        self.config = config
+        self.metrics = Metrics()
+        host = urlsplit(config.server).netloc
+        self.client = Client(
+            transport if transport is not None else HTTPTransport(config),
+            user_agent=user_agent,
+            defaults=WriteOptions(field_manager=field_manager),
+            requests=RequestCounts(self.metrics, host),
+        )
+        self.cache = Cache(
+            self.client,
+            field_manager=field_manager,
+            namespace=namespace,
+            streaming=streaming_lists,
+            detect_mutation=detect_mutation,
+        )
+        self.client.observe_writes(self.cache)
+        self.applier = Applier(self.client, self.cache, field_manager=field_manager)
+        self.healthz = Checks("/healthz")
+        self.readyz = Checks("/readyz")
+        self.controllers: list[Controller] = []
+        self.lag = LoopLag()
+        self.servers: dict[str, HTTPServer] = {}
+        self._elector = elector
+        self._tune = tune_collector
+        self._supervisor = Supervisor(grace=grace, before=self._before)
+        self._ready_at: float | None = None
+        self._wire_up(metrics_address, probe_address, debug_address)
+
+    def _wire_up(self, metrics_address: str | None, probe_address: str | None, debug_address: str | None) -> None:
+        self.metrics.watch_informers(self.cache.statistics)
+        self.metrics.watch_lag(self.lag)
+        self.healthz.add("event-loop", self._stalled)
+        self.readyz.add("caches", self._caches_unready)
+        self.readyz.add("watches", self._watches_failing)
+        if metrics_address is not None:
+            self.serve("metrics", metrics_address).add_route("/metrics", text_route(self.metrics.render, CONTENT_TYPE))
+        if probe_address is not None:
+            server = self.serve("probes", probe_address)
+            for path, handler in probe_routes(self.healthz, self.readyz).items():
+                server.add_route(path, handler)
+        if debug_address is not None:
+            self.serve("debug", debug_address).add_route("/debug/statistics", json_route(self.statistics))
+        self._supervisor.add(self.lag, Group.SERVERS, "loop-lag")
+        self._supervisor.add(self.cache, Group.CACHES, "cache")
+        self._supervisor.add(_AfterSync(self), Group.CACHES, "after-sync")
+
+    # ------------------------------------------------------------------ putting together
+
+    def controller(self, name: str = "") -> Builder:
+        """Declare a controller; see Builder. It belongs to this manager once `reconcile` was called."""
+        return Builder(
+            self.cache,
+            name,
+            register=self._register,
+            queue_observer=self.metrics.queue,
+            observer=self.metrics.controller,
+        )
+
+    def _register(self, controller: Controller) -> None:
+        self.metrics.watch_controller(controller)
+        self.controllers.append(controller)
+        group = Group.LEADER if controller.needs_leader else Group.OTHERS
+        self._supervisor.add(controller, group, f"controller:{controller.name}")
+
+    def add(self, runnable: Runnable, group: Group = Group.OTHERS, name: str = "") -> None:
+        """Run something else with this process. Raises ConfigurationError while stopping."""
+        self._supervisor.add(runnable, group, name)
+
+    def serve(self, name: str, address: str) -> HTTPServer:
+        """An HTTP server that lives as long as the process."""
+        server = HTTPServer(name, address, {})
+        self.servers[name] = server
+        self._supervisor.add(server, Group.SERVERS, f"server:{name}")
+        return server
+
+    # ------------------------------------------------------------------ life
+
+    async def run(self) -> None:
+        """Start everything, run until `stop` or a failure, end everything, close the client.
+
+        Raises the first failure, or GraceExceeded.
+        """
+        if self._tune:
+            collector.tune()
+        try:
+            await self._supervisor.run()
+        finally:
+            await self.client.close()
+
+    def stop(self) -> None:
+        """Ask for the end; `run` returns when everything has ended. From the event loop's thread only."""
+        self._supervisor.stop()
+
+    @property
+    def ready(self) -> bool:
+        """Whether all caches are filled and all controllers work."""
+        return self._caches_unready() is None
+
+    async def wait_ready(self) -> None:
+        """Wait until all declared kinds have their first list."""
+        await self.cache.wait_synced()
+
+    async def _before(self, group: Group) -> None:
+        if group is Group.LEADER and self._elector is not None:
+            await self._elector.wait_elected()
+
+    # ------------------------------------------------------------------ looking in
+
+    def statistics(self) -> dict[str, object]:
+        """Statistics of everything, as plain data, for the debug page."""
+        return {
+            "running": self._supervisor.running(),
+            "controllers": [asdict(controller.statistics()) for controller in self.controllers],
+            "informers": [asdict(informer) for informer in self.cache.statistics()],
+            "loop": {"worst_lag_seconds": self.lag.worst, "stalls": self.lag.stalls},
+            "applier": {"remembered": len(self.applier.memory)},
+        }
+
+    def _stalled(self) -> str | None:
+        silence = self.lag.silence()
+        return f"the event loop was blocked for {silence:.0f} s" if silence > STALL_SECONDS else None
+
+    def _caches_unready(self) -> str | None:
+        waiting = [s for s in self.cache.statistics() if not s.synced]
+        if not waiting:
+            return None
+        return "; ".join(f"{s.kind} ({s.scope}): {s.last_error or 'first list is on its way'}" for s in waiting)
+
+    def _watches_failing(self) -> str | None:
+        now = asyncio.get_running_loop().time()
+        failing = [
+            s for s in self.cache.statistics() if s.synced and s.last_error and now - s.last_contact > FAILING_SECONDS
+        ]
+        return "; ".join(f"{s.kind}: {s.last_error}" for s in failing) or None
+
+
+class _AfterSync:
+    """Once all caches are filled: say so, and take them out of the garbage collector's sight."""
+
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+
+    async def run(self) -> None:
+        await self._manager.cache.wait_synced()
+        held = sum(s.objects for s in self._manager.cache.statistics())
+        log.info("ready: %d objects in %d caches", held, len(self._manager.cache.statistics()))
+        if self._manager._tune:  # noqa: SLF001 - one class in two parts
+            collector.freeze()

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts groups of runnables in order and ends them in reverse, within one budget (M-1 to M-8, M-21 to M-24).
+
+Each group is a TaskGroup of its own inside a task of its own. A failing runnable does not tear its siblings down at
+once: it asks for a stop, and the groups end in order, so that workers finish before the caches and servers below them
+go. What is still running when the budget is used up is cancelled; what ignores even that is named in the error and
+left behind, because the process is about to end.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol, runtime_checkable
+
+from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.tasks import TaskScope, first_error
+
+log = logging.getLogger(__name__)
+
+GRACE_SECONDS = 30.0
+CANCEL_SECONDS = 1.0
+"""What a cancelled runnable gets for its clean-up, beyond the budget."""
+
+
+class Group(IntEnum):
+    """In the order of starting."""
+
+    SERVERS = 1
+    """Metrics, health, debug."""
+    WEBHOOKS = 2
+    """Before the caches, since a first list may need conversion (M-4)."""
+    CACHES = 3
+    OTHERS = 4
+    """Runs on every replica."""
+    LEADER = 5
+    """Runs only while this replica leads."""
+
+
+@runtime_checkable
+class Runnable(Protocol):
+    """Something with a life of its own. `run` ends by itself, when cancelled, or after `request_stop` if it has one."""
+
+    async def run(self) -> None:
+        """Run. Returning is fine, raising stops the whole process."""
+        ...
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A runnable that can end gently."""
+
+    def request_stop(self) -> None:
+        """Finish what is begun, begin nothing more, and return from `run`."""
+        ...
+
+
+class GraceExceeded(Exception):  # noqa: N818 - it is about time, not about an error
+    """Something was still running when the budget for stopping was used up."""
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    name: str
+    runnable: Runnable
+    task: asyncio.Task[None] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _RunningGroup:
+    group: Group
+    members: list[_Member] = field(default_factory=list)
+    scope: TaskScope | None = None
+    host: asyncio.Task[None] | None = None
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Supervisor:
+    """Owns the groups. `before` is awaited before a group starts; leader election hangs there."""
+
+    def __init__(
+        self,
+        *,
+        grace: float = GRACE_SECONDS,
+        before: Callable[[Group], Awaitable[None]] | None = None,
+    ) -> None:
+        """`grace` in seconds for the whole stop; 0 means do not wait."""
+        self._grace = grace
+        self._before = before
+        self._groups = {group: _RunningGroup(group) for group in Group}
+        self._stop = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._started = False
+        self._stopping = False
+
+    def add(self, runnable: Runnable, group: Group, name: str = "") -> None:
+        """Add a runnable; started at once if its group runs. Raises ConfigurationError while stopping (M-5)."""
+        if self._stopping:
+            raise ConfigurationError(f"{name or runnable!r} was added while the process is stopping")
+        running = self._groups[group]
+        member = _Member(name or type(runnable).__name__.lower(), runnable)
+        running.members.append(member)
+        if running.scope is not None:
+            self._launch(running, member)
+
+    def stop(self) -> None:
+        """Ask for the end. Idempotent; safe from the event loop only."""
+        self._stop.set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the end was asked for."""
+        return self._stop.is_set()
+
+    def running(self) -> list[str]:
+        """Names of what runs now, in order of groups."""
+        return [
+            f"{group.name.lower()}/{member.name}"
+            for group, running in self._groups.items()
+            for member in running.members
+            if member.task is not None and not member.task.done()
+        ]
+
+    async def run(self) -> None:
+        """Start everything, wait for `stop` or a failure, end everything.
+
+        Raises the first failure of a runnable; GraceExceeded if the end took longer than the budget.
+        """
+        if self._started:
+            raise ConfigurationError("a supervisor runs once")
+        self._started = True
+        try:
+            await self._open_all()
+            await self._stop.wait()
+        except asyncio.CancelledError:
+            self._stop.set()
+            await self._close_all()
+            raise
+        late = await self._close_all()
+        if self._failure is not None:
+            if late:
+                self._failure.add_note(str(late))
+            raise self._failure
+        if late is not None:
+            raise late
+
+    async def _open_all(self) -> None:
+        for group in Group:
+            if self._stop.is_set():
+                return
+            if self._before is not None:
+                await self._until_stop(self._before(group), group)
+                if self._stop.is_set():
+                    return
+            running = self._groups[group]
+            running.host = asyncio.get_running_loop().create_task(
+                self._host(running), name=f"group:{group.name.lower()}"
+            )
+            await running.opened.wait()
+
+    async def _until_stop(self, work: Awaitable[None], group: Group) -> None:
+        async with TaskScope(f"before:{group.name.lower()}") as tasks:
+
+            async def step() -> None:
+                await work
+
+            ready = tasks.start(f"before:{group.name.lower()}/ready", step())
+            stop = tasks.start(f"before:{group.name.lower()}/stop", _wait(self._stop))
+            await asyncio.wait({ready, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if ready.done():
+                ready.result()
+
+    async def _host(self, running: _RunningGroup) -> None:
+        async with TaskScope(f"group:{running.group.name.lower()}") as scope:
+            running.scope = scope
+            for member in running.members:
+                self._launch(running, member)
+            running.opened.set()
+            await running.closing.wait()
+
+    def _launch(self, running: _RunningGroup, member: _Member) -> None:
+        assert running.scope is not None
+        member.task = running.scope.start(f"run:{member.name}", self._guard(member))
+
+    async def _guard(self, member: _Member) -> None:
+        """Run a member; its failure is kept and asks for a stop instead of cancelling its siblings."""
+        try:
+            await member.runnable.run()
+        except asyncio.CancelledError:
+            raise
+        except BaseExceptionGroup as group:
+            self._fail(member, first_error(group))
+        except Exception as error:
+            self._fail(member, error)
+
+    def _fail(self, member: _Member, error: BaseException) -> None:
+        if self._failure is None and not self._stop.is_set():
+            self._failure = error
+            log.error("%s failed, the process will stop: %s", member.name, error)
+        else:
+            log.error("%s failed while stopping: %s", member.name, error)
+        self._stop.set()
+
+    # ------------------------------------------------------------------ ending
+
+    async def _close_all(self) -> GraceExceeded | None:
+        self._stopping = True
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max(0.0, self._grace)
+        late: list[str] = []
+        for group in reversed(Group):
+            late += await self._close(self._groups[group], deadline)
+        if late:
+            text = f"still running after the grace period of {self._grace:g} s: {', '.join(late)}"
+            if self._grace > 0:
+                return GraceExceeded(text)
+            log.warning("%s", text)
+        return None
+
+    async def _close(self, running: _RunningGroup, deadline: float) -> list[str]:
+        """End one group; gives the names of what had to be cancelled because time was up."""
+        if running.host is None:
+            return []
+        loop = asyncio.get_running_loop()
+        for member in running.members:
+            if member.task is None or member.task.done():
+                continue
+            if isinstance(member.runnable, Stoppable):
+                member.runnable.request_stop()
+            else:
+                member.task.cancel()
+        tasks = {m.task for m in running.members if m.task is not None}
+        if tasks:
+            await asyncio.wait(tasks, timeout=max(0.0, deadline - loop.time()))
+        late = [m.name for m in running.members if m.task is not None and not m.task.done()]
+        for member in running.members:
+            if member.task is not None and not member.task.done():
+                member.task.cancel()
+        running.closing.set()
+        await asyncio.wait({running.host}, timeout=CANCEL_SECONDS if late else None)
+        if running.host.done() and not running.host.cancelled() and (error := running.host.exception()) is not None:
+            log.error("group %s: %s", running.group.name.lower(), error)
+        return late
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()

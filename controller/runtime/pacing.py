@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeping the event loop responsive while a lot is decoded (design D8)."""
+
+import asyncio
+from time import perf_counter
+
+SLICE_SECONDS = 0.005
+
+
+class Pacer:
+    """Lets others run once a slice of time is used up. Call `pause` between items, each of which must be short."""
+
+    def __init__(self, slice_seconds: float = SLICE_SECONDS) -> None:
+        self._slice = slice_seconds
+        self._since = perf_counter()
+
+    def due(self) -> bool:
+        """Whether the slice is used up."""
+        return perf_counter() - self._since >= self._slice
+
+    async def pause(self) -> None:
+        """Give the loop one turn if the slice is used up."""
+        if self.due():
+            await asyncio.sleep(0)
+            self._since = perf_counter()

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only place that starts tasks (design D3).
+
+A TaskScope is a TaskGroup whose tasks have names. Leaving it cancels what still runs and waits for it; the first
+failure of a task cancels the others and is raised as itself, not wrapped in a group, with the others as notes.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
+
+
+class TaskScope:
+    """An async context; `start` puts tasks into it, leaving the context ends them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._group = asyncio.TaskGroup()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        try:
+            await self._group.__aexit__(kind, error, traceback)
+        except BaseExceptionGroup as group:
+            raise first_error(group) from None
+
+    def start(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run `work` as a task of this scope. Raises RuntimeError once the scope is being left."""
+        task = self._group.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+async def together(name: str, *work: Coroutine[Any, Any, T]) -> list[T]:
+    """Run all at once; gives their results in order. The first failure cancels the others and is raised."""
+    async with TaskScope(name) as tasks:
+        started = [tasks.start(f"{name}/{index}", one) for index, one in enumerate(work)]
+        return [await task for task in started]
+
+
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error of a group, however deeply nested, with a note for each other one; cancellations do not count."""
+    leaves = [leaf for leaf in _leaves(group) if not isinstance(leaf, asyncio.CancelledError)]
+    if not leaves:
+        return asyncio.CancelledError()
+    first, *others = leaves
+    for other in others:
+        first.add_note(f"also failed: {type(other).__name__}: {other}")
+    return first
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for child in error.exceptions for leaf in _leaves(child)]
+    return [error]
