@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entry point of the `trainwright` command: parses the command line and hands over to one module per sub-command.
 
-Exit codes: 0 success, 1 the command ran and failed, 2 wrong use of the command line.
+A module of a sub-command has `add_parser(subparsers)`, which sets the default `run` to a function from the parsed
+arguments to the exit code. Such modules import what is heavy when they run. Exit codes: 0 success, 1 the command ran and
+failed, 2 wrong use of the command line.
 """
 
 import argparse
@@ -9,6 +11,9 @@ import sys
 from collections.abc import Sequence
 
 import trainwright
+from trainwright.controller.cli import manager
+
+COMMANDS = (manager,)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -18,15 +23,21 @@ def build_parser() -> argparse.ArgumentParser:
         description="Distributed training on Kubernetes: the manager of TrainJobs and the tools around it.",
     )
     parser.add_argument("--version", action="version", version=f"trainwright {trainwright.__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_parser(subparsers)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     parser = build_parser()
-    parser.parse_args(argv)
-    parser.print_help(sys.stderr)
-    return 2
+    arguments = parser.parse_args(argv)
+    if not hasattr(arguments, "run"):
+        parser.print_help(sys.stderr)
+        return 2
+    code: int = arguments.run(arguments)
+    return code
 
 
 if __name__ == "__main__":

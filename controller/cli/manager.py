@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright manager`: runs the controllers until SIGTERM or SIGINT."""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainwright.controller.runtime import Manager
+
+USER_AGENT = "trainwright"
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the sub-command."""
+    parser = subparsers.add_parser(
+        "manager",
+        help="run the TrainJob controller",
+        description="Run the TrainJob controller until SIGTERM or SIGINT. Exit code 0 after an orderly end, 1 after a "
+        "failure, 2 for wrong use.",
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        help="kubeconfig of the cluster (default: $KUBECONFIG, the cluster that this runs in, or ~/.kube/config)",
+    )
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="Configuration file (kind Configuration); defaults without it"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the manager; returns the exit code."""
+    # Loaded here: the other sub-commands need no client, and the help none of it.
+    from trainwright.controller.cli.configuration import load_configuration  # noqa: PLC0415
+    from trainwright.controller.runtime import load_config  # noqa: PLC0415
+    from trainwright.controller.runtime import run as run_manager  # noqa: PLC0415
+    from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
+    from trainwright.controller.trainer.controller import make_manager  # noqa: PLC0415
+    from trainwright.plugins.contract.errors import RegistryError  # noqa: PLC0415
+
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+    )
+    try:
+        configuration = load_configuration(arguments.config)
+        cluster = load_config(arguments.kubeconfig)
+    except ConfigurationError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+    def make() -> "Manager":
+        return make_manager(cluster, configuration, user_agent=USER_AGENT, serve_probes=arguments.config is not None)
+
+    try:
+        return run_manager(make)
+    except RegistryError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1

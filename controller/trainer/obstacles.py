@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What keeps a TrainJob from going on, and for how long.
+
+A cause is shown as the condition `Blocked` only after it has lasted for five seconds: a runtime that is applied along
+with its job, or an API server that restarts, is nobody's concern. The condition is taken away, not set False, when the
+cause is gone. How long a cause has lasted is remembered by this process alone; after a restart the count begins anew,
+and a condition that is there stays as it is meanwhile.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trainwright.controller.runtime import Key
+
+PATIENCE_SECONDS = 5.0
+MESSAGE_LIMIT = 300
+"""Characters of a condition's message: it is read in tables."""
+
+
+class Reason(StrEnum):
+    """Reasons of the condition `Blocked`."""
+
+    RUNTIME_MISSING = "RuntimeMissing"
+    BUILD_FAILED = "BuildFailed"
+    APPLY_REFUSED = "ApplyRefused"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One cause, in words for whoever looks at the job."""
+
+    reason: Reason
+    message: str
+    """What, where and what to do; the same text for the same cause."""
+    error: Exception
+    final: bool
+    """Whether trying again is useless until something changes, which wakes the job by itself."""
+
+
+class Obstacles:
+    """Remembers since when each job has had an obstacle."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        """`monotonic` gives seconds on a clock that never goes back, such as the event loop's."""
+        self._monotonic = monotonic
+        self._since: dict[Key, tuple[Reason, float]] = {}
+
+    def met(self, key: Key, obstacle: Obstacle) -> float:
+        """The job has this obstacle now. Returns the seconds until it is to be shown; 0 when it is."""
+        now = self._monotonic()
+        reason, since = self._since.get(key, (obstacle.reason, now))
+        if reason is not obstacle.reason:
+            since = now
+        self._since[key] = (obstacle.reason, since)
+        return max(0.0, since + PATIENCE_SECONDS - now)
+
+    def gone(self, key: Key) -> None:
+        """The job has none, or there is no such job any more."""
+        self._since.pop(key, None)
+
+    def blocks(self, key: Key, reason: Reason) -> bool:
+        """Whether the job has an obstacle of that reason."""
+        return self._since.get(key, (None, 0.0))[0] is reason
+
+
+def shortened(message: str) -> str:
+    """The message within the limit of a condition."""
+    return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"

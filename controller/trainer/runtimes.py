@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a TrainJob to the runtime that it names, and back (hop 4, Resolve).
+
+A TrainingRuntime lives in the job's own namespace, a ClusterTrainingRuntime in none. The group and kind that a
+reference leaves out are those of the schema's defaults.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, RuntimeRef, TrainingRuntime, TrainJob
+from trainwright.controller.runtime import Key
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.errors import KubernetesError, Terminal
+
+Runtime = TrainingRuntime | ClusterTrainingRuntime
+RUNTIMES: tuple[type[Runtime], ...] = (TrainingRuntime, ClusterTrainingRuntime)
+"""The kinds that a TrainJob may refer to."""
+
+INDEX = "runtime"
+"""Name of the index of TrainJobs by `reference`."""
+
+_BY_KIND: dict[tuple[str, str], type[Runtime]] = {(kind.RESOURCE.group, kind.RESOURCE.kind): kind for kind in RUNTIMES}
+_DEFAULT = ClusterTrainingRuntime.RESOURCE
+
+
+class RuntimeMissing(KubernetesError):  # noqa: N818 - as the condition's reason
+    """The runtime does not exist (yet). What is waited for is its creation, so nothing is gained by trying again."""
+
+
+class RuntimeUnsupported(Terminal):
+    """The reference names a kind that is no runtime; the reference cannot be changed, so this is final."""
+
+
+class Runtimes:
+    """Reads runtimes from the cache."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        cache.add_index(TrainJob, INDEX, _references)
+
+    def of(self, job: TrainJob) -> Runtime:
+        """The runtime of the job: shared, not to be changed.
+
+        Raises:
+            RuntimeMissing: there is none of that name.
+            RuntimeUnsupported: the kind is not one of `RUNTIMES`.
+        """
+        kind, key = _resolve(job)
+        found: Runtime | None = self._cache.get(kind, key.name, key.namespace)
+        if found is None:
+            where = f" in namespace {key.namespace}" if key.namespace else ""
+            raise RuntimeMissing(
+                f"{kind.RESOURCE.kind} {key.name} does not exist{where}: create it, or delete this TrainJob"
+            )
+        return found
+
+    def jobs_of(self, runtime: Runtime) -> Sequence[TrainJob]:
+        """The TrainJobs that refer to the runtime."""
+        return self._cache.indexed(TrainJob, INDEX, _value(type(runtime), Key(runtime.namespace, runtime.name)))
+
+
+def _resolve(job: TrainJob) -> tuple[type[Runtime], Key]:
+    reference: RuntimeRef | None = job.spec.runtime_ref if job.spec is not None else None
+    if reference is None:
+        raise RuntimeUnsupported("spec.runtimeRef is missing: name a runtime")
+    group = reference.api_group if reference.api_group is not None else _DEFAULT.group
+    name = reference.kind if reference.kind is not None else _DEFAULT.kind
+    kind = _BY_KIND.get((group, name))
+    if kind is None:
+        supported = " and ".join(supported for _, supported in _BY_KIND)
+        raise RuntimeUnsupported(f"spec.runtimeRef names {name}.{group}, which is no runtime: {supported} are")
+    return kind, Key(job.namespace if kind.RESOURCE.namespaced else "", reference.name)
+
+
+def _references(job: TrainJob) -> Iterable[str]:
+    try:
+        return (_value(*_resolve(job)),)
+    except RuntimeUnsupported:
+        return ()
+
+
+def _value(kind: type[Runtime], key: Key) -> str:
+    return f"{kind.RESOURCE.kind}/{key}"

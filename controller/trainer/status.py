@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status of a TrainJob: computed from what is observed, written as a patch of what changed (hop 7, Report).
+
+The framework owns the conditions `Suspended` and `Blocked`; what has become of the job is the status plugin's to say.
+`trainerStatus` belongs to the status server and is never part of a patch.
+"""
+
+from typing import Any
+
+import msgspec
+
+from trainwright.api.kubernetes.meta.v1 import Condition
+from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1.constants import (
+    CONDITION_COMPLETE,
+    CONDITION_FAILED,
+    CONDITION_SUSPENDED,
+    REASON_RESUMED,
+    REASON_SUSPENDED,
+)
+from trainwright.controller.runtime import set_condition
+from trainwright.controller.runtime.clock import Now, wall_clock
+from trainwright.controller.runtime.conditions import is_true, remove_condition
+from trainwright.controller.trainer.obstacles import Obstacle, shortened
+
+CONDITION_BLOCKED = "Blocked"
+"""An addition to the original's conditions; see `obstacles`."""
+
+_OWN_KEYS = (("conditions", "conditions"), ("jobs_status", "jobsStatus"))
+"""Attribute and wire name of what the manager writes."""
+
+
+def is_finished(job: TrainJob) -> bool:
+    """Whether the job is Complete or Failed; nothing is built or applied for it any more."""
+    conditions = job.status.conditions if job.status is not None else None
+    return is_true(conditions, CONDITION_COMPLETE) or is_true(conditions, CONDITION_FAILED)
+
+
+def wanted_status(
+    job: TrainJob, observed: TrainJobStatus | None, blocked: Obstacle | None, *, settled: bool, now: Now = wall_clock
+) -> TrainJobStatus:
+    """The status that the job should have.
+
+    Args:
+        job: with its current status.
+        observed: the status plugin's view; None leaves the current status as it is.
+        blocked: the obstacle that is to be shown.
+        settled: whether there is no obstacle at all, so that `Blocked` is to go.
+        now: the wall clock, for transition times.
+    """
+    status = (observed or job.status or TrainJobStatus()).deepcopy()
+    conditions = list(status.conditions or [])
+    if job.spec is not None and job.spec.suspend:
+        suspended = _condition(CONDITION_SUSPENDED, "True", REASON_SUSPENDED, "TrainJob is suspended")
+        conditions = set_condition(conditions, suspended, now=now)
+    elif is_true(conditions, CONDITION_SUSPENDED):
+        resumed = _condition(CONDITION_SUSPENDED, "False", REASON_RESUMED, "TrainJob is resumed")
+        conditions = set_condition(conditions, resumed, now=now)
+    if blocked is not None:
+        condition = _condition(CONDITION_BLOCKED, "True", blocked.reason, shortened(blocked.message))
+        condition.observed_generation = job.metadata.generation if job.metadata is not None else None
+        conditions = set_condition(conditions, condition, now=now)
+    elif settled:
+        conditions = remove_condition(conditions, CONDITION_BLOCKED)
+    status.conditions = conditions or None
+    return status
+
+
+def status_patch(job: TrainJob, wanted: TrainJobStatus) -> dict[str, Any] | None:
+    """The merge patch from the job's status to the wanted one; None when they are equal.
+
+    A status may not be empty, so one that loses its last key goes away as a whole.
+    """
+    current = job.status or TrainJobStatus()
+    changed = {
+        wire: msgspec.to_builtins(getattr(wanted, attribute))
+        for attribute, wire in _OWN_KEYS
+        if (getattr(wanted, attribute) or None) != (getattr(current, attribute) or None)
+    }
+    if not changed:
+        return None
+    rest = wanted.conditions or wanted.jobs_status or current.trainer_status
+    return {"status": changed if rest else None}
+
+
+def _condition(kind: str, status: str, reason: str, message: str) -> Condition:
+    """A condition without its transition time, which `set_condition` decides."""
+    return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A burst of TrainJobs: how long until the last JobSet, beside a bare HTTP client that makes the same writes.
+
+Both run in one control plane without JobSet's own controllers, so that what is measured is ours: first the bare client
+(one process that creates a TrainJob and then applies its JobSet, as many at a time as the manager has workers), then
+the manager, with the same client creating the TrainJobs only. Printed are both times, their ratio, and the manager's
+CPU, memory and API calls, the latter counted in the audit log by user agent.
+"""
+
+import argparse
+import asyncio
+import copy
+import json
+import os
+import ssl
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.binaries import provide
+
+ROOT = Path(__file__).parents[2]
+TRAINER = "/apis/trainer.kubeflow.org/v1alpha1"
+JOBSET = "/apis/jobset.x-k8s.io/v1alpha2"
+WORKERS = 16
+SETTLE_SECONDS = 3.0
+READY_SECONDS = 60.0
+
+RUNTIME: dict[str, Any] = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "ClusterTrainingRuntime",
+    "metadata": {"name": "burst"},
+    "spec": {
+        "mlPolicy": {"numNodes": 1},
+        "template": {
+            "spec": {
+                "replicatedJobs": [
+                    {
+                        "name": "node",
+                        "template": {
+                            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+                            "spec": {"template": {"spec": {"containers": [{"name": "node", "image": "example/none"}]}}},
+                        },
+                    }
+                ]
+            }
+        },
+    },
+}
+
+
+def train_job(namespace: str, name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"runtimeRef": {"name": "burst"}, "trainer": {"numNodes": 2, "env": [{"name": "A", "value": "b"}]}},
+    }
+
+
+class BareClient:
+    """The least that can be done: requests, and nothing around them."""
+
+    def __init__(self, control_plane: ControlPlane) -> None:
+        context = ssl.create_default_context(cadata=control_plane.ca.decode())
+        self._session = aiohttp.ClientSession(
+            base_url=control_plane.url,
+            headers={"Authorization": f"Bearer {control_plane.token}", "User-Agent": "bare"},
+            connector=aiohttp.TCPConnector(ssl=context, limit=2 * WORKERS),
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def call(self, method: str, path: str, body: object = None, *, kind: str = "application/json") -> Any:
+        data = json.dumps(body) if body is not None else None
+        async with self._session.request(method, path, data=data, headers={"Content-Type": kind}) as answer:
+            content = await answer.json()
+            if answer.status >= 400:
+                raise SystemExit(f"error: {method} {path}: {answer.status} {content.get('message')}")
+            return content
+
+    async def create(self, job: dict[str, Any]) -> Any:
+        return await self.call("POST", f"{TRAINER}/namespaces/{job['metadata']['namespace']}/trainjobs", job)
+
+    async def count_jobsets(self, namespace: str, version: str, wanted: int) -> None:
+        """Return when so many JobSets were added after `version`."""
+        query = f"?watch=true&resourceVersion={version}"
+        path = f"{JOBSET}/namespaces/{namespace}/jobsets{query}"
+        async with self._session.get(path, timeout=aiohttp.ClientTimeout()) as answer:
+            async for line in answer.content:
+                wanted -= json.loads(line)["type"] == "ADDED"
+                if wanted == 0:
+                    return
+        raise SystemExit("error: the watch ended before the last JobSet")
+
+
+async def spread(names: list[str], work: Callable[[str], Awaitable[None]]) -> None:
+    """Do the work for all names, so many at a time as the manager has workers."""
+    queue = iter(names)
+
+    async def worker() -> None:
+        for name in queue:
+            await work(name)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(WORKERS):
+            group.create_task(worker())
+
+
+async def bare(client: BareClient, namespace: str, names: list[str], jobset: dict[str, Any]) -> float:
+    async def life(name: str) -> None:
+        created = await client.create(train_job(namespace, name))
+        document = copy.deepcopy(jobset)
+        document["metadata"] |= {"name": name, "namespace": namespace}
+        document["metadata"]["ownerReferences"][0] |= {"name": name, "uid": created["metadata"]["uid"]}
+        path = f"{JOBSET}/namespaces/{namespace}/jobsets/{name}?fieldManager=bare&force=true"
+        await client.call("PATCH", path, document, kind="application/apply-patch+yaml")
+
+    began = time.monotonic()
+    await spread(names, life)
+    return time.monotonic() - began
+
+
+async def managed(client: BareClient, namespace: str, names: list[str]) -> float:
+    async def create(name: str) -> None:
+        await client.create(train_job(namespace, name))
+
+    version = (await client.call("GET", f"{JOBSET}/namespaces/{namespace}/jobsets"))["metadata"]["resourceVersion"]
+    began = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(client.count_jobsets(namespace, version, len(names)))
+        group.create_task(spread(names, create))
+    return time.monotonic() - began
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mib(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+async def probe(client: BareClient, namespace: str, name: str) -> dict[str, Any]:
+    """Create one TrainJob and return the JobSet that the manager makes of it, as what the manager would apply."""
+    await client.create(train_job(namespace, name))
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        found = (await client.call("GET", f"{JOBSET}/namespaces/{namespace}/jobsets"))["items"]
+        for document in found:
+            if document["metadata"]["name"] == name:
+                kept = ("labels", "annotations", "ownerReferences")
+                document["metadata"] = {key: value for key, value in document["metadata"].items() if key in kept}
+                document.pop("status", None)
+                return {**document, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+        await asyncio.sleep(0.1)
+    raise SystemExit("error: the manager made no JobSet of the first TrainJob")
+
+
+async def measure(control_plane: ControlPlane, jobs: int) -> None:
+    names = [f"job-{index:05}" for index in range(jobs)]
+    one, two, warm = (control_plane.create_namespace(name) for name in ("bare", "managed", "warm"))
+    client = BareClient(control_plane)
+    try:
+        await client.call("POST", f"{TRAINER}/clustertrainingruntimes", RUNTIME)
+        command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager"]
+        manager = control_plane.launch("manager", [*command, "--kubeconfig", str(control_plane.kubeconfig)])
+        jobset = await probe(client, warm, "first")
+        control_plane.stop_program("manager")
+        without = await bare(client, one, names, jobset)
+        for name in names:
+            await client.call("DELETE", f"{TRAINER}/namespaces/{one}/trainjobs/{name}")
+        manager = control_plane.launch("manager", manager.command)
+        await probe(client, warm, "second")
+        pid = manager.program_pid
+        await asyncio.sleep(SETTLE_SECONDS)
+        calls_before = sum(1 for _ in control_plane.audit_log.calls(user_agent="trainwright"))
+        cpu_before = cpu_seconds(pid)
+        with_manager = await managed(client, two, names)
+        await asyncio.sleep(SETTLE_SECONDS)
+        cpu = cpu_seconds(pid) - cpu_before
+        calls = list(control_plane.audit_log.calls(user_agent="trainwright"))[calls_before:]
+    finally:
+        await client.close()
+    print(f"burst of {jobs} TrainJobs, plain runtime")
+    print(f"  bare client, same writes    {without:8.2f} s")
+    print(f"  manager, last JobSet        {with_manager:8.2f} s   ratio {with_manager / without:.2f} (budget 1.5)")
+    print(f"  manager CPU                 {1000 * cpu / jobs:8.2f} ms per TrainJob")
+    print(f"  manager memory              {resident_mib(pid):8.1f} MiB resident")
+    print(f"  API calls of the manager    {len(calls) / jobs:8.2f} per TrainJob")
+    kinds = Counter(" ".join(filter(None, (call.verb, call.resource, call.subresource))) for call in calls)
+    for kind, count in kinds.most_common():
+        print(f"    {kind:<28}{count:6}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure a burst of TrainJobs beside a bare HTTP client.")
+    parser.add_argument("--jobs", type=int, default=1000, help="how many TrainJobs (default: %(default)s)")
+    arguments = parser.parse_args()
+    jobset_crd = provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
+    with ControlPlane(crds=[ROOT / "config" / "crd", jobset_crd], audit=True) as control_plane:
+        asyncio.run(measure(control_plane, arguments.jobs))
+
+
+if __name__ == "__main__":
+    main()
