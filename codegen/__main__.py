@@ -7,51 +7,80 @@ import time
 from pathlib import Path
 
 from trainwright.codegen import output
-from trainwright.codegen.compiler import compile_all
+from trainwright.codegen.compatibility import Change
+from trainwright.codegen.compiler import Compiled, compile_all
 from trainwright.codegen.problems import CompileError
+from trainwright.codegen.released import ACKNOWLEDGED
 
-EXIT_DRIFT = 1
+EXIT_CHECK_FAILED = 1
 EXIT_WRONG_SCHEMA = 2
+
+_DESCRIPTION = """\
+Compile the schemas in api/ into models, CustomResourceDefinitions, JSON Schemas and reference pages.
+
+exit codes:
+  0  done, or nothing to do
+  1  --check: something is not up to date, or a change breaks users and is not acknowledged
+  2  the schemas are wrong; nothing was written
+"""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 0: done; 1: `--check` found drift; 2: the schemas are wrong, nothing was written."""
+    """Run the command; gives its exit code."""
     options = _parser().parse_args(arguments)
     started = time.monotonic()
     root: Path = options.root
     try:
-        files = compile_all(root, progress=lambda text: print(f"codegen: {text}", file=sys.stderr))
+        compiled = compile_all(root, progress=lambda text: print(f"codegen: {text}", file=sys.stderr))
     except CompileError as error:
         for problem in error.problems:
             print(problem, file=sys.stderr)
         print(f"codegen: {len(error.problems)} problem(s); nothing was written", file=sys.stderr)
         return EXIT_WRONG_SCHEMA
-    pending = output.changes(root, files)
+    if options.release:
+        compiled.files.update(compiled.release)
+    pending = output.changes(root, compiled.files)
     if options.check:
-        return _report_drift(pending, len(files))
+        return _check(compiled, pending)
     output.write(root, pending)
+    if not options.release:
+        _report(compiled.unacknowledged)
     seconds = time.monotonic() - started
-    print(f"codegen: {len(files)} files, {len(pending)} changed, in {seconds:.1f} s")
+    print(f"codegen: {len(compiled.files)} files, {len(pending)} changed, in {seconds:.1f} s")
     return 0
 
 
-def _report_drift(pending: list[output.Change], count: int) -> int:
+def _check(compiled: Compiled, pending: list[output.Change]) -> int:
     for change in pending:
         print(change.diff(), end="")
     if pending:
         names = ", ".join(change.path for change in pending)
         print(f"codegen: not up to date, run `make generate`: {names}", file=sys.stderr)
-        return EXIT_DRIFT
-    print(f"codegen: {count} files are up to date")
+    _report(compiled.unacknowledged)
+    if pending or compiled.unacknowledged:
+        return EXIT_CHECK_FAILED
+    print(
+        f"codegen: {len(compiled.files)} files are up to date, {len(compiled.changes)} change(s) since the last release"
+    )
     return 0
+
+
+def _report(changes: list[Change]) -> None:
+    for change in changes:
+        print(change, file=sys.stderr)
+    if changes:
+        print(f"codegen: {len(changes)} change(s) must be undone, or acknowledged in {ACKNOWLEDGED}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m trainwright.codegen",
-        description="Compile the schemas in api/ into models, CustomResourceDefinitions, docs and editor schemas.",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--check", action="store_true", help="write nothing; show what is not up to date and exit 1")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--check", action="store_true", help="write nothing; show what is not as it should be")
+    mode.add_argument("--release", action="store_true", help="also make the current schemas the released ones")
     root = Path(__file__).resolve().parents[1]
     parser.add_argument("--root", type=Path, default=root, help="the checkout (default: the one this program lies in)")
     return parser

@@ -2,19 +2,38 @@
 """From the authored schemas to the text of every generated file. Reads below one root, writes nothing."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright.codegen import catalog, crd, json_schema, python, reference, structs, structural
+from trainwright.codegen import catalog, crd, json_schema, python, reference, released, structs, structural
+from trainwright.codegen.compatibility import Change
 from trainwright.codegen.problems import Problems
 
 
-def compile_all(root: Path, progress: Callable[[str], None] = lambda _: None) -> dict[str, str]:
-    """Every generated file by its path below `root`. Raises `CompileError` with all that is wrong."""
+@dataclass(frozen=True)
+class Compiled:
+    """What came out."""
+
+    files: dict[str, str]
+    """Text of every generated file, by its path below the root."""
+    changes: list[Change]
+    """Differences from the last release."""
+    unacknowledged: list[Change]
+    """Those of them that break something and that nobody has said are meant."""
+    release: dict[str, str]
+    """The files that would make the current schemas the released ones."""
+
+
+def compile_all(root: Path, progress: Callable[[str], None] = lambda _: None) -> Compiled:
+    """Compile everything below `root`. Raises `CompileError` with all that is wrong."""
     api = root / "api"
     problems = Problems()
     progress("reading the schemas")
     known = catalog.read(api, problems)
     structural.check(known, problems)
+    problems.stop_if_any()
+    changes = released.changes(known, root)
+    open_changes = released.unacknowledged(changes, root, problems)
     problems.stop_if_any()
     progress(f"making structs of {len(known.definitions)} definitions")
     modules = structs.generate(known)
@@ -24,4 +43,4 @@ def compile_all(root: Path, progress: Callable[[str], None] = lambda _: None) ->
     progress("writing JSON Schemas and reference pages")
     files.update({f"api/{path}": text for path, text in json_schema.files(known).items()})
     files.update({f"docs/api/{path}": text for path, text in reference.files(known).items()})
-    return files
+    return Compiled(files, changes, open_changes, released.snapshot(known))

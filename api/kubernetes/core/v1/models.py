@@ -1054,6 +1054,10 @@ class ServicePort(Struct, kw_only=True):
     protocol: str | None = None
     target_port: int | str | None = field(name="targetPort", default=None)
 
+    def set_defaults(self) -> None:
+        if self.protocol is None:
+            self.protocol = "TCP"
+
 
 class SessionAffinityConfig(Struct, kw_only=True):
     """SessionAffinityConfig of core/v1."""
@@ -1857,6 +1861,10 @@ class ServiceSpec(Struct, kw_only=True):
             n.session_affinity_config = n.session_affinity_config.deepcopy()
         return n
 
+    def set_defaults(self) -> None:
+        for each_ports in self.ports or ():
+            each_ports.set_defaults()
+
 
 class ServiceStatus(Struct, kw_only=True):
     """ServiceStatus of core/v1."""
@@ -2323,6 +2331,10 @@ class Service(Object, kw_only=True):
         if n.status is not None:
             n.status = n.status.deepcopy()
         return n
+
+    def set_defaults(self) -> None:
+        if self.spec is not None:
+            self.spec.set_defaults()
 
 
 class ServiceAccount(Object, kw_only=True):

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a change of the schemas does to objects that are stored and to clients that are out there.
+
+Compares two schemas of one kind, references expanded, and judges every difference. It knows no files:
+`codegen.released` keeps the schemas of the last release and the acknowledgements.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, NamedTuple
+
+from trainwright.codegen.definition import Schema
+
+
+class Verdict(Enum):
+    """What a change needs."""
+
+    SAFE = "safe"
+    NEW_VERSION = "needs a new version"
+    BREAKS_STORED = "breaks stored objects"
+    BREAKS_CLIENTS = "breaks clients"
+
+
+class Change(NamedTuple):
+    """One difference, judged."""
+
+    kind: str
+    path: str
+    what: str
+    verdict: Verdict
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.path or '<root>'}: {self.what}: {self.verdict.value}, {self.why}"
+
+
+_LOWER_LIMITS = ("minimum", "minLength", "minItems", "minProperties")
+_UPPER_LIMITS = ("maximum", "maxLength", "maxItems", "maxProperties")
+_SHAPE = ("type", "format", "x-kubernetes-int-or-string", "nullable")
+_MERGING = ("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type")
+_TIGHTER = "objects that were valid are refused when they are next changed"
+_ABSENT = object()
+
+
+def compare(kind: str, old: Schema, new: Schema) -> list[Change]:
+    """Every difference that means something, in the order of the fields."""
+    return [Change(kind, path, what, verdict, why) for path, what, verdict, why in _compare(old, new, "")]
+
+
+_Found = Iterator[tuple[str, str, Verdict, str]]
+
+
+def _compare(old: Schema, new: Schema, path: str) -> _Found:
+    yield from _shape(old, new, path)
+    yield from _default(old, new, path)
+    yield from _limits(old, new, path)
+    yield from _rules(old, new, path)
+    yield from _fields(old, new, path)
+    for word, suffix in (("items", "[]"), ("additionalProperties", "{}")):
+        before, after = old.get(word), new.get(word)
+        if isinstance(before, dict) and isinstance(after, dict):
+            yield from _compare(before, after, path + suffix)
+        elif before != after and old.get("type") == new.get("type"):
+            yield path, f"{word} changed", Verdict.NEW_VERSION, "values are of another type"
+
+
+def _shape(old: Schema, new: Schema, path: str) -> _Found:
+    for word in _SHAPE:
+        if old.get(word) != new.get(word):
+            what = f"{word} {_told(old, word)} became {_told(new, word)}"
+            yield path, what, Verdict.NEW_VERSION, "stored values and typed clients expect the other"
+    for word in _MERGING:
+        if old.get(word) != new.get(word):
+            what = f"{word} {_told(old, word)} became {_told(new, word)}"
+            yield path, what, Verdict.NEW_VERSION, "field ownership of stored objects no longer fits"
+    word = "x-kubernetes-preserve-unknown-fields"
+    if old.get(word) and not new.get(word):
+        yield path, "unknown fields are dropped", Verdict.BREAKS_STORED, "what is stored there is lost"
+
+
+def _default(old: Schema, new: Schema, path: str) -> _Found:
+    before, after = old.get("default", _ABSENT), new.get("default", _ABSENT)
+    if before is _ABSENT and after is not _ABSENT:
+        yield path, f"default {after!r} added", Verdict.BREAKS_CLIENTS, "objects without the field mean something else"
+    elif after is _ABSENT and before is not _ABSENT:
+        yield path, f"default {before!r} removed", Verdict.BREAKS_CLIENTS, "clients meet objects without the field"
+    elif before != after:
+        what = f"default {before!r} became {after!r}"
+        yield path, what, Verdict.BREAKS_CLIENTS, "objects without the field mean something else"
+
+
+def _limits(old: Schema, new: Schema, path: str) -> _Found:
+    for word in (*_LOWER_LIMITS, *_UPPER_LIMITS):
+        before, after = old.get(word), new.get(word)
+        if before == after:
+            continue
+        lower = word in _LOWER_LIMITS
+        tighter = after is not None and (before is None or (after > before if lower else after < before))
+        what = f"{word} {_told(old, word)} became {_told(new, word)}"
+        yield path, what, *((Verdict.BREAKS_STORED, _TIGHTER) if tighter else (Verdict.SAFE, "more is allowed"))
+    if old.get("pattern") != new.get("pattern"):
+        what = f"pattern {_told(old, 'pattern')} became {_told(new, 'pattern')}"
+        yield (
+            path,
+            what,
+            *((Verdict.BREAKS_STORED, _TIGHTER) if "pattern" in new else (Verdict.SAFE, "more is allowed")),
+        )
+    yield from _enum(old, new, path)
+
+
+def _enum(old: Schema, new: Schema, path: str) -> _Found:
+    before, after = old.get("enum"), new.get("enum")
+    if before == after:
+        return
+    if before is None or after is None:
+        what, tighter = ("enum added", True) if before is None else ("enum removed", False)
+        yield path, what, *((Verdict.BREAKS_STORED, _TIGHTER) if tighter else (Verdict.SAFE, "more is allowed"))
+        return
+    for value in before:
+        if value not in after:
+            yield path, f"enum value {value!r} removed", Verdict.BREAKS_STORED, _TIGHTER
+    for value in after:
+        if value not in before:
+            yield path, f"enum value {value!r} added", Verdict.SAFE, "more is allowed"
+
+
+def _rules(old: Schema, new: Schema, path: str) -> _Found:
+    before = {rule["rule"] for rule in old.get("x-kubernetes-validations", ())}
+    after = {rule["rule"] for rule in new.get("x-kubernetes-validations", ())}
+    for rule in sorted(after - before):
+        yield path, f"rule {rule!r} added", Verdict.BREAKS_STORED, _TIGHTER
+    for rule in sorted(before - after):
+        yield path, f"rule {rule!r} removed", Verdict.SAFE, "more is allowed"
+
+
+def _fields(old: Schema, new: Schema, path: str) -> _Found:
+    before, after = old.get("properties", {}), new.get("properties", {})
+    needed_before, needed_after = set(old.get("required", ())), set(new.get("required", ()))
+    for name in before:
+        inner = f"{path}.{name}" if path else name
+        if name not in after:
+            yield inner, "field removed", Verdict.BREAKS_STORED, "what is stored there is lost"
+            continue
+        yield from _compare(before[name], after[name], inner)
+        if name in needed_after - needed_before:
+            yield inner, "became required", Verdict.BREAKS_STORED, "objects without it are refused"
+        if name in needed_before - needed_after:
+            yield inner, "became optional", Verdict.BREAKS_CLIENTS, "clients meet objects without it"
+    for name in after:
+        if name in before:
+            continue
+        inner = f"{path}.{name}" if path else name
+        if name in needed_after:
+            yield inner, "required field added", Verdict.BREAKS_STORED, "objects without it are refused"
+        else:
+            yield inner, "field added", Verdict.SAFE, "nobody sets it yet"
+
+
+def _told(schema: Schema, word: str) -> Any:
+    return repr(schema[word]) if word in schema else "unset"
