@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import trainwright.controller.runtime as runtime
+from trainwright.controller import runtime
 
 
 def test_all_names_load() -> None:

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time that jumps: an event loop whose clock goes to the next timer as soon as nothing else can run.
+
+Ten minutes of back-off take a millisecond, and the order of events is always the same. For code that talks to nothing
+but memory (the scripted transport): a real socket would be given no time to answer.
+"""
+
+import asyncio
+import functools
+import selectors
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, ParamSpec
+
+P = ParamSpec("P")
+
+
+class _JumpingSelector(selectors.BaseSelector):
+    """Polls the real selector; instead of waiting it moves the loop's clock."""
+
+    def __init__(self, advance: Callable[[float], None]) -> None:
+        self._real = selectors.DefaultSelector()
+        self._advance = advance
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._real.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._real.unregister(fileobj)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._real.modify(fileobj, events, data)
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = self._real.select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        if timeout is None:
+            raise RuntimeError("everything waits and no timer is set: in memory nothing can ever happen again")
+        self._advance(timeout)
+        return []
+
+    def close(self) -> None:
+        self._real.close()
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._real.get_map()
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time starts at 0 and moves only by jumps."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        super().__init__(_JumpingSelector(self._jump))
+
+    def time(self) -> float:
+        """Seconds since the loop was made, in its own time."""
+        return self._now
+
+    def _jump(self, seconds: float) -> None:
+        self._now += seconds
+
+    def is_settled(self) -> bool:
+        """Whether nothing can run before the next timer."""
+        return not self._ready  # type: ignore[attr-defined]  # the queue of callbacks, which has no public name
+
+
+async def settle() -> None:
+    """Let everything run that can run now; time stands still. Only on a JumpingLoop."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, JumpingLoop):
+        raise TypeError("settle() needs the jumping clock; with a real server use settle_manager()")
+    calm = 0
+    while calm < 3:  # a callback may still be on its way from a future to a task
+        await asyncio.sleep(0)
+        calm = calm + 1 if loop.is_settled() else 0
+
+
+def jumping(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an async test on a JumpingLoop of its own. The test fails if it leaves tasks behind."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        async def main() -> None:
+            await test(*args, **kwargs)
+            await settle()
+            left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            assert not left, f"tasks left behind: {left}"
+
+        with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+            runner.run(main())
+
+    return run

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A transport that answers from a script: status, body, stream, delay. It emulates no API server.
+
+Rules are tried in the order in which they were added; each answers as often as it was told to. A request that no rule
+answers fails the test with the list of what was expected. Everything that was asked is kept in `requests`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import msgspec
+
+from trainwright.controller.runtime.client.transport import Request, Response
+from trainwright.controller.runtime.errors import ConnectionLost, TransportError
+
+When: TypeAlias = Callable[[Request], bool]
+Body: TypeAlias = bytes | Mapping[str, Any]
+
+
+def is_list(request: Request) -> bool:
+    """A list of anything."""
+    return request.method == "GET" and "watch" not in request.query
+
+
+def is_watch(request: Request) -> bool:
+    """A watch without initial events."""
+    return "watch" in request.query and "sendInitialEvents" not in request.query
+
+
+def is_streaming_list(request: Request) -> bool:
+    """A watch that begins with what exists."""
+    return "sendInitialEvents" in request.query
+
+
+def is_write(request: Request) -> bool:
+    """Anything but a read."""
+    return request.method != "GET"
+
+
+def status_body(code: int, reason: str, message: str = "", **details: Any) -> dict[str, Any]:
+    """A Status as the API server writes it."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message or reason,
+        "details": details,
+    }
+
+
+def frame(kind: str, obj: Mapping[str, Any]) -> bytes:
+    """One line of a watch."""
+    return msgspec.json.encode({"type": kind, "object": obj}) + b"\n"
+
+
+def bookmark(version: str, *, end_of_list: bool = False) -> bytes:
+    """A bookmark, plain or as the end of the initial events."""
+    metadata: dict[str, Any] = {"resourceVersion": version}
+    if end_of_list:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return frame("BOOKMARK", {"metadata": metadata})
+
+
+def listing(version: str, *items: Mapping[str, Any], continue_token: str = "") -> dict[str, Any]:
+    """The body of a list."""
+    return {"metadata": {"resourceVersion": version, "continue": continue_token}, "items": list(items)}
+
+
+@dataclass(eq=False)
+class LiveStream:
+    """A stream whose chunks the test sends while it is open."""
+
+    request: Request | None = None
+    """What opened it."""
+    opened: asyncio.Event = field(default_factory=asyncio.Event)
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the client let go of it."""
+    _chunks: "asyncio.Queue[bytes | TransportError | None]" = field(default_factory=asyncio.Queue)
+
+    def send(self, *chunks: bytes) -> None:
+        """Bytes for the client."""
+        for chunk in chunks:
+            self._chunks.put_nowait(chunk)
+
+    def end(self) -> None:
+        """The server ends the stream."""
+        self._chunks.put_nowait(None)
+
+    def cut(self) -> None:
+        """The connection breaks."""
+        self._chunks.put_nowait(ConnectionLost("cut by the script"))
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """What the client reads."""
+        while (chunk := await self._chunks.get()) is not None:
+            if isinstance(chunk, TransportError):
+                raise chunk
+            yield chunk
+
+
+@dataclass(eq=False)
+class _Rule:
+    when: When
+    times: float
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    delay: float
+    error: TransportError | None
+    streams: Callable[[], LiveStream] | None
+
+
+class _Answer:
+    def __init__(self, rule: _Rule, stream: LiveStream | None) -> None:
+        self._rule = rule
+        self._stream = stream
+
+    @property
+    def status(self) -> int:
+        return self._rule.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._rule.headers
+
+    async def read(self) -> bytes:
+        return self._rule.body
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        assert self._stream is not None
+        return self._stream.chunks()
+
+
+class ScriptedTransport:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.times: list[float] = []
+        """When each request came, in the loop's time."""
+        self._rules: list[_Rule] = []
+
+    def answer(
+        self,
+        when: When,
+        body: Body = b"",
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        times: float = 1,
+    ) -> None:
+        """Answer `times` requests (float("inf"): all) after `delay` seconds."""
+        encoded = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        self._rules.append(_Rule(when, times, status, dict(headers or {}), encoded, delay, None, None))
+
+    def fail(self, when: When, error: TransportError, *, delay: float = 0.0, times: float = 1) -> None:
+        """Let requests end without an answer."""
+        self._rules.append(_Rule(when, times, 0, {}, b"", delay, error, None))
+
+    def stream(self, when: When, *chunks: bytes, end: bool = False, status: int = 200) -> LiveStream:
+        """Answer one request with a stream that starts with `chunks`; with `end` it ends after them."""
+        live = LiveStream()
+        live.send(*chunks)
+        if end:
+            live.end()
+        self._rules.append(_Rule(when, 1, status, {}, b"", 0.0, None, lambda: live))
+        return live
+
+    async def send(self, request: Request) -> Response:
+        """See Transport."""
+        rule = self._take(request)
+        if rule.delay:
+            await asyncio.sleep(rule.delay)
+        if rule.error is not None:
+            raise rule.error
+        return Response(rule.status, rule.headers, rule.body, _warnings(rule.headers))
+
+    @asynccontextmanager
+    async def open(self, request: Request) -> AsyncIterator[_Answer]:
+        """See Transport."""
+        rule = self._take(request)
+        if rule.delay:
+            await asyncio.sleep(rule.delay)
+        if rule.error is not None:
+            raise rule.error
+        live = rule.streams() if rule.streams else None
+        if live is not None:
+            live.request = request
+            live.opened.set()
+        try:
+            yield _Answer(rule, live)
+        finally:
+            if live is not None:
+                live.closed.set()
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _take(self, request: Request) -> _Rule:
+        self.requests.append(request)
+        self.times.append(asyncio.get_running_loop().time())
+        for rule in self._rules:
+            if rule.times > 0 and rule.when(request):
+                rule.times -= 1
+                return rule
+        left = sum(rule.times > 0 for rule in self._rules)
+        raise AssertionError(f"no rule answers {request} {request.query}; {left} rules are unused")
+
+
+def _warnings(headers: Mapping[str, str]) -> tuple[str, ...]:
+    value = headers.get("warning")
+    return (value,) if value else ()

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client against a script: retries, errors, options (S72, S73, S131 to S136, H-15)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.kubernetes.meta.v1 import ObjectMeta
+from trainwright.controller.runtime.client.client import Client, WriteOptions
+from trainwright.controller.runtime.client.credentials import TokenFile
+from trainwright.controller.runtime.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    ConfigurationError,
+    Conflict,
+    ConnectionLost,
+    DecodeError,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    ServerError,
+    TooLarge,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from trainwright.controller.runtime.testing.clock import jumping
+from trainwright.controller.runtime.testing.objects import config_map
+from trainwright.controller.runtime.testing.scripted import ScriptedTransport, is_list, is_write, listing, status_body
+
+FOREVER = float("inf")
+MAP = ConfigMap(metadata=ObjectMeta(name="a", namespace="default"))
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def made(**options: Any) -> tuple[Client, ScriptedTransport]:
+    transport = ScriptedTransport()
+    return Client(transport, **options), transport
+
+
+@jumping
+async def test_a_write_is_repeated_when_the_server_asks_for_it() -> None:  # S131
+    client, transport = made()
+    transport.answer(is_write, status_body(429, "TooManyRequests"), status=429, headers={"retry-after": "2"})
+    transport.answer(is_write, config_map("a", version="1"))
+    await client.create(MAP)
+    assert transport.times == [0, 2]
+
+
+@jumping
+async def test_without_retry_after_nothing_is_repeated() -> None:  # S132
+    client, transport = made()
+    transport.answer(is_write, status_body(429, "TooManyRequests"), status=429)
+    with pytest.raises(TooManyRequests):
+        await client.create(MAP)
+    assert len(transport.requests) == 1
+
+
+@jumping
+async def test_a_lost_read_is_repeated_a_lost_write_is_not() -> None:  # S133
+    client, transport = made()
+    transport.fail(is_list, ConnectionLost("reset"))
+    transport.answer(is_list, config_map("a", version="1"))
+    await client.get(ConfigMap, "a", "default")
+    assert transport.times == [0, 1]
+    transport.fail(is_write, ConnectionLost("reset"))
+    with pytest.raises(ConnectionLost):
+        await client.create(MAP)
+    transport.fail(is_list, Unreachable("refused"))
+    with pytest.raises(Unreachable):
+        await client.get(ConfigMap, "a", "default")
+    assert len(transport.requests) == 4
+
+
+@jumping
+async def test_repetition_ends() -> None:  # S134
+    client, transport = made()
+    transport.answer(
+        is_list, status_body(503, "ServiceUnavailable"), status=503, headers={"retry-after": "0"}, times=99
+    )
+    with pytest.raises(ServerError) as caught:
+        await client.get(ConfigMap, "a", "default")
+    assert len(transport.requests) == caught.value.attempts == 11
+
+
+@jumping
+async def test_a_rotated_token_is_noticed(tmp_path: Any) -> None:  # S135
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    source = TokenFile(str(path))
+    assert await source.header() == "Bearer one"
+    path.write_text("two\n")
+    assert await source.header() == "Bearer one"
+    await asyncio.sleep(60)
+    assert await source.header() == "Bearer two"
+    path.write_text("three\n")
+    assert await source.renew()
+    assert await source.header() == "Bearer three"
+    assert not await source.renew()
+    path.unlink()
+    assert not await source.renew()
+    assert await source.header() == "Bearer three"
+    with pytest.raises(ConfigurationError, match="No such file"):
+        await TokenFile(str(path)).header()
+
+
+@jumping
+async def test_warnings_of_the_server_are_logged(caplog: Any) -> None:  # S136
+    client, transport = made()
+    transport.answer(is_list, config_map("a", version="1"), headers={"warning": "old API"})
+    await client.get(ConfigMap, "a", "default")
+    assert caplog.messages == ["GET /api/v1/namespaces/default/configmaps/a: the API server warns: old API"]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "leaf"),
+    [
+        (400, "BadRequest", BadRequest),
+        (401, "Unauthorized", Unauthorized),
+        (403, "Forbidden", Forbidden),
+        (404, "NotFound", NotFound),
+        (409, "AlreadyExists", AlreadyExists),
+        (409, "Conflict", Conflict),
+        (410, "Expired", Gone),
+        (413, "RequestEntityTooLarge", TooLarge),
+        (422, "Invalid", Invalid),
+        (429, "TooManyRequests", TooManyRequests),
+        (500, "InternalError", ServerError),
+        (504, "Timeout", ServerError),
+        (418, "Teapot", ApiError),
+    ],
+)
+def test_each_answer_has_its_error(code: int, reason: str, leaf: type[ApiError]) -> None:
+    @jumping
+    async def check() -> None:
+        client, transport = made()
+        causes = [{"reason": "FieldValueInvalid", "field": "spec.x", "message": "too big"}]
+        body = status_body(code, reason, "because", causes=causes, retryAfterSeconds=3)
+        transport.answer(is_list, body, status=code)
+        with pytest.raises(ApiError) as caught:
+            await client.get(ConfigMap, "a", "default")
+        error = caught.value
+        assert type(error) is leaf
+        assert str(error) == "GET /api/v1/namespaces/default/configmaps/a: because"
+        assert (error.status, error.reason, error.retry_after) == (code, reason, 3)
+        assert [(c.field, c.message) for c in error.causes] == [("spec.x", "too big")]
+
+    check()
+
+
+@jumping
+async def test_an_answer_that_is_no_status_is_still_an_error() -> None:
+    client, transport = made()
+    transport.answer(is_list, b"<html>bad gateway</html>", status=502)
+    with pytest.raises(ServerError, match="bad gateway"):
+        await client.get(ConfigMap, "a", "default")
+    transport.answer(is_list, b"{}", status=404)
+    with pytest.raises(NotFound):
+        await client.get(ConfigMap, "a", "default")
+    transport.answer(is_list, b'{"data": 7}')
+    with pytest.raises(DecodeError, match=r"configmaps: .*data"):
+        await client.get(ConfigMap, "a", "default")
+    transport.answer(is_list, b"[]")
+    with pytest.raises(DecodeError, match="not a list"):
+        await client.list(ConfigMap)
+
+
+@jumping
+async def test_a_list_reads_all_pages() -> None:
+    client, transport = made()
+    transport.answer(is_list, listing("5", config_map("a", version="1"), continue_token="more"))
+    transport.answer(is_list, listing("5", config_map("b", version="2")))
+    result = await client.list(ConfigMap, "default", label_selector="a=b", limit=1)
+    assert [o.name for o in result.items] == ["a", "b"]
+    assert [o.kind for o in result.items] == ["ConfigMap", "ConfigMap"]
+    assert result.resource_version == "5"
+    assert transport.requests[1].query == {"labelSelector": "a=b", "limit": "1", "continue": "more"}
+
+
+@jumping
+async def test_defaults_are_added_and_can_be_overridden() -> None:  # S72, S73, C-7, C-10
+    client, transport = made(defaults=WriteOptions(field_manager="x", field_validation="Strict"))
+    dry = client.with_defaults(dry_run=True, user_agent="dry")
+    transport.answer(is_write, config_map("a", version="1"), times=FOREVER)
+    await dry.create(MAP)
+    await dry.update(MAP)
+    await dry.patch(ConfigMap, "a", "default", {})
+    await dry.apply(MAP, field_manager="y")
+    await dry.delete(ConfigMap, "a", "default")
+    both = {"fieldManager": "x", "fieldValidation": "Strict", "dryRun": "All"}
+    assert [r.query for r in transport.requests[:4]] == [both, both, both, {"fieldManager": "y", "dryRun": "All"}]
+    assert b'"dryRun":["All"]' in (transport.requests[4].body or b"")
+    assert transport.requests[0].headers["User-Agent"].endswith(" dry")
+    await client.create(MAP)
+    assert "dryRun" not in transport.requests[5].query
+    bare, _ = made()
+    with pytest.raises(ConfigurationError, match="a field manager is needed"):
+        await bare.apply(MAP)
+    with pytest.raises(ConfigurationError, match="no Resource is known for apiVersion='v1' kind='ConfigMap'"):
+        await bare.create(config_map("a"))
+    bare.register(ConfigMap)
+
+
+@jumping
+async def test_only_what_is_set_goes_on_the_wire() -> None:  # S77
+    client, transport = made()
+    transport.answer(is_write, config_map("a", version="1"))
+    await client.apply(MAP, field_manager="x", force=True)
+    request = transport.requests[0]
+    assert request.body == b'{"metadata":{"name":"a","namespace":"default"},"apiVersion":"v1","kind":"ConfigMap"}'
+    assert request.query == {"fieldManager": "x", "force": "true"}
+    assert request.headers["Content-Type"] == "application/apply-patch+yaml"
+
+
+@jumping
+async def test_deletes_carry_preconditions() -> None:
+    client, transport = made()
+    transport.answer(is_write, {"kind": "Status", "status": "Success"})
+    await client.delete(
+        ConfigMap, "a", "default", uid="u", resource_version="7", propagation="Foreground", grace_period=0
+    )
+    body = transport.requests[0].body or b""
+    for part in (
+        b'"preconditions":{"uid":"u","resourceVersion":"7"}',
+        b'"propagationPolicy":"Foreground"',
+        b'"gracePeriodSeconds":0',
+    ):
+        assert part in body

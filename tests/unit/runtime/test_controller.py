@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Controllers against a script: scenarios S91 to S108 of the runtime's specification."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
+from trainwright.controller.runtime import (
+    Backoff,
+    Builder,
+    Controller,
+    Done,
+    Key,
+    Result,
+    RetryAfter,
+    Terminal,
+    Trigger,
+)
+from trainwright.controller.runtime.context import current
+from trainwright.controller.runtime.controller.controller import Outcome
+from trainwright.controller.runtime.controller.predicates import (
+    all_of,
+    any_of,
+    generation_changed,
+    label_selector,
+    none_of,
+)
+from trainwright.controller.runtime.errors import ConfigurationError, Conflict
+from trainwright.controller.runtime.testing.clock import jumping, settle
+from trainwright.controller.runtime.testing.objects import config_map
+from trainwright.controller.runtime.testing.scripted import frame, is_list, is_watch, listing, status_body
+
+FOREVER = float("inf")
+
+
+def now() -> float:
+    return round(asyncio.get_running_loop().time(), 6)
+
+
+class Bench:
+    """A controller on a trigger: scripted outcomes in, times of calls out."""
+
+    def __init__(self, *outcomes: Any, **options: Any) -> None:
+        self.outcomes = list(outcomes)
+        self.calls: list[float] = []
+        self.ended: list[Outcome] = []
+        self.trigger = Trigger()
+        self.options = options
+
+    def started(self) -> None:
+        pass
+
+    def ended_(self, outcome: Outcome) -> None:
+        self.ended.append(outcome)
+
+    async def reconcile(self, key: Key) -> Result:
+        self.calls.append(now())
+        outcome = self.outcomes.pop(0) if self.outcomes else Done()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if callable(outcome):
+            return await outcome(key)  # type: ignore[no-any-return]
+        return outcome  # type: ignore[no-any-return]
+
+    @asynccontextmanager
+    async def running(self, scenario: Any) -> AsyncIterator[Controller]:
+        class Observer:
+            started = self.started
+            ended = self.ended_
+
+        builder = Builder(scenario.cache, "bench", observer=lambda _: Observer())
+        controller = builder.source(self.trigger).reconcile(self.reconcile, **self.options)
+        task = asyncio.ensure_future(controller.run())
+        await settle()
+        try:
+            yield controller
+        finally:
+            controller.request_stop()
+            await task
+
+    def results(self) -> list[str]:
+        return [outcome.result for outcome in self.ended]
+
+
+A = Key("default", "a")
+
+
+@jumping
+async def test_failures_back_off_and_success_forgets(scenario_class: Any) -> None:  # S91, S97
+    bench = Bench(ValueError("1"), OSError("2"), ValueError("3"), Done())
+    async with bench.running(scenario_class()) as controller:
+        bench.trigger(A)
+        await asyncio.sleep(1)
+        assert bench.calls == [0, 0.005, 0.015, 0.035]
+        assert bench.results() == ["error", "error", "error", "success"]
+        assert [outcome.crashed for outcome in bench.ended] == [True, False, True, False]
+        assert controller.queue.limiter.failures(A) == 0
+
+
+@jumping
+async def test_terminal_is_not_retried(scenario_class: Any, caplog: Any) -> None:  # S92
+    wrapped = RuntimeError("outer")
+    wrapped.__cause__ = Terminal("image is missing")
+    bench = Bench(Terminal("no such runtime"), wrapped)
+    async with bench.running(scenario_class()):
+        bench.trigger(A)
+        await asyncio.sleep(100)
+        bench.trigger(A)
+        await asyncio.sleep(100)
+    assert bench.calls == [0, 100]
+    assert [(o.result, o.terminal) for o in bench.ended] == [("error", True)] * 2
+    assert "will not be retried: no such runtime" in caplog.text
+
+
+@jumping
+async def test_retry_after_forgets_failures_and_gives_way_to_events(scenario_class: Any) -> None:  # S93
+    bench = Bench(ValueError(), RetryAfter(30), RetryAfter(30), Done())
+    async with bench.running(scenario_class()) as controller:
+        bench.trigger(A)
+        await asyncio.sleep(10)
+        assert controller.queue.limiter.failures(A) == 0
+        bench.trigger(A)
+        await asyncio.sleep(100)
+    assert bench.calls == [0, 0.005, 10, 40]
+    assert bench.results() == ["error", "requeue_after", "requeue_after", "success"]
+
+
+@jumping
+async def test_priorities_survive_retries(scenario_class: Any) -> None:  # S95
+    seen: list[int] = []
+
+    async def look(_: Key) -> Result:
+        context = current.get()
+        assert context is not None
+        seen.append(context.priority)
+        if len(seen) == 1:
+            raise ValueError
+        return RetryAfter(1, priority=7) if len(seen) == 2 else Done()
+
+    bench = Bench(look, look, look)
+    async with bench.running(scenario_class()):
+        bench.trigger(A, priority=-100)
+        await asyncio.sleep(5)
+    assert seen == [-100, -100, 7]
+
+
+@jumping
+async def test_backoff_and_conflict_are_no_errors(scenario_class: Any, caplog: Any) -> None:
+    caplog.set_level(logging.WARNING)
+    bench = Bench(Backoff("not yet"), Conflict("moved on", code=409), Done())
+    async with bench.running(scenario_class()):
+        bench.trigger(A)
+        await asyncio.sleep(1)
+    assert bench.results() == ["requeue", "requeue", "success"]
+    assert caplog.text == ""
+
+
+@jumping
+async def test_nonsense_is_named_and_retried(scenario_class: Any, caplog: Any) -> None:
+    bench = Bench("done")
+    async with bench.running(scenario_class()):
+        bench.trigger(A)
+        await asyncio.sleep(1)
+    assert bench.results() == ["error", "success"]
+    assert "reconcile returned 'done'; it must be Done, RetryAfter, Backoff or None" in caplog.text
+
+
+@jumping
+async def test_a_reconcile_has_a_time_limit(scenario_class: Any, caplog: Any) -> None:  # S98
+    async def hang(_: Key) -> Result:
+        await asyncio.sleep(5)
+        return Done()
+
+    async def own_timeout(_: Key) -> Result:
+        async with asyncio.timeout(0.5):
+            await asyncio.sleep(5)
+        return Done()
+
+    bench = Bench(hang, own_timeout, timeout=1.0)
+    async with bench.running(scenario_class()):
+        bench.trigger(A)
+        await asyncio.sleep(10)
+    assert [(o.result, o.timed_out) for o in bench.ended] == [("error", True), ("error", False), ("success", False)]
+    assert "cancelled after 1.0 s" in caplog.text
+
+
+@jumping
+async def test_stopping_lets_a_running_reconcile_finish(scenario_class: Any) -> None:
+    async def slow(_: Key) -> Result:
+        await asyncio.sleep(5)
+        return Done()
+
+    bench = Bench(slow)
+    async with bench.running(scenario_class()):
+        bench.trigger(A)
+        await settle()
+    assert now() == 5
+    assert bench.results() == ["success"]
+
+
+@jumping
+async def test_a_slow_key_holds_up_no_other(scenario_class: Any) -> None:  # D8
+    finished: list[tuple[str, float]] = []
+
+    async def work(key: Key) -> Result:
+        await asyncio.sleep(100 if key.name == "slow" else 1)
+        finished.append((key.name, now()))
+        return Done()
+
+    bench = Bench(*[work] * 10, workers=2)
+    async with bench.running(scenario_class()):
+        for name in ("slow", "a", "b", "c"):
+            bench.trigger(Key("", name))
+        await asyncio.sleep(200)
+    assert finished == [("a", 1), ("b", 2), ("c", 3), ("slow", 100)]
+
+
+@jumping
+async def test_workers_start_when_the_lists_are_there(scenario_class: Any) -> None:  # K-26, S96, S100
+    s = scenario_class()
+    objects = [config_map(f"old-{n}", version="1") for n in range(100)]
+    s.transport.answer(is_list, status_body(404, "NotFound", "the server could not find it"), status=404, times=3)
+    s.transport.answer(is_list, listing("10", *objects))
+    stream = s.transport.stream(is_watch)
+    order: list[str] = []
+
+    async def reconcile(key: Key) -> Result:
+        order.append(key.name)
+        await asyncio.sleep(1)
+        return Done()
+
+    controller = Builder(s.cache).for_(ConfigMap).reconcile(reconcile, workers=1)
+    assert controller.name == "configmap"
+    async with s.running():
+        task = asyncio.ensure_future(controller.run())
+        await settle()
+        assert "could not find it" in controller.statistics().waiting_for[0]
+        await asyncio.sleep(20)
+        stream.send(frame("ADDED", config_map("news", version="11")))
+        await asyncio.sleep(5)
+        assert "news" in order
+        await asyncio.sleep(200)
+        assert len(order) == 101
+        controller.request_stop()
+        await task
+
+
+@jumping
+async def test_a_list_that_never_comes_ends_the_controller(scenario_class: Any) -> None:  # S99, no. 16
+    s = scenario_class()
+    message = 'configmaps is forbidden: User "u" cannot list resource "configmaps" in API group ""'
+    s.transport.answer(is_list, status_body(403, "Forbidden", message), status=403, times=FOREVER)
+    bench = Bench()
+    controller = Builder(s.cache).for_(ConfigMap).reconcile(bench.reconcile)
+    async with s.running():
+        with pytest.raises(TimeoutError, match=r"no first list within 120 s of configmaps .*cannot list resource"):
+            await controller.run()
+    assert now() == 120
+
+
+@jumping
+async def test_changes_of_children_lead_to_their_owners(scenario_class: Any) -> None:  # S101, S102
+    s = scenario_class()
+    p, q = (config_map(n, version="1") for n in "pq")
+    s.transport.answer(is_list, listing("10"), times=2)
+    children = s.transport.stream(lambda r: is_watch(r) and r.path.endswith("secrets"))
+    s.transport.stream(is_watch)
+    seen: list[str] = []
+
+    async def reconcile(key: Key) -> Result:
+        seen.append(key.name)
+        return Done()
+
+    controller = Builder(s.cache, "parents").for_(ConfigMap).owns(Secret).reconcile(reconcile)
+    async with s.running():
+        task = asyncio.ensure_future(controller.run())
+        children.send(frame("ADDED", {**config_map("c", version="11", owner=p), "kind": "Secret"}))
+        await settle()
+        assert seen == ["p"]
+        children.send(frame("MODIFIED", {**config_map("c", version="12", owner=q), "kind": "Secret"}))
+        await settle()
+        assert sorted(seen) == ["p", "p", "q"]
+        controller.request_stop()
+        await task
+
+
+@jumping
+async def test_predicates_judge_updates(scenario_class: Any) -> None:  # S103, S104
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10", config_map("a", version="1", generation=1)))
+    stream = s.transport.stream(is_watch)
+    seen: list[tuple[str, ...]] = []
+
+    async def reconcile(_: Key) -> Result:
+        context = current.get()
+        assert context is not None
+        seen.append(context.reasons)
+        return Done()
+
+    trigger = Trigger("hand")
+    builder = Builder(s.cache).for_(ConfigMap, predicates=[generation_changed]).source(trigger)
+    controller = builder.when(none_of(label_selector("mute=yes"))).reconcile(reconcile)
+    async with s.running():
+        task = asyncio.ensure_future(controller.run())
+        await settle()
+        stream.send(frame("MODIFIED", config_map("a", version="11", generation=1)))
+        await settle()
+        assert seen == [("ConfigMap added",)]
+        stream.send(frame("MODIFIED", config_map("a", version="12", generation=2)))
+        await settle()
+        stream.send(frame("MODIFIED", config_map("a", version="13", generation=3, labels={"mute": "yes"})))
+        await settle()
+        trigger(A)
+        await settle()
+        stream.send(frame("DELETED", config_map("a", version="14", generation=3)))
+        await settle()
+        assert seen == [("ConfigMap added",), ("ConfigMap modified",), ("hand",), ("ConfigMap deleted",)]
+        controller.request_stop()
+        await task
+    assert any_of(label_selector("a=b"), lambda _: True)(_event())
+    assert not all_of(label_selector("a=b"), lambda _: True)(_event())
+
+
+def _event() -> Any:
+    from trainwright.controller.runtime.cache.events import Event, EventType  # noqa: PLC0415
+
+    return Event(EventType.ADDED, A, None, config_map("a"))
+
+
+@jumping
+async def test_wrong_declarations_are_refused(scenario_class: Any) -> None:  # K-1, K-2
+    cache = scenario_class().cache
+    bench = Bench()
+    with pytest.raises(ConfigurationError, match="needs a source"):
+        Builder(cache, "x").reconcile(bench.reconcile)
+    with pytest.raises(ConfigurationError, match="needs a name"):
+        Builder(cache).source(Trigger()).reconcile(bench.reconcile)
+    with pytest.raises(ConfigurationError, match="needs for_ first"):
+        Builder(cache, "x").owns(Secret)
+    with pytest.raises(ConfigurationError, match="called for ConfigMap already"):
+        Builder(cache).for_(ConfigMap).for_(Secret)
+    with pytest.raises(ConfigurationError, match="must be an async function"):
+        Builder(cache).for_(ConfigMap).reconcile(lambda _: Done())  # type: ignore[arg-type,return-value]
+    with pytest.raises(ConfigurationError, match="workers must be 1 or more"):
+        Builder(cache).for_(ConfigMap).reconcile(bench.reconcile, workers=0)
+
+
+@jumping
+async def test_limits_are_forgotten_with_the_object(scenario_class: Any) -> None:  # 11.2 no. 14
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10", config_map("a", version="1")))
+    stream = s.transport.stream(is_watch)
+
+    async def reconcile(key: Key) -> Result:
+        if s.cache.get(ConfigMap, key.name, key.namespace) is None:
+            return Done()
+        raise Terminal("never")
+
+    controller = Builder(s.cache).for_(ConfigMap).reconcile(reconcile)
+    controller.queue.limiter.delay(A)
+    async with s.running():
+        task = asyncio.ensure_future(controller.run())
+        await settle()
+        stream.send(frame("DELETED", config_map("a", version="11")))
+        await settle()
+        assert controller.queue.limiter.failures(A) == 0
+        controller.request_stop()
+        await task

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our own writes: seen at once by reads, told from foreign edits by the version that was answered (S83 to S89, D7)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.controller.runtime.cache.store import Store
+from trainwright.controller.runtime.context import Reconcile, current
+from trainwright.controller.runtime.errors import ApiError
+from trainwright.controller.runtime.objects import Key, key_of, resource_version_of
+from trainwright.controller.runtime.testing.clock import jumping, settle
+from trainwright.controller.runtime.testing.objects import config_map
+from trainwright.controller.runtime.testing.scripted import (
+    frame,
+    is_list,
+    is_watch,
+    is_write,
+    listing,
+    status_body,
+)
+
+KEY = Key("default", "a")
+
+
+def prepared(scenario: Any, *objects: Any) -> Any:
+    scenario.transport.answer(is_list, listing("10", *objects))
+    stream = scenario.transport.stream(is_watch)
+    scenario.cache.informer(ConfigMap).add_handler(scenario.note, controller="web")
+    return stream
+
+
+def as_controller(name: str) -> None:
+    current.set(Reconcile(name, KEY, "id"))
+
+
+def version(scenario: Any) -> str | None:
+    obj = scenario.cache.get(ConfigMap, "a", "default")
+    return resource_version_of(obj) if obj is not None else None
+
+
+@jumping
+async def test_an_answer_is_read_at_once_and_its_event_is_no_news(scenario_class: Any) -> None:
+    s = scenario_class()
+    stream = prepared(s, config_map("a", version="1"))
+    as_controller("web")
+    async with s.running():
+        s.told.clear()
+        s.transport.answer(is_write, config_map("a", version="12", data={"k": "new"}))
+        await s.client.patch(ConfigMap, "a", "default", {"data": {"k": "new"}})
+        assert version(s) == "12"
+        assert s.cache.informer(ConfigMap).store.ahead == 1
+        stream.send(frame("MODIFIED", config_map("a", version="11")))  # foreign, before our write
+        await settle()
+        assert version(s) == "12"
+        stream.send(frame("MODIFIED", config_map("a", version="12")))  # the echo
+        stream.send(frame("MODIFIED", config_map("a", version="13")))  # foreign, after
+        await settle()
+        assert version(s) == "13"
+        assert s.cache.informer(ConfigMap).store.ahead == 0
+    assert s.told == ["modified a 1>11", "modified a 12>13"]
+
+
+@jumping
+async def test_an_echo_that_overtakes_its_answer_is_recognised(scenario_class: Any) -> None:
+    s = scenario_class()
+    stream = prepared(s, config_map("a", version="1"))
+    others: list[str] = []
+    s.cache.informer(ConfigMap).add_handler(lambda e: others.append(resource_version_of(e.obj)), controller="other")
+    as_controller("web")
+    async with s.running():
+        s.told.clear()
+        others.clear()
+        s.transport.answer(is_write, config_map("a", version="12"), delay=5)
+        write = asyncio.ensure_future(s.client.patch(ConfigMap, "a", "default", {}))
+        await asyncio.sleep(1)
+        stream.send(frame("MODIFIED", config_map("a", version="11")), frame("MODIFIED", config_map("a", version="12")))
+        await settle()
+        assert version(s) == "12"
+        assert (s.told, others) == ([], ["11", "12"])
+        await write
+    assert s.told == ["modified a 1>11"]
+    assert others == ["11", "12"]
+
+
+@jumping
+async def test_a_failed_write_hides_nothing(scenario_class: Any) -> None:  # S87
+    s = scenario_class()
+    stream = prepared(s, config_map("a", version="1"))
+    as_controller("web")
+    async with s.running():
+        s.told.clear()
+        s.transport.answer(is_write, status_body(409, "Conflict"), status=409, delay=5)
+        write = asyncio.ensure_future(s.client.delete(ConfigMap, "a", "default"))
+        await asyncio.sleep(1)
+        stream.send(frame("MODIFIED", config_map("a", version="12")))
+        await settle()
+        assert s.told == []
+        with pytest.raises(ApiError):
+            await write
+        assert version(s) == "12"
+    assert s.told == ["modified a 1>12"]
+
+
+@jumping
+async def test_a_cancelled_write_hides_nothing(scenario_class: Any) -> None:
+    s = scenario_class()
+    stream = prepared(s, config_map("a", version="1"))
+    as_controller("web")
+    async with s.running():
+        s.told.clear()
+        s.transport.answer(is_write, config_map("a", version="12"), delay=5)
+        write = asyncio.ensure_future(s.client.patch(ConfigMap, "a", "default", {}))
+        await asyncio.sleep(1)
+        stream.send(frame("MODIFIED", config_map("a", version="12")))
+        await settle()
+        write.cancel()
+        await asyncio.gather(write, return_exceptions=True)
+    assert s.told == ["modified a 1>12"]
+
+
+@jumping
+async def test_a_deleted_object_is_gone_at_once(scenario_class: Any) -> None:  # S85
+    s = scenario_class()
+    stream = prepared(s, config_map("a", version="1"))
+    async with s.running():
+        s.told.clear()
+        s.transport.answer(is_write, {"kind": "Status", "status": "Success", "details": {"uid": "uid-a"}})
+        assert await s.client.delete(ConfigMap, "a", "default") is None
+        assert version(s) is None
+        assert s.cache.list(ConfigMap) == []
+        stream.send(frame("MODIFIED", config_map("a", version="11")))  # older than the deletion
+        await settle()
+        assert version(s) is None
+        stream.send(frame("DELETED", config_map("a", version="12")))
+        stream.send(frame("ADDED", config_map("a", version="13", uid="next")))
+        await settle()
+        assert version(s) == "13"
+    assert s.told == ["modified a 1>11", "deleted a 12>-", "added a ->13"]
+
+
+@jumping
+async def test_a_finalizer_keeps_a_deleted_object_in_sight(scenario_class: Any) -> None:  # S86
+    s = scenario_class()
+    prepared(s, config_map("a", version="1"))
+    async with s.running():
+        dying = config_map("a", version="12", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
+        s.transport.answer(is_write, dying)
+        left = await s.client.delete(ConfigMap, "a", "default")
+        assert left is not None
+        assert s.cache.get(ConfigMap, "a", "default").metadata.deletion_timestamp
+
+
+@jumping
+async def test_what_leaves_the_selector_is_not_shown(scenario_class: Any) -> None:  # S88
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10"))
+    s.transport.stream(is_watch)
+    s.cache.informer(ConfigMap, label_selector="web=yes")
+    async with s.running():
+        s.transport.answer(is_write, config_map("a", version="12"))
+        await s.client.patch(ConfigMap, "a", "default", {})
+        assert version(s) is None
+
+
+@jumping
+async def test_plain_dictionaries_are_covered_like_models(scenario_class: Any) -> None:  # S89, C-52
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10"))
+    s.transport.stream(is_watch)
+    s.cache.informer(ConfigMap.RESOURCE)
+    async with s.running():
+        s.transport.answer(is_write, config_map("a", version="12"))
+        await s.client.create(config_map("a"), kind=ConfigMap.RESOURCE)
+        assert s.cache.get(ConfigMap.RESOURCE, "a", "default")["metadata"]["resourceVersion"] == "12"
+
+
+@jumping
+async def test_an_answer_that_the_watch_has_passed_is_ignored(scenario_class: Any) -> None:
+    s = scenario_class()
+    stream = prepared(s, config_map("a", version="1"))
+    async with s.running():
+        s.transport.answer(is_write, config_map("a", version="12"), delay=5)
+        write = asyncio.ensure_future(s.client.patch(ConfigMap, "a", "default", {}))
+        await asyncio.sleep(1)
+        stream.send(frame("DELETED", config_map("a", version="14")))
+        await settle()
+        await write
+        assert version(s) is None
+
+
+# One object's life on a server: each step is one version. Our writes are some of the steps, and what they were answered
+# arrives at any moment, before or after the watch shows it.
+LIVES = st.lists(st.sampled_from(["foreign", "ours", "delete", "our-delete"]), min_size=1, max_size=12)
+
+
+class Life:
+    """The events of one object, and which of them answer a write of ours."""
+
+    def __init__(self, steps: list[str]) -> None:
+        self.events: list[tuple[str, Any]] = []
+        self.answers: list[tuple[int, str, Any]] = []
+        self.exists, self.last = True, config_map("a", version="10", uid="u10")
+        for at, step in enumerate(steps, start=11):
+            if step.endswith("delete"):
+                self.delete(at, ours=step == "our-delete")
+            else:
+                self.write(at, ours=step == "ours")
+
+    def delete(self, at: int, *, ours: bool) -> None:
+        if self.exists:
+            gone = {**self.last, "metadata": {**self.last["metadata"], "resourceVersion": str(at)}}
+            self.exists = False
+            self.happen("DELETED", gone, "deleted" if ours else "", gone["metadata"]["uid"])
+
+    def write(self, at: int, *, ours: bool) -> None:
+        uid = self.last["metadata"]["uid"] if self.exists else f"u{at}"
+        kind = "MODIFIED" if self.exists else "ADDED"
+        self.exists, self.last = True, config_map("a", version=str(at), uid=uid)
+        self.happen(kind, self.last, "written" if ours else "", self.last)
+
+    def happen(self, kind: str, obj: Any, how: str, answer: Any) -> None:
+        if how:
+            self.answers.append((len(self.events), how, answer))
+        self.events.append((kind, obj))
+
+
+def hear(store: Store, how: str, answer: Any) -> bool:
+    return store.believe(answer) if how == "written" else store.believe_deleted(KEY, answer)
+
+
+@settings(max_examples=300, deadline=None)
+@given(steps=LIVES, data=st.data())
+def test_the_store_ends_where_the_server_is(steps: list[str], data: st.DataObject) -> None:
+    life = Life(steps)
+    answers = life.answers
+    store = Store()
+    list(store.replace([config_map("a", version="10", uid="u10")], {}, "10"))
+    for index, (kind, obj) in enumerate(life.events):
+        for early in [a for a in answers if a[0] >= index and data.draw(st.booleans())]:
+            answers.remove(early)
+            hear(store, *early[1:])
+        version = resource_version_of(obj)
+        event = store.remove(key_of(obj), obj, version) if kind == "DELETED" else store.put(obj)
+        store.resource_version = version
+        assert kind == "DELETED" or (event is not None and event.new is obj)
+        seen = store.get(KEY)
+        assert seen is None or kind == "DELETED" or int(resource_version_of(seen)) >= int(version)
+    for _, how, answer in answers:  # answers that come after the watch has shown everything
+        assert not hear(store, how, answer) or how == "deleted"
+    assert store.ahead == 0
+    seen = store.get(KEY)
+    assert (resource_version_of(seen) if seen else None) == (resource_version_of(life.last) if life.exists else None)
