@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One container of a pod set, as plugins see and change it.
+
+What can be read is what a framework needs to know; what can be set is what a framework needs to set. Everything else of
+the container (resources, probes, security context, ...) belongs to the runtime and passes through untouched. Writes go
+straight into the template and into the ledger.
+"""
+
+from trainwright.api.kubernetes.core.v1 import (
+    Container,
+    ContainerPort,
+    EnvFromSource,
+    EnvVar,
+    EnvVarSource,
+    ObjectFieldSelector,
+    ResourceRequirements,
+    VolumeMount,
+)
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_COMPLETION_INDEX
+from trainwright.plugins.contract.provenance import Ledger
+from trainwright.plugins.contract.upsert import upsert_env, upsert_mount, upsert_port
+
+_INDEX_PATH = f"metadata.annotations['{ANNOTATION_COMPLETION_INDEX}']"
+
+
+class ContainerModel:
+    """A regular or an init container."""
+
+    __slots__ = ("_container", "_ledger", "path")
+
+    def __init__(self, container: Container, path: str, ledger: Ledger) -> None:
+        self._container = container
+        self._ledger = ledger
+        self.path = path
+        """Where it is in the JobSet."""
+
+    @property
+    def name(self) -> str:
+        """Its name, unique within the list."""
+        return self._container.name
+
+    @property
+    def image(self) -> str | None:
+        """The image; None leaves it to whoever fills it in."""
+        return self._container.image
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The entry point of the template, empty if it is the image's."""
+        return tuple(self._container.command or ())
+
+    @property
+    def args(self) -> tuple[str, ...]:
+        """The arguments of the template."""
+        return tuple(self._container.args or ())
+
+    @property
+    def env(self) -> tuple[EnvVar, ...]:
+        """The variables in their order."""
+        return tuple(self._container.env or ())
+
+    @property
+    def ports(self) -> tuple[ContainerPort, ...]:
+        """The ports in their order."""
+        return tuple(self._container.ports or ())
+
+    @property
+    def mounts(self) -> tuple[VolumeMount, ...]:
+        """The volume mounts in their order."""
+        return tuple(self._container.volume_mounts or ())
+
+    @property
+    def resources(self) -> ResourceRequirements | None:
+        """A copy of the resources, with those of the TrainJob merged in; plugins do not set them."""
+        resources = self._container.resources
+        return resources.deepcopy() if resources is not None else None
+
+    def variable(self, name: str) -> EnvVar | None:
+        """The variable of that name."""
+        return next((variable for variable in self._container.env or () if variable.name == name), None)
+
+    def set_image(self, image: str, *, why: str, source: str = "") -> None:
+        """Replace the image."""
+        before, self._container.image = self._container.image, image
+        self._record("image", image, before, why, source)
+
+    def set_command(self, command: list[str], *, why: str, source: str = "") -> None:
+        """Replace the entry point; an empty list gives it back to the image."""
+        before, self._container.command = self._container.command, list(command) or None
+        self._record("command", list(command), before, why, source)
+
+    def set_args(self, args: list[str], *, why: str, source: str = "") -> None:
+        """Replace the arguments; an empty list leaves none."""
+        before, self._container.args = self._container.args, list(args) or None
+        self._record("args", list(args), before, why, source)
+
+    def set_env(self, name: str, value: str, *, why: str) -> None:
+        """Set a variable to a literal value, in place if it exists, else at the end."""
+        self.set_variable(EnvVar(name=name, value=value), why=why)
+
+    def set_completion_index(self, name: str, *, why: str) -> None:
+        """Set a variable to the index of the pod within its job, which Kubernetes puts into an annotation."""
+        field = ObjectFieldSelector(field_path=_INDEX_PATH)
+        self.set_variable(EnvVar(name=name, value_from=EnvVarSource(field_ref=field)), why=why)
+
+    def set_variable(self, variable: EnvVar, *, why: str, source: str = "") -> None:
+        """Set a variable of any source, in place if it exists, else at the end."""
+        if self._container.env is None:
+            self._container.env = []
+        before = upsert_env(self._container.env, variable)
+        self._record(f"env[{variable.name}]", variable, before, why, source)
+
+    def set_port(self, port: ContainerPort, *, why: str) -> None:
+        """Open a port; see `upsert_port` for which one it replaces."""
+        if self._container.ports is None:
+            self._container.ports = []
+        before = upsert_port(self._container.ports, port)
+        self._record(f"ports[{port.container_port}]", port, before, why)
+
+    def set_mount(self, mount: VolumeMount, *, why: str) -> None:
+        """Mount a volume; a mount at the same path is replaced."""
+        if self._container.volume_mounts is None:
+            self._container.volume_mounts = []
+        before = upsert_mount(self._container.volume_mounts, mount)
+        self._record(f"volumeMounts[{mount.mount_path}]", mount, before, why)
+
+    def add_env_from(self, item: EnvFromSource, *, why: str, source: str = "") -> None:
+        """Append all keys of a Secret or ConfigMap as variables; variables with a name of their own win."""
+        self._container.env_from = [*(self._container.env_from or ()), item]
+        self._record(f"envFrom[{len(self._container.env_from) - 1}]", item, None, why, source)
+
+    def _record(self, what: str, value: object, before: object, why: str, source: str = "") -> None:
+        self._ledger.record(f"{self.path}.{what}", value, before=before, why=why, source=source)

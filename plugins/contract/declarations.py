@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plugin declares about itself as plain data: the rights it needs and what it wants to be woken by.
+
+The TrainJob controller turns watches into sources; the RBAC compiler turns rules into the shipped role.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from trainwright.api.base import Resource
+
+READ = ("get", "list", "watch")
+"""Verbs of a cached kind."""
+APPLY = ("create", "patch", "update")
+"""Verbs of a kind that is written by server-side apply."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Rule:
+    """One RBAC rule: these verbs on this resource."""
+
+    group: str
+    """API group, empty for core."""
+    resource: str
+    """Plural, lower case; `name/subresource` for a subresource."""
+    verbs: tuple[str, ...]
+
+    @classmethod
+    def on(cls, resource: Resource, *verbs: str) -> "Rule":
+        """The rule for a kind."""
+        return cls(resource.group, resource.plural, tuple(sorted(set(verbs))))
+
+
+class Enqueue(Enum):
+    """Which TrainJobs an event of a watched object wakes."""
+
+    OWNER = "owner"
+    """The TrainJob that controls the object."""
+    SUSPENDED_IN_NAMESPACE = "suspended-in-namespace"
+    """Every suspended TrainJob of the object's namespace."""
+    SUSPENDED_OF_RUNTIME_CLASS = "suspended-of-runtime-class"
+    """Every suspended TrainJob whose runtime has a replicated job with the object's name as runtimeClassName."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Events of one kind that wake TrainJobs. Two plugins may declare the same watch; it is opened once."""
+
+    resource: Resource
+    enqueue: Enqueue = Enqueue.OWNER
+    metadata_only: bool = False
+    """Only metadata is needed: the cache keeps no content."""
+    optional: bool = False
+    """Do without when the cluster does not serve the kind."""

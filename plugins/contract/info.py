@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model that plugins share: what the runtime and the TrainJob have become so far.
+
+It is made from the inputs once per run, each phase changes it through its methods, and the builders read the result.
+The inputs themselves (the TrainJob, the runtime, the facts) are frozen.
+"""
+
+from collections.abc import Mapping
+
+from trainwright.api.jobset.v1alpha2 import JobSetSpec
+from trainwright.api.kubernetes.core.v1 import EnvVar, ResourceRequirements
+from trainwright.api.trainer.v1alpha1 import (
+    ClusterTrainingRuntime,
+    MLPolicy,
+    PodGroupPolicy,
+    TrainingRuntime,
+    TrainJob,
+)
+from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER
+from trainwright.plugins.contract.container import ContainerModel
+from trainwright.plugins.contract.facts import ClusterFacts
+from trainwright.plugins.contract.podset import PodSet
+from trainwright.plugins.contract.provenance import Ledger
+from trainwright.plugins.contract.trainer import TrainerSettings
+
+Runtime = TrainingRuntime | ClusterTrainingRuntime
+
+
+class Info:
+    """One run of the pipeline."""
+
+    __slots__ = (
+        "_ledger",
+        "_pod_annotations",
+        "_pod_labels",
+        "annotations",
+        "facts",
+        "job",
+        "labels",
+        "ml_policy",
+        "pod_group_policy",
+        "pod_sets",
+        "runtime",
+        "template",
+        "trainer",
+    )
+
+    def __init__(
+        self,
+        *,
+        job: TrainJob,
+        runtime: Runtime,
+        facts: ClusterFacts,
+        template: JobSetSpec,
+        pod_sets: tuple[PodSet, ...],
+        labels: Mapping[str, str],
+        annotations: Mapping[str, str],
+        ledger: Ledger,
+    ) -> None:
+        spec = runtime.spec
+        self._ledger = ledger
+        self.job = job
+        """The TrainJob: frozen."""
+        self.runtime = runtime
+        """The runtime that it names: frozen."""
+        self.facts = facts
+        """What is known of the cluster: frozen."""
+        self.ml_policy: MLPolicy | None = spec.ml_policy if spec is not None else None
+        """The runtime's policy for the framework; None if it has none."""
+        self.pod_group_policy: PodGroupPolicy | None = spec.pod_group_policy if spec is not None else None
+        """The runtime's policy for gang scheduling; None if it has none."""
+        self.template = template
+        """The JobSet's spec: the template, with patches and resources merged in. It is the builder's; other plugins
+        change it through pod sets."""
+        self.pod_sets = pod_sets
+        """One per replicated job, in the same order."""
+        self.labels = labels
+        """Labels of the JobSet."""
+        self.annotations = annotations
+        """Annotations of the JobSet."""
+        self.trainer = TrainerSettings(job.spec.trainer if job.spec is not None else None, ledger)
+        """What the trainer runs."""
+        self._pod_labels: dict[str, str] = {}
+        self._pod_annotations: dict[str, str] = {}
+
+    def pod_set(self, name: str) -> PodSet | None:
+        """The pod set of that replicated job."""
+        return next((pod_set for pod_set in self.pod_sets if pod_set.name == name), None)
+
+    def pod_set_of(self, step: str) -> PodSet | None:
+        """The first pod set of that step."""
+        return next((pod_set for pod_set in self.pod_sets if pod_set.step == step), None)
+
+    @property
+    def trainer_pods(self) -> PodSet | None:
+        """The first pod set of the trainer step."""
+        return self.pod_set_of(STEP_TRAINER)
+
+    @property
+    def trainer_container(self) -> ContainerModel | None:
+        """The main container: `node` in the first pod set of the trainer step."""
+        pods = self.trainer_pods
+        return pods.container(NODE) if pods is not None else None
+
+    @property
+    def subdomain(self) -> str:
+        """The subdomain of all host names: the template's, or the name of the JobSet."""
+        network = self.template.network
+        return (network.subdomain if network is not None else None) or self.job.name
+
+    @property
+    def trainer_env(self) -> tuple[EnvVar, ...]:
+        """The variables of the TrainJob, as they go into a container; later ones of the same name win."""
+        trainer = self.job.spec.trainer if self.job.spec is not None else None
+        return tuple(carried(variable) for variable in (trainer.env if trainer is not None else None) or ())
+
+    def resources_per_node(self) -> ResourceRequirements | None:
+        """What process counts are made from: the TrainJob's resources alone if it has some, else the runtime's.
+
+        Of the runtime, the first container `node` in a job that is the trainer's or named `node`.
+        """
+        trainer = self.job.spec.trainer if self.job.spec is not None else None
+        if trainer is not None and trainer.resources_per_node is not None:
+            return trainer.resources_per_node
+        for pod_set in self.pod_sets:
+            if pod_set.name == NODE or pod_set.step == STEP_TRAINER:
+                container = pod_set.container(NODE)
+                if container is not None:
+                    return container.resources
+        return None
+
+    @property
+    def pod_labels(self) -> Mapping[str, str]:
+        """Labels for every pod."""
+        return self._pod_labels
+
+    @property
+    def pod_annotations(self) -> Mapping[str, str]:
+        """Annotations for every pod."""
+        return self._pod_annotations
+
+    def set_pod_label(self, key: str, value: str, *, why: str) -> None:
+        """Label every pod."""
+        before = self._pod_labels.get(key)
+        self._pod_labels[key] = value
+        self._ledger.record(f"spec.replicatedJobs[*].pod.labels[{key}]", value, before=before, why=why)
+
+    def set_pod_annotation(self, key: str, value: str, *, why: str) -> None:
+        """Annotate every pod."""
+        before = self._pod_annotations.get(key)
+        self._pod_annotations[key] = value
+        self._ledger.record(f"spec.replicatedJobs[*].pod.annotations[{key}]", value, before=before, why=why)
+
+
+def carried(variable: EnvVar) -> EnvVar:
+    """A variable of the TrainJob as it goes into a container: a literal value is written out even when it is empty, and
+    gives way to a source."""
+    if variable.value_from is not None:
+        return EnvVar(name=variable.name, value_from=variable.value_from.deepcopy())
+    return EnvVar(name=variable.name, value=variable.value or "")

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One replicated job, as plugins see and change it: its pods, their number, their names in the network."""
+
+from collections.abc import Iterator, Mapping
+
+from trainwright.api.jobset.v1alpha2 import ReplicatedJob
+from trainwright.api.kubernetes.batch.v1 import JobSpec
+from trainwright.api.kubernetes.core.v1 import Container, PodSpec, PodTemplateSpec, Volume
+from trainwright.api.quantity import Quantity
+from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP
+from trainwright.plugins.contract.container import ContainerModel
+from trainwright.plugins.contract.errors import Refusal
+from trainwright.plugins.contract.provenance import Ledger
+from trainwright.plugins.contract.requests import pod_requests
+from trainwright.plugins.contract.upsert import upsert_volume
+
+
+class PodSet:
+    """The pods of one replicated job. Sets and lists are in the order of the template."""
+
+    __slots__ = (
+        "_containers",
+        "_count",
+        "_host_prefix",
+        "_init_containers",
+        "_job",
+        "_ledger",
+        "_pod",
+        "_subdomain",
+        "path",
+    )
+
+    def __init__(self, job: ReplicatedJob, *, host_prefix: str, subdomain: str, count: int, ledger: Ledger) -> None:
+        self._job = job
+        self._ledger = ledger
+        self._host_prefix = host_prefix
+        self._subdomain = subdomain
+        self._count = count
+        self.path = f"spec.replicatedJobs[{job.name}]"
+        """Where it is in the JobSet."""
+        self._pod = pod = pod_spec(job)
+        self._containers = tuple(self._model(item, "containers") for item in pod.containers or ())
+        self._init_containers = tuple(self._model(item, "initContainers") for item in pod.init_containers or ())
+
+    @property
+    def name(self) -> str:
+        """Name of the replicated job."""
+        return self._job.name
+
+    @property
+    def step(self) -> str | None:
+        """Which step of a TrainJob it is, from the label of the job's template; None for a job of the runtime's own."""
+        metadata = self._job.template.metadata
+        labels = metadata.labels if metadata is not None else None
+        return labels.get(LABEL_ANCESTOR_STEP) if labels else None
+
+    @property
+    def count(self) -> int:
+        """Number of pods of one replica."""
+        return self._count
+
+    @property
+    def replicas(self) -> int:
+        """Number of jobs; JobSet's default is one."""
+        return 1 if self._job.replicas is None else self._job.replicas
+
+    @property
+    def priority_class_name(self) -> str | None:
+        """Priority class of the pods."""
+        return self._pod.priority_class_name
+
+    @property
+    def runtime_class_name(self) -> str | None:
+        """Runtime class of the pods."""
+        return self._pod.runtime_class_name
+
+    @property
+    def containers(self) -> tuple[ContainerModel, ...]:
+        """The regular containers."""
+        return self._containers
+
+    @property
+    def init_containers(self) -> tuple[ContainerModel, ...]:
+        """The init containers, sidecars included."""
+        return self._init_containers
+
+    @property
+    def volumes(self) -> tuple[Volume, ...]:
+        """The volumes of the pods."""
+        return tuple(self._pod.volumes or ())
+
+    def container(self, name: str) -> ContainerModel | None:
+        """The regular container of that name."""
+        return next((container for container in self._containers if container.name == name), None)
+
+    def any_container(self, name: str) -> ContainerModel | None:
+        """The regular container of that name, or else the init container."""
+        return next((item for item in (*self._containers, *self._init_containers) if item.name == name), None)
+
+    def host(self, replica: int = 0, index: int = 0) -> str:
+        """Host name of one pod, resolvable within the namespace."""
+        return f"{self._host_prefix}-{self.name}-{replica}-{index}.{self._subdomain}"
+
+    def hosts(self) -> Iterator[str]:
+        """Host names of all pods, by replica and then by index."""
+        return (self.host(replica, index) for replica in range(self.replicas) for index in range(self._count))
+
+    def requests(self) -> Mapping[str, Quantity]:
+        """What one pod requests, by resource name: what the scheduler would count."""
+        return pod_requests(self._pod)
+
+    def set_count(self, count: int, *, why: str, source: str = "") -> None:
+        """Change the number of pods."""
+        before, self._count = self._count, count
+        self._ledger.record(f"{self.path}.template.spec.parallelism", count, before=before, why=why, source=source)
+
+    def set_volume(self, volume: Volume, *, why: str) -> None:
+        """Add a volume; one of the same name is replaced whole."""
+        if self._pod.volumes is None:
+            self._pod.volumes = []
+        before = upsert_volume(self._pod.volumes, volume)
+        path = f"{self._pod_path}.volumes[{volume.name}]"
+        self._ledger.record(path, volume, before=before, why=why)
+
+    def add_init_container(self, container: Container, *, why: str) -> ContainerModel:
+        """Append an init container; it runs after those of the template.
+
+        Raises Refusal if the pod has a container of that name: two plugins, or a plugin and a runtime, want it.
+        """
+        if self.any_container(container.name) is not None:
+            raise Refusal(f"replicated job {self.name} has a container {container.name} already; rename the runtime's")
+        self._pod.init_containers = [*(self._pod.init_containers or ()), container]
+        model = self._model(container, "initContainers")
+        self._init_containers = (*self._init_containers, model)
+        self._ledger.record(model.path, container, before=None, why=why)
+        return model
+
+    @property
+    def _pod_path(self) -> str:
+        return f"{self.path}.template.spec.template.spec"
+
+    def _model(self, container: Container, where: str) -> ContainerModel:
+        return ContainerModel(container, f"{self._pod_path}.{where}[{container.name}]", self._ledger)
+
+
+def pod_spec(job: ReplicatedJob) -> PodSpec:
+    """The pod of a replicated job; what a template leaves out on the way there is made, to be written to."""
+    template = job.template
+    if template.spec is None:
+        template.spec = JobSpec(template=PodTemplateSpec())
+    if template.spec.template.spec is None:
+        template.spec.template.spec = PodSpec(containers=[])
+    return template.spec.template.spec

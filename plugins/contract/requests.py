@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Amounts of resources: what a pod requests, and how many devices and CPUs a process count is made from.
+
+Only requests count; what the API server would add to a container that has limits alone is not emulated, since queueing
+systems recompute these sums in the same way.
+"""
+
+from collections.abc import Mapping
+
+from trainwright.api.kubernetes.core.v1 import Container, PodSpec, ResourceRequirements
+from trainwright.api.quantity import Quantity, Wire
+
+_SIDECAR = "Always"
+"""The restartPolicy that turns an init container into a sidecar."""
+_POD_LEVEL = ("cpu", "memory")
+_POD_LEVEL_PREFIX = "hugepages-"
+
+Amounts = dict[str, Quantity]
+
+
+def pod_requests(pod: PodSpec) -> Amounts:
+    """What the scheduler counts for one pod.
+
+    The sum of containers and sidecars, or the largest moment of initialisation if that needs more; pod-level requests
+    replace the sum, overhead comes on top.
+    """
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in pod.init_containers or ():
+        own = _requests(container)
+        if container.restart_policy == _SIDECAR:
+            add(sidecars, own)
+            raise_to(peak, sidecars)
+        else:
+            raise_to(peak, _sum(own, sidecars))
+    total = dict(sidecars)
+    for container in pod.containers or ():
+        add(total, _requests(container))
+    raise_to(total, peak)
+    total.update(_pod_level(pod))
+    add(total, amounts(pod.overhead))
+    return total
+
+
+def amounts(wire: Mapping[str, Wire] | None) -> Amounts:
+    """Read a resource list. Raises ValueError for what is no quantity."""
+    return {name: Quantity.parse(value) for name, value in (wire or {}).items()}
+
+
+def add(total: Amounts, more: Mapping[str, Quantity]) -> None:
+    """Add to a sum, resource by resource."""
+    for name, amount in more.items():
+        total[name] = total[name] + amount if name in total else amount
+
+
+def raise_to(total: Amounts, other: Mapping[str, Quantity]) -> None:
+    """Raise each resource to the other's amount where that is more."""
+    for name, amount in other.items():
+        if name not in total or amount > total[name]:
+            total[name] = amount
+
+
+def gpu_count(resources: ResourceRequirements | None) -> int:
+    """Number of accelerators of one pod: requests, or limits where the requests say none. 0 without any."""
+    if resources is None:
+        return 0
+    return _gpus(resources.requests) or _gpus(resources.limits)
+
+
+def cpu_count(resources: ResourceRequirements | None) -> int:
+    """Number of CPUs of one pod, a part counting as one: requests, or limits where the requests say none."""
+    if resources is None:
+        return 0
+    return _units(resources.requests, "cpu") or _units(resources.limits, "cpu")
+
+
+def _gpus(wire: Mapping[str, Wire] | None) -> int:
+    """The resource whose name speaks of GPUs; of several, one that ends in /gpu, then the first by name."""
+    names = sorted(name for name in wire or {} if "gpu" in name.lower())
+    if not names:
+        return 0
+    return _units(wire, next((name for name in names if name.lower().endswith("/gpu")), names[0]))
+
+
+def _units(wire: Mapping[str, Wire] | None, name: str) -> int:
+    value = (wire or {}).get(name)
+    return Quantity.parse(value).rounded_up() if value is not None else 0
+
+
+def _requests(container: Container) -> Amounts:
+    return amounts(container.resources.requests) if container.resources is not None else {}
+
+
+def _pod_level(pod: PodSpec) -> Amounts:
+    requests = amounts(pod.resources.requests) if pod.resources is not None else {}
+    return {name: a for name, a in requests.items() if name in _POD_LEVEL or name.startswith(_POD_LEVEL_PREFIX)}
+
+
+def _sum(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Amounts:
+    total = dict(one)
+    add(total, other)
+    return total

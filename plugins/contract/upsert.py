@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How one item is set in a list of a container or a pod: in place where it was, else at the end.
+
+Lists of Kubernetes are keyed: environment variables and volumes by name, mounts by path. An item replaces the one of
+its key whole, so that a variable never ends up with both a value and a source. Ports have rules of their own.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from trainwright.api.kubernetes.core.v1 import ContainerPort, EnvVar, Volume, VolumeMount
+
+T = TypeVar("T")
+
+
+def upsert_env(items: list[EnvVar], item: EnvVar) -> EnvVar | None:
+    """Set a variable; returns the one that it replaced."""
+    return _upsert(items, item, lambda other: other.name == item.name)
+
+
+def upsert_volume(items: list[Volume], item: Volume) -> Volume | None:
+    """Set a volume; returns the one that it replaced."""
+    return _upsert(items, item, lambda other: other.name == item.name)
+
+
+def upsert_mount(items: list[VolumeMount], item: VolumeMount) -> VolumeMount | None:
+    """Set the mount at a path; returns the one that it replaced."""
+    return _upsert(items, item, lambda other: other.mount_path == item.mount_path)
+
+
+def upsert_port(items: list[ContainerPort], item: ContainerPort) -> ContainerPort | None:
+    """Set a port; returns the one that it replaced.
+
+    The port with the same number or the same name is replaced. A port without a name also replaces the only other port
+    without one, whatever its number: jobs of existing clusters run like that, and a running JobSet cannot be changed.
+    With several of them nothing can be meant, so the port is added.
+    """
+    return _upsert(items, item, lambda other: other is _port_like(items, item))
+
+
+def _port_like(items: Sequence[ContainerPort], item: ContainerPort) -> ContainerPort | None:
+    for other in items:
+        if other.container_port == item.container_port or (item.name and other.name == item.name):
+            return other
+    nameless = [other for other in items if not other.name]
+    return nameless[0] if len(nameless) == 1 and not item.name else None
+
+
+def _upsert(items: list[T], item: T, same: Callable[[T], bool]) -> T | None:
+    for index, other in enumerate(items):
+        if same(other):
+            items[index] = item
+            return other
+    items.append(item)
+    return None

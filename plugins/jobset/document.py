@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JobSet of a TrainJob: the template with the TrainJob's values in it, as an apply document."""
+
+import msgspec
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import EnvFromSource, EnvVar, SecretEnvSource
+from trainwright.api.kubernetes.meta.v1 import ObjectMeta
+from trainwright.api.trainer.v1alpha1 import DatasetInitializer, ModelInitializer, TrainJob
+from trainwright.api.trainer.v1alpha1.constants import (
+    ENV_STORAGE_URI,
+    NODE,
+    STEP_CONTAINERS,
+    STEP_DATASET_INITIALIZER,
+    STEP_MODEL_INITIALIZER,
+    STEP_TRAINER,
+)
+from trainwright.plugins.contract import TRAIN_JOB, Component, ContainerModel, Info, PodSet, owned_metadata
+from trainwright.plugins.contract.info import carried
+
+
+def may_apply(job: TrainJob, live: JobSet | None) -> bool:
+    """Whether the JobSet may be written: it is new, it is to be suspended, or it is to be resumed.
+
+    A running JobSet is left alone: Kubernetes allows hardly any change, and each would restart pods.
+    """
+    suspend = job.spec is not None and bool(job.spec.suspend)
+    return live is None or suspend or (live.spec is not None and bool(live.spec.suspend))
+
+
+def jobset_component(info: Info, job: TrainJob) -> Component:
+    """The document. Changes `info.template` on the way, which nobody reads afterwards."""
+    for pod_set in info.pod_sets:
+        _fill_initializer(info, pod_set)
+        _fill_trainer(info, pod_set)
+    for replicated in info.template.replicated_jobs or ():
+        assert replicated.template.spec is not None
+        pod = replicated.template.spec.template
+        pod.metadata = _marked(pod.metadata, info)
+        if _step(info, replicated.name) in STEP_CONTAINERS:
+            replicated.replicas = 1
+    info.template.suspend = job.spec.suspend if job.spec is not None else None
+    metadata = owned_metadata(job, job.name)
+    if info.labels:
+        metadata["labels"] = dict(info.labels)
+    if info.annotations:
+        metadata["annotations"] = dict(info.annotations)
+    return Component(
+        {
+            "apiVersion": JobSet.RESOURCE.api_version,
+            "kind": JobSet.RESOURCE.kind,
+            "metadata": metadata,
+            "spec": msgspec.to_builtins(info.template),
+        }
+    )
+
+
+def _step(info: Info, name: str) -> str | None:
+    pod_set = info.pod_set(name)
+    return pod_set.step if pod_set is not None else None
+
+
+def _marked(metadata: ObjectMeta | None, info: Info) -> ObjectMeta | None:
+    """The pod template's metadata with the marks of the gang scheduler."""
+    if not info.pod_labels and not info.pod_annotations:
+        return metadata
+    marked = metadata if metadata is not None else ObjectMeta()
+    if info.pod_labels:
+        marked.labels = {**(marked.labels or {}), **info.pod_labels}
+    if info.pod_annotations:
+        marked.annotations = {**(marked.annotations or {}), **info.pod_annotations}
+    return marked
+
+
+def _fill_initializer(info: Info, pod_set: PodSet) -> None:
+    spec = info.job.spec.initializer if info.job.spec is not None else None
+    if spec is None or pod_set.step not in (STEP_DATASET_INITIALIZER, STEP_MODEL_INITIALIZER):
+        return
+    wanted = spec.dataset if pod_set.step == STEP_DATASET_INITIALIZER else spec.model
+    if wanted is None:
+        return
+    for container in pod_set.containers:
+        if container.name == STEP_CONTAINERS[pod_set.step]:
+            _initialize(container, wanted, "dataset" if pod_set.step == STEP_DATASET_INITIALIZER else "model")
+
+
+def _initialize(container: ContainerModel, wanted: DatasetInitializer | ModelInitializer, what: str) -> None:
+    where = f"spec.initializer.{what}"
+    if wanted.storage_uri is not None:
+        address = EnvVar(name=ENV_STORAGE_URI, value=wanted.storage_uri)
+        container.set_variable(address, why=f"{where}.storageUri", source=TRAIN_JOB)
+    for variable in wanted.env or ():
+        container.set_variable(carried(variable), why=f"{where}.env", source=TRAIN_JOB)
+    if wanted.secret_ref is not None:
+        source = EnvFromSource(secret_ref=SecretEnvSource(name=wanted.secret_ref.name))
+        container.add_env_from(source, why=f"{where}.secretRef", source=TRAIN_JOB)
+
+
+def _fill_trainer(info: Info, pod_set: PodSet) -> None:
+    """Image, command and arguments for the trainer; its variables also for nodes beside a launcher that is a node."""
+    is_trainer = pod_set.step == STEP_TRAINER
+    if not is_trainer and not (pod_set.name == NODE and _launcher_is_node(info)):
+        return
+    for container in pod_set.containers:
+        if container.name != NODE:
+            continue
+        if is_trainer:
+            _fill_settings(info, container)
+        for variable in info.trainer_env:
+            container.set_variable(variable, why="spec.trainer.env", source=TRAIN_JOB)
+
+
+def _fill_settings(info: Info, container: ContainerModel) -> None:
+    settings = info.trainer
+    if settings.image is not None:
+        container.set_image(settings.image, why="spec.trainer.image", source=TRAIN_JOB)
+    if settings.command is not None:
+        source, why = settings.origin("command") or (TRAIN_JOB, "spec.trainer.command")
+        container.set_command(list(settings.command), why=why, source=source)
+    if settings.args is not None:
+        source, why = settings.origin("args") or (TRAIN_JOB, "spec.trainer.args")
+        container.set_args(list(settings.args), why=why, source=source)
+
+
+def _launcher_is_node(info: Info) -> bool:
+    policy = info.ml_policy
+    return policy is not None and policy.mpi is not None and bool(policy.mpi.run_launcher_as_node)

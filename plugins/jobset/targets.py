@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do patches hit something? Their managers' names, the replicated jobs and containers that they name, and the variables
+that only the TrainJob's own sections may set.
+
+Targets are looked up in the runtime's template, not in the patched one, where a patch would find itself.
+"""
+
+import re
+from collections.abc import Iterator
+
+from trainwright.api.jobset.v1alpha2 import JobSetSpec, ReplicatedJob
+from trainwright.api.trainer.v1alpha1 import PodSpecPatch, ReplicatedJobPatch, RuntimePatch, TrainJob
+from trainwright.api.trainer.v1alpha1.constants import STEP_CONTAINERS
+from trainwright.plugins.contract import Finding, Info, Runtime, invalid, required
+
+_PATCHES = "spec.runtimePatches"
+_MANAGER = "spec.runtimePatches.manager"
+_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+_DOMAIN_LIMIT = 253
+_OWN_SECTION = frozenset(STEP_CONTAINERS.values())
+"""Containers whose variables come from spec.trainer and spec.initializer."""
+
+
+def patch_findings(info: Info, job: TrainJob) -> Iterator[Finding]:
+    """Problems of all entries."""
+    jobs = {replicated.name: replicated for replicated in _template(info.runtime).replicated_jobs or ()}
+    for patch in (job.spec.runtime_patches if job.spec is not None else None) or ():
+        yield from _manager_findings(patch.manager)
+        for target in _targets(patch):
+            replicated = jobs.get(target.name)
+            if replicated is None:
+                problem = f"the runtime has no replicated job {target.name}; it has {_names(jobs)}"
+                yield invalid(_PATCHES, target, problem)
+            else:
+                yield from _container_findings(replicated, target)
+
+
+def _manager_findings(manager: str) -> Iterator[Finding]:
+    if not manager:
+        yield required(_MANAGER, "name who patches, such as example.com/team")
+        return
+    domain, slash, path = manager.partition("/")
+    if not slash or not path or not _DOMAIN.fullmatch(domain) or len(domain) > _DOMAIN_LIMIT:
+        yield invalid(_MANAGER, manager, "must be a domain and a path, such as example.com/team")
+    elif not _PATH.fullmatch(path):
+        yield invalid(_MANAGER, manager, "the path after the domain has characters that no URL path may have")
+
+
+def _container_findings(replicated: ReplicatedJob, target: ReplicatedJobPatch) -> Iterator[Finding]:
+    pod = _pod_patch(target)
+    spec = replicated.template.spec.template.spec if replicated.template.spec is not None else None
+    if pod is None:
+        return
+    for kind, patches, existing in (
+        ("init container", pod.init_containers, spec.init_containers if spec is not None else None),
+        ("container", pod.containers, spec.containers if spec is not None else None),
+    ):
+        known = {container.name for container in existing or ()}
+        for patch in patches or ():
+            if patch.name not in known:
+                problem = f"replicated job {target.name} has no {kind} {patch.name}; it has {_names(known)}"
+                yield invalid(_PATCHES, patch, problem)
+            elif kind == "container" and patch.name in _OWN_SECTION and patch.env:
+                problem = f"variables of container {patch.name} are set in spec.trainer.env or spec.initializer"
+                yield invalid(_PATCHES, patch, problem)
+
+
+def _template(runtime: Runtime) -> JobSetSpec:
+    template = runtime.spec.template if runtime.spec is not None else None
+    return (template.spec if template is not None else None) or JobSetSpec()
+
+
+def _targets(patch: RuntimePatch) -> list[ReplicatedJobPatch]:
+    template = patch.training_runtime_spec.template if patch.training_runtime_spec is not None else None
+    spec = template.spec if template is not None else None
+    return (spec.replicated_jobs if spec is not None else None) or []
+
+
+def _pod_patch(target: ReplicatedJobPatch) -> PodSpecPatch | None:
+    job = target.template.spec if target.template is not None else None
+    pod = job.template if job is not None else None
+    return pod.spec if pod is not None else None
+
+
+def _names(names: dict[str, ReplicatedJob] | set[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the JobSet plugin refuses: initializers that the runtime has no place for, and patches with no target or at a
+bad moment."""
+
+from collections.abc import Iterator
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import (
+    DATASET_INITIALIZER,
+    MODEL_INITIALIZER,
+    VOLUME_INITIALIZER,
+)
+from trainwright.plugins.contract import (
+    FactUnavailable,
+    Finding,
+    Info,
+    Reference,
+    forbidden,
+    internal,
+    invalid,
+)
+from trainwright.plugins.jobset.targets import patch_findings
+
+_PATCHES = "spec.runtimePatches"
+
+
+def findings(info: Info, old: TrainJob | None, job: TrainJob, jobset: Reference) -> Iterator[Finding]:
+    """Everything that is wrong."""
+    yield from _initializer_findings(info, job)
+    yield from patch_findings(info, job)
+    yield from _moment_findings(info, old, job, jobset)
+
+
+def _initializer_findings(info: Info, job: TrainJob) -> Iterator[Finding]:
+    initializer = job.spec.initializer if job.spec is not None else None
+    if initializer is None:
+        return
+    if initializer.dataset is not None:
+        yield from _initializer_problem(info, job, DATASET_INITIALIZER)
+    if initializer.model is not None:
+        yield from _initializer_problem(info, job, MODEL_INITIALIZER)
+
+
+def _initializer_problem(info: Info, job: TrainJob, name: str) -> Iterator[Finding]:
+    assert job.spec is not None
+    pod_set = info.pod_set(name)
+    if pod_set is None:
+        yield invalid("spec.runtimeRef", job.spec.runtime_ref, f"the runtime must have a replicated job {name}")
+        return
+    if pod_set.any_container(name) is None:
+        problem = f"the runtime's replicated job {name} must have a container {name}"
+        yield invalid("spec.runtimeRef", job.spec.runtime_ref, problem)
+        return
+    container = pod_set.container(name)
+    if container is not None and all(mount.name != VOLUME_INITIALIZER for mount in container.mounts):
+        problem = f"the runtime's container {name} must mount a volume {VOLUME_INITIALIZER}"
+        yield invalid("spec.runtimeRef", job.spec.runtime_ref, problem)
+
+
+def _moment_findings(info: Info, old: TrainJob | None, job: TrainJob, reference: Reference) -> Iterator[Finding]:
+    """Patches change what pods are made from, so they may change only while there are none."""
+    if old is None or old.spec is None or job.spec is None:
+        return
+    if (old.spec.runtime_patches or []) == (job.spec.runtime_patches or []):
+        return
+    if not old.spec.suspend and not job.spec.suspend:
+        yield forbidden(_PATCHES, "runtimePatches can be changed only while the TrainJob is suspended")
+        return
+    try:
+        jobset = info.facts.get(reference, JobSet)
+    except FactUnavailable as error:
+        yield internal(_PATCHES, str(error))
+        return
+    status = jobset.status if jobset is not None else None
+    for entry in (status.replicated_jobs_status if status is not None else None) or ():
+        if entry.active > 0:
+            problem = f"replicated job {entry.name} still has {entry.active} active; wait until its pods are gone"
+            yield forbidden(_PATCHES, problem)

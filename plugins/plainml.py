@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PlainML: training that needs no framework set up: the TrainJob's number of nodes and its variables.
+
+It also serves frameworks whose policy leaves these two to it (XGBoost, Flux, and runtimes without any policy).
+"""
+
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.plugins.contract import TRAIN_JOB, Info
+
+
+class PlainMLPlugin:
+    """Source: spec/plugins.md section 2.7."""
+
+    name = "PlainML"
+
+    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
+        """Set the number of pods of the trainer and add the TrainJob's variables to its container."""
+        policy = info.ml_policy
+        if policy is not None and (policy.torch is not None or policy.mpi is not None or policy.jax is not None):
+            return
+        trainer = job.spec.trainer if job.spec is not None else None
+        if trainer is None:
+            return
+        pods = info.trainer_pods
+        if pods is not None and trainer.num_nodes is not None:
+            pods.set_count(trainer.num_nodes, why="spec.trainer.numNodes", source=TRAIN_JOB)
+        container = info.trainer_container
+        if container is not None:
+            for variable in info.trainer_env:
+                container.set_variable(variable, why="spec.trainer.env", source=TRAIN_JOB)

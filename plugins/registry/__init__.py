@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From installed distributions to verified plugins in a declared order."""
+
+from trainwright.plugins.registry.discovery import ENTRY_POINTS, Candidate, built_in, installed
+from trainwright.plugins.registry.registry import Loaded, Registry, Selection
+
+__all__ = ["ENTRY_POINTS", "Candidate", "Loaded", "Registry", "Selection", "built_in", "installed"]

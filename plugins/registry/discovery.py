@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding plugins: the built-in ones, and the entry points `trainwright.plugins` of installed distributions.
+
+A plugin that cannot be imported is a problem that is reported by name; it is never skipped.
+"""
+
+import importlib
+import importlib.metadata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import trainwright
+from trainwright.plugins.registry.catalogue import BUILT_IN
+
+ENTRY_POINTS = "trainwright.plugins"
+"""Group of entry points. The name of an entry point is the name of its plugin, its value the class."""
+OURSELVES = "trainwright"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A plugin that can be loaded."""
+
+    name: str
+    target: str
+    """`module:class`."""
+    distribution: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"plugin {self.name} (distribution {self.distribution} {self.version})"
+
+    def load(self) -> Any:
+        """The class, or whatever is there. Raises what importing raises."""
+        module, _, attribute = self.target.partition(":")
+        found: Any = importlib.import_module(module)
+        for part in attribute.split(".") if attribute else ():
+            found = getattr(found, part)
+        return found
+
+
+def built_in(catalogue: Mapping[str, str] = BUILT_IN) -> list[Candidate]:
+    """The plugins of this distribution, by name."""
+    return [Candidate(name, target, OURSELVES, trainwright.__version__) for name, target in sorted(catalogue.items())]
+
+
+def installed(entry_points: Iterable[importlib.metadata.EntryPoint] | None = None) -> list[Candidate]:
+    """The plugins of other distributions, by name and then by distribution."""
+    if entry_points is None:
+        entry_points = importlib.metadata.entry_points(group=ENTRY_POINTS)
+    found = [_candidate(entry_point) for entry_point in entry_points]
+    return sorted(found, key=lambda candidate: (candidate.name, candidate.distribution))
+
+
+def _candidate(entry_point: importlib.metadata.EntryPoint) -> Candidate:
+    distribution = entry_point.dist
+    return Candidate(
+        name=entry_point.name,
+        target=entry_point.value.partition("[")[0].strip(),
+        distribution=distribution.name if distribution is not None else "unknown",
+        version=distribution.version if distribution is not None else "unknown",
+    )

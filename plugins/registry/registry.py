@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which plugins run, verified and in order.
+
+Built once at start-up: candidates are filtered by the Configuration, loaded, verified and ordered. Whatever is wrong is
+collected, so that one start shows every problem.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from trainwright.plugins.contract import EXTENSION_POINTS, Plugin, RegistryError, Rule, Watch
+from trainwright.plugins.registry.discovery import Candidate, built_in, installed
+from trainwright.plugins.registry.order import OrderingCycle, ordered
+from trainwright.plugins.registry.verification import class_problems, plugin_problems
+
+T = TypeVar("T")
+SINGLE = ("status",)
+"""Hooks that only one plugin may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A plugin that runs."""
+
+    plugin: Plugin
+    candidate: Candidate
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.candidate.name
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        """The hooks that it has, in the order of the phases."""
+        return tuple(hook for hook in EXTENSION_POINTS if hasattr(self.plugin, hook))
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rights that it declares."""
+        return tuple(getattr(self.plugin, "rules", ()))
+
+    @property
+    def before(self) -> frozenset[str]:
+        """Names that it precedes."""
+        return frozenset(getattr(self.plugin, "before", ()))
+
+    @property
+    def after(self) -> frozenset[str]:
+        """Names that it follows."""
+        return frozenset(getattr(self.plugin, "after", ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which plugins are wanted, from the Configuration."""
+
+    enabled: frozenset[str] | None = None
+    """Only these; None: all that are installed and not disabled."""
+    disabled: frozenset[str] = frozenset()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings by plugin name, as the Configuration has them: plain data, or an instance of the plugin's class."""
+
+
+class Registry:
+    """The plugins of this process, in their order. Never changes."""
+
+    def __init__(self, plugins: Sequence[Loaded]) -> None:
+        self._plugins = tuple(plugins)
+        self._by_hook = {hook: tuple(p for p in self._plugins if hook in p.hooks) for hook in EXTENSION_POINTS}
+
+    @classmethod
+    def load(cls, selection: Selection | None = None, candidates: Iterable[Candidate] | None = None) -> "Registry":
+        """Load, verify and order the plugins; by default the built-in ones and those of entry points.
+
+        Raises RegistryError with every problem that was found.
+        """
+        wanted = selection or Selection()
+        known = list(candidates) if candidates is not None else [*built_in(), *installed()]
+        problems = [*_unknown(wanted, known), *_twice(known)]
+        chosen = [c for c in known if _selected(c.name, wanted)]
+        loaded = []
+        for candidate in chosen:
+            plugin, found = _instance(candidate, wanted.settings)
+            problems += [f"{candidate}: {problem}" for problem in found]
+            if plugin is not None and not found:
+                loaded.append(Loaded(plugin, candidate))
+        problems += _singles(loaded)
+        if problems:
+            raise RegistryError(problems)
+        return cls(_in_order(loaded))
+
+    @classmethod
+    def of(cls, *plugins: Plugin) -> "Registry":
+        """A registry of instances, for tests; verified and ordered like any other. Raises RegistryError."""
+        loaded = [Loaded(plugin, Candidate(plugin.name, type(plugin).__qualname__, "given", "0")) for plugin in plugins]
+        problems = [
+            f"{entry.candidate}: {text}" for entry in loaded for text in plugin_problems(entry.plugin, entry.name)
+        ]
+        problems += [*_twice([e.candidate for e in loaded]), *_singles(loaded)]
+        if problems:
+            raise RegistryError(problems)
+        return cls(_in_order(loaded))
+
+    def __iter__(self) -> Iterator[Loaded]:
+        return iter(self._plugins)
+
+    def __len__(self) -> int:
+        return len(self._plugins)
+
+    def having(self, hook: str) -> tuple[Loaded, ...]:
+        """The plugins with that hook, in order."""
+        return self._by_hook[hook]
+
+    def watches(self) -> tuple[Watch, ...]:
+        """All declared watches, each once, in the order of the plugins."""
+        found = (watch for entry in self.having("watches") for watch in cast("Any", entry.plugin).watches())
+        return tuple(dict.fromkeys(found))
+
+    def rules(self) -> tuple[Rule, ...]:
+        """All declared rights, one rule per resource, sorted."""
+        verbs: dict[tuple[str, str], set[str]] = {}
+        for entry in self._plugins:
+            for rule in entry.rules:
+                verbs.setdefault((rule.group, rule.resource), set()).update(rule.verbs)
+        return tuple(Rule(group, resource, tuple(sorted(all_))) for (group, resource), all_ in sorted(verbs.items()))
+
+
+def _selected(name: str, wanted: Selection) -> bool:
+    return name not in wanted.disabled and (wanted.enabled is None or name in wanted.enabled)
+
+
+def _unknown(wanted: Selection, known: Sequence[Candidate]) -> list[str]:
+    names = {candidate.name for candidate in known}
+    asked = {"enabled": wanted.enabled or frozenset(), "disabled": wanted.disabled, "settings": wanted.settings.keys()}
+    return [
+        f"plugin {name}: {where} in the Configuration, but not installed; there are {', '.join(sorted(names))}"
+        for where, some in asked.items()
+        for name in sorted(some - names)
+    ]
+
+
+def _twice(known: Sequence[Candidate]) -> list[str]:
+    first: dict[str, Candidate] = {}
+    problems = []
+    for candidate in known:
+        other = first.setdefault(candidate.name, candidate)
+        if other is not candidate:
+            problems.append(
+                f"{candidate}: expected a name of its own, found the same in distribution {other.distribution}"
+            )
+    return problems
+
+
+def _singles(loaded: Sequence[Loaded]) -> list[str]:
+    problems = []
+    for hook in SINGLE:
+        having = [entry.name for entry in loaded if hook in entry.hooks]
+        if len(having) > 1:
+            names = ", ".join(sorted(having))
+            problems.append(f"hook {hook}: expected at most one plugin, found {names}: too many status plugins")
+    return problems
+
+
+def _in_order(loaded: Sequence[Loaded]) -> list[Loaded]:
+    by_name = {entry.name: entry for entry in loaded}
+    try:
+        names = ordered(
+            {name: entry.before for name, entry in by_name.items()},
+            {name: entry.after for name, entry in by_name.items()},
+        )
+    except OrderingCycle as cycle:
+        members = [str(by_name[name].candidate) for name in sorted(set(cycle.members))]
+        raise RegistryError([f"{'; '.join(members)}: the declared order is a circle: {cycle}"]) from cycle
+    return [by_name[name] for name in names]
+
+
+def _instance(candidate: Candidate, settings: Mapping[str, Any]) -> tuple[Plugin | None, list[str]]:
+    try:
+        found = candidate.load()
+    except Exception as error:
+        return None, [f"cannot be imported from {candidate.target}: {type(error).__name__}: {error}"]
+    problems = list(class_problems(found))
+    if problems:
+        return None, problems
+    try:
+        plugin = _made(found, settings.get(candidate.name))
+    except Exception as error:
+        return None, [f"cannot be made: {type(error).__name__}: {error}"]
+    return plugin, list(plugin_problems(plugin, candidate.name))
+
+
+def _made(found: Any, settings: Any) -> Plugin:
+    model = getattr(found, "Configuration", None)
+    if model is None:
+        if settings is not None:
+            raise TypeError("the Configuration has settings for it, but it takes none")
+        return cast("Plugin", found())
+    given = settings if isinstance(settings, model) else msgspec.convert(settings or {}, model)
+    return cast("Plugin", found(given))

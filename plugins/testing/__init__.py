@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a plugin on a TrainJob and a runtime in a few lines, without a cluster.
+
+    from trainwright.plugins.testing import run, runtime, train_job
+
+    result = run(MyPlugin(), job=train_job("trainer: {numNodes: 2}"), runtime=runtime())
+    assert result.env("node")["MY_NODES"] == "2"
+
+`run` takes the same way as the manager: registry with its checks, all phases, the JobSet plugin at the end.
+"""
+
+from trainwright.plugins.testing.builders import RUNTIME, runtime, train_job
+from trainwright.plugins.testing.results import Result, run
+
+__all__ = ["RUNTIME", "Result", "run", "runtime", "train_job"]

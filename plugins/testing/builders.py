@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TrainJobs and runtimes from a few lines of YAML, defaulted as the API server would."""
+
+from typing import Any
+
+import msgspec
+import yaml
+
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
+
+RUNTIME = """
+spec:
+  mlPolicy: {numNodes: 1}
+  template:
+    spec:
+      replicatedJobs:
+        - name: node
+          template:
+            metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+            spec: {template: {spec: {containers: [{name: node, image: base}]}}}
+"""
+"""The smallest runtime with a policy: one trainer job with one container."""
+
+
+def train_job(spec: str = "", *, metadata: dict[str, Any] | None = None, **fields: Any) -> TrainJob:
+    """A stored TrainJob `job` in namespace `team` that names `runtime()`.
+
+    The spec comes as YAML, as keywords in wire form (`runtimePatches=[...]`), or both.
+    """
+    whole = {
+        "runtimeRef": {"name": "blueprint", "kind": "TrainingRuntime"},
+        **(yaml.safe_load(spec) or {}),
+        **fields,
+    }
+    stored = {"name": "job", "namespace": "team", "uid": "u-1", **(metadata or {})}
+    job = msgspec.convert({"metadata": stored, "spec": whole}, TrainJob)
+    job.set_defaults()
+    return job.typed()
+
+
+def runtime(text: str = RUNTIME, *, metadata: dict[str, Any] | None = None, **fields: Any) -> TrainingRuntime:
+    """A TrainingRuntime `blueprint` in namespace `team` from YAML; keywords replace fields of its spec."""
+    document = yaml.safe_load(text)
+    spec = {**document["spec"], **fields}
+    stored = {"name": "blueprint", "namespace": "team", **(document.get("metadata") or {}), **(metadata or {})}
+    made = msgspec.convert({"metadata": stored, "spec": spec}, TrainingRuntime)
+    made.set_defaults()
+    return made.typed()

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of the pipeline, with short ways to what tests look at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime.objects import Document
+from trainwright.plugins.contract import OFFLINE, ClusterFacts, Component, Plugin, Runtime, Verdict
+from trainwright.plugins.pipeline import Pipeline, Rendering
+from trainwright.plugins.registry import Registry, Selection, built_in
+from trainwright.plugins.testing.builders import runtime as default_runtime
+from trainwright.plugins.testing.builders import train_job
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a job became."""
+
+    verdict: Verdict
+    rendering: Rendering
+
+    def component(self, kind: str, name: str | None = None) -> Component:
+        """The object of that kind (and name). Raises LookupError that lists what there is."""
+        for component in self.rendering.components:
+            _, its_kind, _, its_name = component.key
+            if its_kind == kind and name in (None, its_name):
+                return component
+        there = ", ".join(f"{c.key[1]} {c.key[3]}" for c in self.rendering.components) or "nothing"
+        raise LookupError(f"no {kind} {name or ''}: the pipeline gave {there}")
+
+    def object(self, kind: str, name: str | None = None) -> Document:
+        """The document of that kind (and name). Raises LookupError."""
+        return self.component(kind, name).document
+
+    def replicated_job(self, name: str = "node") -> Document:
+        """One replicated job of the JobSet. Raises LookupError."""
+        jobs: list[Document] = self.object("JobSet")["spec"]["replicatedJobs"]
+        return _named(jobs, name)
+
+    def pod(self, job: str = "node") -> Document:
+        """The pod spec of a replicated job. Raises LookupError."""
+        spec: Document = self.replicated_job(job)["template"]["spec"]["template"]["spec"]
+        return spec
+
+    def container(self, job: str = "node", name: str = "node") -> Document:
+        """A container, regular or init. Raises LookupError."""
+        pod = self.pod(job)
+        return _named([*pod.get("containers", []), *pod.get("initContainers", [])], name)
+
+    def env(self, job: str = "node", container: str = "node") -> Mapping[str, Any]:
+        """The variables of a container in their order: literal values, or the source as a dictionary."""
+        variables = self.container(job, container).get("env", [])
+        return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in variables}
+
+
+def run(
+    *plugins: Plugin,
+    job: TrainJob | None = None,
+    runtime: Runtime | None = None,
+    facts: ClusterFacts = OFFLINE,
+    old: TrainJob | None = None,
+) -> Result:
+    """Validate and render with these plugins, and the JobSet plugin if none of them builds JobSets.
+
+    Raises RegistryError, PipelineError or FactUnavailable, like the manager.
+    """
+    pipeline = Pipeline(Registry.of(*_with_jobset(plugins)))
+    job, runtime = job or train_job(), runtime or default_runtime()
+    return Result(pipeline.validate(job, runtime, facts, old=old), pipeline.render(job, runtime, facts))
+
+
+def _with_jobset(plugins: tuple[Plugin, ...]) -> tuple[Plugin, ...]:
+    if any(plugin.name == "JobSet" for plugin in plugins):
+        return plugins
+    (jobset,) = Registry.load(Selection(enabled=frozenset({"JobSet"})), built_in())
+    return (*plugins, jobset.plugin)
+
+
+def _named(items: list[Document], name: str) -> Document:
+    for item in items:
+        if item["name"] == name:
+            return item
+    raise LookupError(f"no {name!r} among {', '.join(item['name'] for item in items) or 'nothing'}")

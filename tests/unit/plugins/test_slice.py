@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way from a TrainJob to its JobSet and back, with the two plugins that every job uses."""
+
+import msgspec
+import pytest
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.trainer.v1alpha1 import TrainJobStatus
+from trainwright.plugins.contract import OFFLINE, ClusterFacts, FactUnavailable, Reference, Unreadable
+from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry, built_in
+from trainwright.plugins.testing import runtime, train_job
+
+PIPELINE = Pipeline(Registry.load(candidates=built_in()))
+JOBSET = Reference(JobSet.RESOURCE, "team", "job")
+
+
+def jobset(*, suspend: bool | None = None, status: object = None) -> JobSet:
+    return msgspec.convert({"metadata": {"name": "job"}, "spec": {"suspend": suspend}, "status": status}, JobSet)
+
+
+def test_the_plain_job_becomes_one_jobset() -> None:
+    job = train_job("trainer: {image: mine, numNodes: 2, env: [{name: A, value: ''}]}")
+
+    (component,) = PIPELINE.render(job, runtime(), OFFLINE).components
+
+    assert component.document == {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {
+            "name": "job",
+            "namespace": "team",
+            "ownerReferences": [
+                {
+                    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+                    "kind": "TrainJob",
+                    "name": "job",
+                    "uid": "u-1",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "replicatedJobs": [
+                {
+                    "name": "node",
+                    "replicas": 1,
+                    "groupName": "default",
+                    "template": {
+                        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+                        "spec": {
+                            "parallelism": 2,
+                            "completions": 2,
+                            "template": {
+                                "spec": {
+                                    "containers": [
+                                        {"name": "node", "image": "mine", "env": [{"name": "A", "value": ""}]}
+                                    ]
+                                }
+                            },
+                        },
+                    },
+                }
+            ],
+            "suspend": False,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("suspend", "live", "applied"),
+    [
+        (False, None, True),
+        (True, None, True),
+        (True, jobset(suspend=True), True),
+        (True, jobset(suspend=False), True),
+        (False, jobset(suspend=True), True),
+        (None, jobset(suspend=True), True),
+        (False, jobset(suspend=False), False),
+        (None, jobset(), False),
+    ],
+)
+def test_a_running_jobset_is_left_alone(suspend: bool | None, live: JobSet | None, applied: bool) -> None:
+    job = train_job(suspend=suspend)
+
+    rendering = PIPELINE.render(job, runtime(), ClusterFacts({JOBSET: live}))
+
+    assert [component.document["kind"] for component in rendering.components] == ["JobSet"] * applied
+
+
+def test_facts_are_announced_and_a_failed_read_can_be_retried() -> None:
+    job = train_job()
+    facts = ClusterFacts({JOBSET: Unreadable("connection lost")})
+
+    assert JOBSET in PIPELINE.references(job, runtime())
+    with pytest.raises(FactUnavailable, match="JobSet team/job cannot be read: connection lost"):
+        PIPELINE.render(job, runtime(), facts)
+    with pytest.raises(FactUnavailable, match="not announced"):
+        PIPELINE.render(job, runtime(), ClusterFacts())
+
+
+TIME = "2026-01-02T03:04:05Z"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ([("Completed", "True")], [("Complete", "True")]),
+        ([("Failed", "True")], [("Failed", "True")]),
+        ([("Suspended", "False"), ("StartupPolicyCompleted", "True"), ("Failed", "False")], []),
+    ],
+)
+def test_terminal_conditions_are_copied_with_their_time(
+    conditions: list[tuple[str, str]], expected: list[tuple[str, str]]
+) -> None:
+    live = jobset(
+        status={
+            "conditions": [
+                {"type": type_, "status": status, "reason": "R", "message": "m", "lastTransitionTime": TIME}
+                for type_, status in conditions
+            ]
+        }
+    )
+
+    status = PIPELINE.status(train_job(), ClusterFacts({JOBSET: live}))
+
+    assert status is not None
+    assert [(c.type, c.status) for c in status.conditions or ()] == expected
+    assert all(c.last_transition_time == TIME and c.reason == "R" for c in status.conditions or ())
+
+
+def test_counters_are_copied_in_order_and_the_rest_of_the_status_stays() -> None:
+    counters = {"ready": 0, "succeeded": 1, "failed": 2, "active": 3, "suspended": 4}
+    live = jobset(status={"replicatedJobsStatus": [{"name": name, **counters} for name in ("b", "a")]})
+    job = train_job()
+    job.status = msgspec.convert({"trainerStatus": {"progressPercentage": 7, "lastUpdatedTime": TIME}}, TrainJobStatus)
+
+    status = PIPELINE.status(job, ClusterFacts({JOBSET: live}))
+
+    assert msgspec.to_builtins(status) == {
+        "jobsStatus": [{"name": "b", **counters}, {"name": "a", **counters}],
+        "trainerStatus": {"progressPercentage": 7, "lastUpdatedTime": TIME},
+    }
+
+
+def test_without_a_jobset_nothing_is_said() -> None:
+    assert PIPELINE.status(train_job(), ClusterFacts({JOBSET: None})) is None
