@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of the schemas are judged by what they do to stored objects and clients."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.codegen import catalog, released
+from trainwright.codegen.__main__ import EXIT_CHECK_FAILED, main
+from trainwright.codegen.compatibility import Change, Verdict, compare
+from trainwright.codegen.problems import Problems
+
+JOB = "api/trainer/v1alpha1/trainjob.yaml"
+Schema = dict[str, Any]
+
+INTEGER: Schema = {"type": "integer", "format": "int32"}
+TEXT: Schema = {"type": "string"}
+LIST: Schema = {"type": "array", "items": TEXT}
+SAFE, NEW_VERSION = Verdict.SAFE, Verdict.NEW_VERSION
+STORED, CLIENTS = Verdict.BREAKS_STORED, Verdict.BREAKS_CLIENTS
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "what", "verdict"),
+    [
+        (INTEGER, TEXT, "a", "type 'integer' became 'string'", NEW_VERSION),
+        (INTEGER, {**INTEGER, "format": "int64"}, "a", "format 'int32' became 'int64'", NEW_VERSION),
+        (TEXT, {**TEXT, "nullable": True}, "a", "nullable unset became True", NEW_VERSION),
+        (INTEGER, {**INTEGER, "default": 1}, "a", "default 1 added", CLIENTS),
+        ({**INTEGER, "default": 1}, INTEGER, "a", "default 1 removed", CLIENTS),
+        ({**INTEGER, "default": 1}, {**INTEGER, "default": 2}, "a", "default 1 became 2", CLIENTS),
+        (INTEGER, {**INTEGER, "minimum": 0}, "a", "minimum unset became 0", STORED),
+        ({**INTEGER, "minimum": 0}, {**INTEGER, "minimum": 1}, "a", "minimum 0 became 1", STORED),
+        ({**INTEGER, "minimum": 1}, {**INTEGER, "minimum": 0}, "a", "minimum 1 became 0", SAFE),
+        ({**INTEGER, "minimum": 1}, INTEGER, "a", "minimum 1 became unset", SAFE),
+        ({**TEXT, "maxLength": 9}, {**TEXT, "maxLength": 8}, "a", "maxLength 9 became 8", STORED),
+        ({**TEXT, "maxLength": 8}, {**TEXT, "maxLength": 9}, "a", "maxLength 8 became 9", SAFE),
+        (TEXT, {**TEXT, "pattern": "x"}, "a", "pattern unset became 'x'", STORED),
+        ({**TEXT, "pattern": "x"}, TEXT, "a", "pattern 'x' became unset", SAFE),
+        (TEXT, {**TEXT, "enum": ["x"]}, "a", "enum added", STORED),
+        ({**TEXT, "enum": ["x"]}, TEXT, "a", "enum removed", SAFE),
+        ({**TEXT, "enum": ["x", "y"]}, {**TEXT, "enum": ["y"]}, "a", "enum value 'x' removed", STORED),
+        ({**TEXT, "enum": ["y"]}, {**TEXT, "enum": ["y", "z"]}, "a", "enum value 'z' added", SAFE),
+        (
+            TEXT,
+            {**TEXT, "x-kubernetes-validations": [{"rule": "self != ''", "message": "m"}]},
+            "a",
+            "rule \"self != ''\" added",
+            STORED,
+        ),
+        (
+            LIST,
+            {**LIST, "x-kubernetes-list-type": "set"},
+            "a",
+            "x-kubernetes-list-type unset became 'set'",
+            NEW_VERSION,
+        ),
+        (LIST, {**LIST, "items": INTEGER}, "a[]", "type 'string' became 'integer'", NEW_VERSION),
+        (
+            {"type": "object", "additionalProperties": TEXT},
+            {"type": "object", "additionalProperties": {**TEXT, "maxLength": 1}},
+            "a{}",
+            "maxLength unset became 1",
+            STORED,
+        ),
+        (
+            {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            {"type": "object"},
+            "a",
+            "unknown fields are dropped",
+            STORED,
+        ),
+    ],
+)
+def test_field_changes(old: Schema, new: Schema, path: str, what: str, verdict: Verdict) -> None:
+    before: Schema = {"type": "object", "properties": {"a": old}}
+    after: Schema = {"type": "object", "properties": {"a": new}}
+    assert (path, what, verdict) in [
+        (change.path, change.what, change.verdict) for change in compare("K", before, after)
+    ]
+    assert compare("K", after, after) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what", "verdict"),
+    [
+        ({}, {"properties": {"b": TEXT}}, "field added", SAFE),
+        ({}, {"properties": {"b": TEXT}, "required": ["b"]}, "required field added", STORED),
+        ({"properties": {"b": TEXT}}, {}, "field removed", STORED),
+        ({"properties": {"b": TEXT}}, {"properties": {"b": TEXT}, "required": ["b"]}, "became required", STORED),
+        ({"properties": {"b": TEXT}, "required": ["b"]}, {"properties": {"b": TEXT}}, "became optional", CLIENTS),
+    ],
+)
+def test_changes_of_fields(old: Schema, new: Schema, what: str, verdict: Verdict) -> None:
+    inner = [{"type": "object", "properties": {"a": {"type": "object", **schema}}} for schema in (old, new)]
+    (change,) = compare("K", *inner)
+    assert (change.path, change.what, change.verdict) == ("a.b", what, verdict)
+
+
+def judged(checkout: Path) -> tuple[list[Change], list[str]]:
+    """The breaking changes that are not acknowledged, and what is wrong with the acknowledgements."""
+    problems = Problems()
+    known = catalog.read(checkout / "api", problems)
+    found = released.unacknowledged(released.changes(known, checkout), checkout, problems)
+    return found, [str(problem) for problem in problems.found]
+
+
+ENTRY = (
+    "- kind: TrainJob\n"
+    "  path: status.trainerStatus.progressPercentage\n"
+    "  change: maximum 100 became 99\n"
+    "  reason: nobody is ever done\n"
+)
+
+
+def test_a_break_needs_an_acknowledgement(checkout: Path, edit: Callable[..., None]) -> None:
+    edit(JOB, "        maximum: 100\n", "        maximum: 99\n")
+    acknowledged = checkout / released.ACKNOWLEDGED
+    (change,), problems = judged(checkout)
+    assert str(change).startswith(
+        "TrainJob: status.trainerStatus.progressPercentage: maximum 100 became 99: breaks stored objects, objects that"
+    )
+    assert problems == []
+
+    acknowledged.write_text(ENTRY, encoding="utf-8")
+    assert judged(checkout) == ([], [])
+
+    acknowledged.write_text(f"{ENTRY}- kind: TrainJob\n  path: a\n  change: b\n  reason: c\n", encoding="utf-8")
+    assert judged(checkout) == ([], [f"{released.ACKNOWLEDGED}:5: there is no such change: TrainJob a: b"])
+
+    acknowledged.write_text("- kind: TrainJob\n  path: a\n", encoding="utf-8")
+    assert judged(checkout)[1] == [
+        f"{released.ACKNOWLEDGED}:1: an entry has the text fields change, kind, path, reason"
+    ]
+
+
+def test_a_removed_kind(checkout: Path) -> None:
+    (checkout / "api/trainer/v1alpha1/clustertrainingruntime.yaml").unlink()
+    (change,), _ = judged(checkout)
+    assert str(change) == ("ClusterTrainingRuntime: <root>: kind removed: breaks clients, its objects are not served")
+
+
+def test_the_command_fails_until_the_break_is_released(
+    checkout: Path, edit: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--root", str(checkout)]
+    edit(JOB, "        maximum: 100\n", "        maximum: 99\n")
+    assert main([*arguments, "--check"]) == EXIT_CHECK_FAILED
+    assert "1 change(s) must be undone, or acknowledged in" in capsys.readouterr().err
+    assert main([*arguments, "--release"]) == 0
+    assert main([*arguments, "--check"]) == 0
+    assert "0 change(s) since the last release" in capsys.readouterr().out

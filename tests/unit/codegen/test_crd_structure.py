@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CustomResourceDefinitions have the structure that clients of this API know.
+
+crd-structure/ holds it, recorded from the original: no descriptions, and the number of rules in place of their texts.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deepdiff import DeepDiff
+
+from trainwright.codegen import catalog, crd
+from trainwright.codegen.catalog import Catalog
+from trainwright.codegen.problems import Problems
+
+ROOT = Path(__file__).resolve().parents[3]
+RECORDED = Path(__file__).with_name("crd-structure")
+KINDS = {
+    "trainjobs": "trainer.kubeflow.org/v1alpha1/TrainJob",
+    "trainingruntimes": "trainer.kubeflow.org/v1alpha1/TrainingRuntime",
+    "clustertrainingruntimes": "trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime",
+    "jobsets": "jobset.x-k8s.io/v1alpha2/JobSet",
+    "scheduler-plugins-podgroups": "scheduling.x-k8s.io/v1alpha1/PodGroup",
+    "volcano-podgroups": "scheduling.volcano.sh/v1beta1/PodGroup",
+}
+STATE_COLUMN = "root['versions'][0]['additionalPrinterColumns'][0]['jsonPath']"
+REPLICAS = (
+    "root['versions'][0]['schema']['openAPIV3Schema']['properties']['spec']['properties']['replicatedJobs']['items']"
+    "['properties']['replicas']['minimum']"
+)
+
+
+@pytest.fixture(scope="module")
+def known() -> Catalog:
+    return catalog.read(ROOT / "api", Problems())
+
+
+def structure(value: Any) -> Any:
+    """Without descriptions, and with the number of rules in their place."""
+    if isinstance(value, list):
+        return [structure(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        word: len(inner) if word == "x-kubernetes-validations" else structure(inner)
+        for word, inner in value.items()
+        if not (word == "description" and isinstance(inner, str))
+    }
+
+
+def difference(known: Catalog, name: str) -> DeepDiff:
+    recorded = json.loads((RECORDED / f"{name}.json").read_text(encoding="utf-8"))
+    made = structure(crd.render(known, known.kinds[KINDS[name]])["spec"])
+    return DeepDiff(recorded, made)
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in ("trainjobs", "jobsets")])
+def test_same_structure(known: Catalog, name: str) -> None:
+    assert difference(known, name) == {}
+
+
+def test_trainjobs_differ_in_the_state_column_only(known: Catalog) -> None:
+    found = difference(known, "trainjobs")
+    assert set(found) == {"values_changed"}
+    assert set(found["values_changed"]) == {STATE_COLUMN}
+    assert found["values_changed"][STATE_COLUMN]["new_value"] == '.status.conditions[?(@.status=="True")].type'
+
+
+def test_jobsets_differ_in_a_limit_that_runtimes_do_not_have(known: Catalog) -> None:
+    # Runtimes embed the JobSetSpec without this limit; JobSet's own definition, which we do not install, has it.
+    assert difference(known, "jobsets") == {"dictionary_item_removed": [REPLICAS]}
+
+
+def test_only_our_kinds_are_installed(known: Catalog) -> None:
+    assert sorted(crd.files(known)) == [
+        "kustomization.yaml",
+        "trainer.kubeflow.org_clustertrainingruntimes.yaml",
+        "trainer.kubeflow.org_trainingruntimes.yaml",
+        "trainer.kubeflow.org_trainjobs.yaml",
+    ]
+
+
+def test_small_enough_to_be_applied(known: Catalog) -> None:
+    # etcd takes 1.5 MiB, and kubectl's client-side apply would put a quarter of a MiB into an annotation.
+    for kind in known.kinds.values():
+        if kind.installed:
+            assert len(json.dumps(crd.render(known, kind))) < 300_000

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is committed is what the schemas say; files are put in place all or none."""
+
+from pathlib import Path
+
+import pytest
+
+from trainwright.codegen import output
+from trainwright.codegen.__main__ import EXIT_CHECK_FAILED, main
+from trainwright.codegen.output import MARK
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_nothing_drifted() -> None:
+    assert main(["--check", "--root", str(ROOT)]) == 0
+
+
+def test_generate_check_and_clean(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--root", str(checkout)]
+    assert main(arguments) == 0
+    models = checkout / "api/trainer/v1alpha1/models.py"
+    assert models.read_text(encoding="utf-8") == (ROOT / "api/trainer/v1alpha1/models.py").read_text(encoding="utf-8")
+    capsys.readouterr()
+
+    models.write_text(models.read_text(encoding="utf-8").replace("class Metric(", "class Metrics("), encoding="utf-8")
+    stale = checkout / "config/crd/old.yaml"
+    stale.write_text(f"# {MARK}\n", encoding="utf-8")
+    kept = checkout / "config/crd/ours.yaml"
+    kept.write_text("# by hand\n", encoding="utf-8")
+    assert main([*arguments, "--check"]) == EXIT_CHECK_FAILED
+    told = capsys.readouterr()
+    assert "-class Metrics(Struct, kw_only=True):\n+class Metric(Struct, kw_only=True):\n" in told.out
+    assert "api/trainer/v1alpha1/models.py, config/crd/old.yaml" in told.err
+    assert "class Metrics(" in models.read_text(encoding="utf-8"), "--check wrote"
+
+    assert main(arguments) == 0
+    assert "2 changed" in capsys.readouterr().out
+    assert not stale.exists()
+    assert kept.exists()
+
+
+def test_a_failing_write_leaves_the_old_files(tmp_path: Path) -> None:
+    (tmp_path / "api").mkdir()
+    old = tmp_path / "api/a.py"
+    old.write_text("old", encoding="utf-8")
+    (tmp_path / "api/folder").mkdir()
+    files = {"api/a.py": "new", "api/folder": "a file cannot replace a folder", "api/z.py": "new"}
+    pending = [output.Change(path, None, text) for path, text in files.items()]
+    blocked = tmp_path / "api/folder.codegen-new"
+    blocked.mkdir()
+    with pytest.raises(OSError, match="folder"):
+        output.write(tmp_path, pending)
+    assert old.read_text(encoding="utf-8") == "old"
+    assert sorted(path.name for path in (tmp_path / "api").iterdir()) == ["a.py", "folder", "folder.codegen-new"]
+
+
+def test_an_interrupted_run_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "api").mkdir()
+    old = tmp_path / "api/a.py"
+    old.write_text("old", encoding="utf-8")
+    write_text = Path.write_text
+
+    def interrupted(path: Path, text: str, encoding: str) -> int:
+        if path.name.startswith("z"):
+            raise KeyboardInterrupt
+        return write_text(path, text, encoding=encoding)
+
+    monkeypatch.setattr(Path, "write_text", interrupted)
+    pending = [output.Change(path, None, "new") for path in ("api/a.py", "api/z.py")]
+    with pytest.raises(KeyboardInterrupt):
+        output.write(tmp_path, pending)
+    assert old.read_text(encoding="utf-8") == "old"
+    assert [path.name for path in (tmp_path / "api").iterdir()] == ["a.py"]
+
+
+def test_leftovers_of_a_killed_run_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "api").mkdir()
+    leftover = tmp_path / "api/a.py.codegen-new"
+    leftover.write_text("half", encoding="utf-8")
+    assert output.changes(tmp_path, {}) == []
+    output.write(tmp_path, [])
+    assert not leftover.exists()

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes in the schemas are reported at their line, all at once, and nothing is written."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trainwright.codegen import catalog, structural
+from trainwright.codegen.__main__ import EXIT_WRONG_SCHEMA, main
+from trainwright.codegen.problems import CompileError, Problems
+
+Edit = Callable[..., None]
+JOB = "api/trainer/v1alpha1/trainjob.yaml"
+RUNTIME = "api/trainer/v1alpha1/trainingruntime.yaml"
+
+
+def problems_of(checkout: Path) -> list[str]:
+    problems = Problems()
+    try:
+        known = catalog.read(checkout / "api", problems)
+        structural.check(known, problems)
+        problems.stop_if_any()
+    except CompileError as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+def line_of(checkout: Path, file: str, text: str) -> int:
+    lines = (checkout / file).read_text(encoding="utf-8").splitlines()
+    found = [number for number, line in enumerate(lines, 1) if text in line]
+    assert len(found) == 1, f"{text!r} is on lines {found}"
+    return found[0]
+
+
+def test_the_authored_schemas_are_right(checkout: Path) -> None:
+    assert problems_of(checkout) == []
+
+
+NODES = """\
+      numNodes:
+        description: Number of training nodes, each of them one pod. Unset means the runtime's number.
+        type: integer
+        format: int32
+        minimum: 0
+"""
+
+
+def field(*words: str, mark: bool = True) -> str:
+    """The field numNodes with these words. `#!` marks the line of the problem: the field's own if none has it."""
+    own = " #!" if mark and not any("#!" in word for word in words) else ""
+    return f"      numNodes:{own}\n" + "".join(f"        {word}\n" for word in words)
+
+
+INTEGER = ("description: How many.", "type: integer", "format: int32", "minimum: 0")
+
+
+def listed(items: str, *words: str) -> str:
+    """The field numNodes as a list."""
+    return field("type: array", f"items: {{$ref: {items}}}", *words)
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        (field(*INTEGER, "default: x #!"), "Trainer.numNodes: default 'x' is not an integer"),
+        (field(*INTEGER, "default: -1 #!"), "Trainer.numNodes: default -1 is below the minimum 0"),
+        (field(*INTEGER, "maximum: -1"), "Trainer.numNodes: minimum 0 is above maximum -1"),
+        (field(*INTEGER, "maxLength: 1"), "Trainer.numNodes: maxLength means nothing for type integer"),
+        (field("type: string", "pattern: '['"), "Trainer.numNodes: pattern '[' is not a regular expression"),
+        (field("type: integer", "format: date-time"), "Trainer.numNodes: format date-time means nothing"),
+        (field("description: What."), "Trainer.numNodes: needs a type, or a $ref"),
+        (field(*INTEGER, mark=False) + "      num_nodes: {type: string} #!\n", "would be the attribute num_nodes"),
+        (field("type: text #!"), "'text' is not one of"),
+        (field(*INTEGER, "nonsense: 1"), "'nonsense' was unexpected"),
+        (field(*INTEGER, "enum: [a]"), "enum value 'a' is not of type integer"),
+        (field("$ref: Nodes #!"), "$ref Nodes leads nowhere; trainer.kubeflow.org/v1alpha1 defines"),
+        (field("$ref: core/v1/Node1 #!"), "$ref core/v1/Node1 leads nowhere"),
+        (field("$ref: Metric", "type: object"), "type cannot stand beside $ref"),
+        (field("type: array"), "an array needs items"),
+        (field("type: object", "properties: {}"), "needs a name: move it to definitions"),
+        (field("type: object", "required: [a] #!"), "a is required but is not a field"),
+        (field(*INTEGER, "\tdefault: 1 #!"), "a tab cannot indent YAML; use spaces"),
+        (field(*INTEGER, mark=False) + "      numNodes: {type: string} #!\n", "key 'numNodes' appears twice"),
+        (listed("Metric", "x-kubernetes-list-type: map"), "x-kubernetes-list-map-keys and x-kubernetes-list-type: map"),
+        (
+            listed("core/v1/Toleration", "x-kubernetes-list-type: map", "x-kubernetes-list-map-keys: [key]"),
+            "list key key must be required or have a default",
+        ),
+        (
+            listed("Metric", "x-kubernetes-list-type: map", "x-kubernetes-list-map-keys: [nokey]"),
+            "list key nokey is no field of the items",
+        ),
+        (listed("Metric", "x-kubernetes-list-type: set"), "items of a set must be plain values, or atomic"),
+        (
+            field("type: array", "items: {$ref: RuntimePatch} #!"),
+            "trainer.kubeflow.org/v1alpha1/RuntimePatch has a rule with oldSelf",
+        ),
+        (
+            field("type: object", "additionalProperties: {$ref: Metric}", "default: {a: {}} #!"),
+            "a: default lacks the required field name",
+        ),
+    ],
+)
+def test_mistake(checkout: Path, edit: Edit, new: str, message: str) -> None:
+    edit(JOB, NODES, new)
+    found = problems_of(checkout)
+    where = f"{JOB}:{line_of(checkout, JOB, '#!')}: "
+    assert any(problem.startswith(where) and message in problem for problem in found), (where, found)
+
+
+def test_a_definition_that_refers_to_itself(checkout: Path, edit: Edit) -> None:
+    edit(JOB, NODES, field("$ref: TrainJobSpec", mark=False))
+    (problem,) = problems_of(checkout)
+    assert "TrainJobSpec -> trainer.kubeflow.org/v1alpha1/Trainer -> " in problem
+    assert "schemas cannot recurse" in problem
+
+
+def test_all_mistakes_at_once(checkout: Path, edit: Edit) -> None:
+    edit(JOB, NODES, NODES + "        default: x\n")
+    edit(JOB, "        default: trainer.kubeflow.org/trainjob-controller\n", "        default: 5\n")
+    edit(RUNTIME, "        default: OpenMPI\n", "        default: Other\n")
+    found = problems_of(checkout)
+    assert len(found) == 3
+    assert [problem.split(":")[0] for problem in found] == [RUNTIME, JOB, JOB]
+    assert "default 'Other' is none of ['OpenMPI', '']" in found[0]
+
+
+def test_a_definition_twice(checkout: Path, edit: Edit) -> None:
+    edit(RUNTIME, "  EnvInjection:\n", "  Metric:\n    type: object\n  EnvInjection:\n")
+    assert problems_of(checkout) == [
+        f"{JOB}:{line_of(checkout, JOB, '  Metric:')}: Metric: is defined in {RUNTIME} already"
+    ]
+
+
+def test_a_kind_needs_metadata(checkout: Path, edit: Edit) -> None:
+    edit(
+        JOB,
+        "            metadata:\n              $ref: meta/v1/ObjectMeta\n",
+        "            metadata:\n              type: object\n",
+    )
+    (problem,) = problems_of(checkout)
+    assert "TrainJob.metadata: a kind must have this field as {'$ref': 'meta/v1/ObjectMeta'}" in problem
+
+
+def test_overlay_of_a_field_that_kubernetes_has_not(checkout: Path, edit: Edit) -> None:
+    edit("api/kubernetes/kinds.yaml", "{service: {default", "{servic: {default")
+    (problem,) = problems_of(checkout)
+    assert "overlay.core/v1/GRPCAction.servic: Kubernetes has no such field" in problem
+
+
+def test_nothing_is_written(checkout: Path, edit: Edit, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(JOB, NODES, NODES + "        default: x\n")
+    before = sorted(checkout.rglob("*"))
+    assert main(["--root", str(checkout)]) == EXIT_WRONG_SCHEMA
+    assert sorted(checkout.rglob("*")) == before
+    assert "nothing was written" in capsys.readouterr().err
+
+
+def test_help_says_what_exit_codes_mean() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "trainwright.codegen", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "exit codes:" in done.stdout
+    assert "--check" in done.stdout
