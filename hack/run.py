@@ -1,42 +1,141 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make run`: starts a whole control plane on this machine, says how to use it, and stays until Ctrl-C."""
+"""`make run`: a whole cluster on this machine, our manager in it, and one TrainJob followed to its end.
 
+Everything is real but the nodes, which only pretend to run pods. It stays up afterwards, until Ctrl-C.
+"""
+
+import json
+import shlex
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 
+ROOT = Path(__file__).resolve().parent.parent
+CRDS = ROOT / "config" / "crd"
+SAMPLE = ROOT / "config" / "samples" / "01-plain.yaml"
+JOB = "plain"
+JOB_SECONDS = 120.0
+MANAGER = "trainwright"
+
 
 def main() -> int:
-    """Exit code 0 after Ctrl-C or SIGTERM, 1 when the control plane could not be started or a program of it ended."""
+    """Exit code 0 after Ctrl-C or SIGTERM, 1 when a program did not start or ended, or the job did not complete."""
     stop = threading.Event()
-    began = time.monotonic()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit(0))
-    print("starting the control plane …", flush=True)
     try:
-        with ControlPlane.complete() as control_plane:
+        print("starting the control plane …", flush=True)
+        began = time.monotonic()
+        with ControlPlane.complete(crds=[CRDS]) as control_plane:
+            print(f"control plane: ready after {time.monotonic() - began:.1f} s", flush=True)
+            start_manager(control_plane)
+            print(f"manager: running; its log is {control_plane.components[MANAGER].log}", flush=True)
+            control_plane.kubectl("apply", "--server-side", f"--filename={SAMPLE}")
+            print(f"{SAMPLE.relative_to(ROOT)}: applied; following TrainJob {JOB}", flush=True)
+            for line in follow(control_plane):
+                print(f"  {time.monotonic() - began:5.1f} s  {line}", flush=True)
+            print(f"\n{control_plane.kubectl('get', 'trainjobs,jobsets,jobs,pods')}")
+            print(instructions(control_plane), flush=True)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: stop.set())
-            print(f"ready after {time.monotonic() - began:.1f} s")
-            for name, component in control_plane.components.items():
-                print(f"  {name:<24} log: {component.log}")
-            print(f"\nUse it from another terminal; kubectl is at {control_plane.kubectl_path}:\n")
-            print(f"  export KUBECONFIG={control_plane.kubeconfig}")
-            print("  kubectl get nodes\n\nCtrl-C stops it and deletes its folder.", flush=True)
-            while not stop.wait(1.0):
-                for name, component in control_plane.components.items():
-                    if not component.running:
-                        lines = "\n".join(f"  {line}" for line in component.last_log_lines())
-                        print(f"error: {name} ended; its last lines:\n{lines}", file=sys.stderr)
-                        return 1
+            stay(control_plane, stop)
             print("stopping …", flush=True)
     except ControlPlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def start_manager(control_plane: ControlPlane) -> None:
+    """Run the manager beside the control plane, without servers: nothing here would ask them."""
+    configuration = control_plane.folder / "configuration.yaml"
+    configuration.write_text(
+        json.dumps(
+            {
+                "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+                "kind": "Configuration",
+                "health": {"healthProbeBindAddress": "0"},
+            }
+        )
+    )
+    command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager"]
+    options = [f"--config={configuration}", f"--kubeconfig={control_plane.kubeconfig}"]
+    control_plane.launch(MANAGER, [*command, *options])
+
+
+def follow(control_plane: ControlPlane) -> Iterator[str]:
+    """What happens to the job, a line for each change, until it is Complete.
+
+    Raises:
+        ControlPlaneError: the job fails, its manager ends, or the time runs out.
+    """
+    deadline = time.monotonic() + JOB_SECONDS
+    last = ""
+    while True:
+        job = json.loads(control_plane.kubectl("get", "trainjob", JOB, "--output=json"))
+        line, finished = describe(job)
+        if line != last:
+            last = line
+            yield line
+        if finished == "Complete":
+            return
+        if finished:
+            raise ControlPlaneError(f"TrainJob {JOB} ended as {finished}: {line}")
+        fail_if_ended(control_plane)
+        if time.monotonic() > deadline:
+            raise ControlPlaneError(f"TrainJob {JOB} was not Complete after {JOB_SECONDS:.0f} s; it is: {line}")
+        time.sleep(0.1)
+
+
+def describe(job: dict[str, Any]) -> tuple[str, str]:
+    """One line about a TrainJob, and the condition that ended it (empty while it runs)."""
+    status = job.get("status", {})
+    true = [condition for condition in status.get("conditions", []) if condition["status"] == "True"]
+    finished = next((condition["type"] for condition in true if condition["type"] in {"Complete", "Failed"}), "")
+    counts = [
+        f"{entry['name']}: {', '.join(f'{entry[name]} {name}' for name in ('active', 'ready', 'succeeded', 'failed'))}"
+        for entry in status.get("jobsStatus", [])
+    ]
+    words = [f"{condition['type']} ({condition['reason']}: {condition['message']})" for condition in true] or (
+        ["running"] if counts else ["created"]
+    )
+    return "; ".join([*words, *counts]), finished
+
+
+def instructions(control_plane: ControlPlane) -> str:
+    """How to go on by hand."""
+    return f"""Go on from another terminal:
+
+  export KUBECONFIG={shlex.quote(str(control_plane.kubeconfig))}
+  export PATH={shlex.quote(str(control_plane.kubectl_path.parent))}:$PATH
+  kubectl get trainjobs,jobsets,jobs,pods
+  kubectl delete trainjob {JOB} && kubectl apply -f {SAMPLE.relative_to(ROOT)}
+
+Ctrl-C stops everything and deletes its folder, {control_plane.folder}."""
+
+
+def stay(control_plane: ControlPlane, stop: threading.Event) -> None:
+    """Return when asked to stop.
+
+    Raises:
+        ControlPlaneError: a program ended.
+    """
+    while not stop.wait(1.0):
+        fail_if_ended(control_plane)
+
+
+def fail_if_ended(control_plane: ControlPlane) -> None:
+    """Raise ControlPlaneError with the last log lines of a program that ended."""
+    for name, component in control_plane.components.items():
+        if not component.running:
+            lines = "\n".join(f"  {line}" for line in component.last_log_lines())
+            raise ControlPlaneError(f"{name} ended; its last lines:\n{lines}")
 
 
 if __name__ == "__main__":

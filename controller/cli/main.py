@@ -2,8 +2,8 @@
 """Entry point of the `trainwright` command: parses the command line and hands over to one module per sub-command.
 
 A module of a sub-command has `add_parser(subparsers)`, which sets the default `run` to a function from the parsed
-arguments to the exit code. Such modules import what is heavy when they run. Exit codes: 0 success, 1 the command ran and
-failed, 2 wrong use of the command line.
+arguments to the exit code. Such modules import what is heavy when they run. Exit codes: 0 success, 1 the command ran
+and failed, 2 wrong use of the command line.
 """
 
 import argparse

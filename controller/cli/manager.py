@@ -5,10 +5,6 @@ import argparse
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from trainwright.controller.runtime import Manager
 
 USER_AGENT = "trainwright"
 
@@ -39,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trainwright.controller.runtime import load_config  # noqa: PLC0415
     from trainwright.controller.runtime import run as run_manager  # noqa: PLC0415
     from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
-    from trainwright.controller.trainer.controller import make_manager  # noqa: PLC0415
+    from trainwright.controller.trainer.manager import make_manager  # noqa: PLC0415
     from trainwright.plugins.contract.errors import RegistryError  # noqa: PLC0415
 
     logging.basicConfig(
@@ -52,11 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
 
-    def make() -> "Manager":
-        return make_manager(cluster, configuration, user_agent=USER_AGENT, serve_probes=arguments.config is not None)
-
     try:
-        return run_manager(make)
+        return run_manager(lambda: make_manager(cluster, configuration, user_agent=USER_AGENT))
     except RegistryError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

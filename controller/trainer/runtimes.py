@@ -36,7 +36,10 @@ class Runtimes:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        cache.add_index(TrainJob, INDEX, _references)
+
+    def index(self) -> None:
+        """File TrainJobs under the runtime that they refer to; TrainJobs must be declared to the cache."""
+        self._cache.add_index(TrainJob, INDEX, _references)
 
     def of(self, job: TrainJob) -> Runtime:
         """The runtime of the job: shared, not to be changed.

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Printing what was rendered: as YAML, as JSON, or as a difference; and who set what."""
+
+import difflib
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import yaml
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime.objects import Document
+from trainwright.controller.trainer.runtimes import Runtime
+from trainwright.plugins.pipeline import Rendering
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """One TrainJob and what it became."""
+
+    job: TrainJob
+    runtime: Runtime
+    rendering: Rendering
+
+    @property
+    def documents(self) -> list[Document]:
+        """The objects in the order of applying."""
+        return [component.document for component in self.rendering.components]
+
+
+def show(rendered: Iterable[Rendered], form: str, *, explain: bool) -> None:
+    """Print to standard output. Comments of an explanation keep YAML and differences valid."""
+    everything = list(rendered)
+    if form == "json":
+        sys.stdout.write(_json(everything, explain=explain) if everything else "")
+        return
+    for one in everything:
+        sys.stdout.writelines(_yaml(one) if form == "yaml" else _difference(one))
+        if explain:
+            sys.stdout.writelines(f"# {line}\n" for line in explanation(one.rendering))
+
+
+def explanation(rendering: Rendering) -> Iterator[str]:
+    """One line per value: where, what, who, why; then the conflicts."""
+    for setting in rendering.settings:
+        who = f"{setting.plugin or 'template'}, {setting.phase}"
+        yield f"{setting.path} = {_short(setting.value)}  # {who}: {setting.why}"
+    for conflict in rendering.conflicts:
+        yield f"conflict: {conflict}"
+
+
+def _yaml(one: Rendered) -> Iterator[str]:
+    for document in one.documents:
+        yield f"---\n{yaml.safe_dump(document, sort_keys=False, allow_unicode=True)}"
+
+
+def _json(everything: list[Rendered], *, explain: bool) -> str:
+    items = [document for one in everything for document in one.documents]
+    output: dict[str, Any] = {"apiVersion": "v1", "kind": "List", "items": items}
+    if explain:
+        output["explanation"] = [
+            {
+                "trainJob": one.job.name,
+                "settings": msgspec.to_builtins(one.rendering.settings),
+                "conflicts": msgspec.to_builtins(one.rendering.conflicts),
+            }
+            for one in everything
+        ]
+    return json.dumps(output, indent=2, ensure_ascii=False) + "\n"
+
+
+def _difference(one: Rendered) -> Iterator[str]:
+    """What became of the runtime's template, and the objects beside it."""
+    for document in one.documents:
+        name = f"{document['kind']} {document['metadata']['name']}"
+        before = _template(one.runtime) if document["kind"] == JobSet.RESOURCE.kind else None
+        origin = f"template of {one.runtime.RESOURCE.kind} {one.runtime.name}" if before else "nothing"
+        yield from difflib.unified_diff(_lines(before), _lines(document), origin, name)
+
+
+def _template(runtime: Runtime) -> Document:
+    template = runtime.spec.template if runtime.spec is not None else None
+    spec: Document = msgspec.to_builtins(template) if template is not None else {}
+    return {"apiVersion": JobSet.RESOURCE.api_version, "kind": JobSet.RESOURCE.kind, **spec}
+
+
+def _lines(document: Document | None) -> list[str]:
+    if document is None:
+        return []
+    return yaml.safe_dump(document, sort_keys=True, allow_unicode=True).splitlines(keepends=True)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+    return text if len(text) <= 100 else f"{text[:99]}…"

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From files, folders and standard input to TrainJobs and runtimes.
+
+Everything that is wrong is collected with file and line, so that one run shows all of it. Documents of other kinds are
+nobody's concern here and are left out of folders, but a file that is named must hold something to render.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trainwright.api.base import Object
+from trainwright.api.manifest import Document, ManifestError, documents
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
+from trainwright.api.validation import validate
+from trainwright.controller.cli.rendering.unknown import unknown_fields
+from trainwright.controller.trainer.runtimes import Runtime
+
+KINDS: dict[str, type[Object]] = {
+    "TrainJob": TrainJob,
+    "TrainingRuntime": TrainingRuntime,
+    "ClusterTrainingRuntime": ClusterTrainingRuntime,
+}
+SUFFIXES = (".yaml", ".yml", ".json")
+STDIN = "-"
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What was read."""
+
+    jobs: list[TrainJob] = field(default_factory=list)
+    runtimes: list[Runtime] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """One line each: where, what, and what to do."""
+
+    def read(self, sources: Iterable[str], *, namespace: str, wanted: frozenset[str] = frozenset(KINDS)) -> None:
+        """Add what the sources hold. Objects without a namespace get the given one."""
+        for source in sources:
+            before = len(self.jobs) + len(self.runtimes), len(self.problems)
+            for label, text, named in self._texts(source):
+                self._documents(label, text, namespace, wanted, named=named)
+            if before == (len(self.jobs) + len(self.runtimes), len(self.problems)):
+                self.problems.append(f"{source}: no {' or '.join(sorted(wanted))} in it")
+
+    def _texts(self, source: str) -> Iterator[tuple[str, str, bool]]:
+        try:
+            if source == STDIN:
+                yield "standard input", sys.stdin.read(), True
+                return
+            path = Path(source)
+            files = [path] if not path.is_dir() else sorted(f for f in path.rglob("*") if f.suffix in SUFFIXES)
+            for file in files:
+                yield str(file), file.read_text(encoding="utf-8"), file == path
+        except OSError as error:
+            self.problems.append(f"{source}: cannot be read: {error.strerror}")
+        except UnicodeDecodeError:
+            self.problems.append(f"{source}: is no text")
+
+    def _documents(self, label: str, text: str, namespace: str, wanted: frozenset[str], *, named: bool) -> None:
+        try:
+            found = list(documents(text))
+        except ManifestError as error:
+            self.problems.append(f"{label}:{error.line}: {error.reason}")
+            return
+        for document in found:
+            self._document(label, document, namespace, wanted, named=named)
+
+    def _document(self, label: str, document: Document, namespace: str, wanted: frozenset[str], *, named: bool) -> None:
+        data = document.data
+        if not isinstance(data, dict):
+            self.problems.append(f"{label}:{document.line(())}: is no object but {_spoken(data)}")
+            return
+        kind, version = data.get("kind"), data.get("apiVersion")
+        model = KINDS.get(str(kind)) if kind in wanted else None
+        if model is None or version != model.RESOURCE.api_version:
+            if named:
+                where = f"{label}:{document.line(('kind',))}"
+                self.problems.append(f"{where}: {kind or 'a document without kind'} of {version} cannot be rendered")
+            return
+        problems = list(_problems(model, document))
+        self.problems += [f"{label}:{problem}" for problem in problems]
+        if not problems:
+            self._add(msgspec.convert(validate(data).stored, model), namespace)
+
+    def _add(self, found: Object, namespace: str) -> None:
+        found.set_defaults()
+        metadata = found.metadata
+        assert metadata is not None  # the schema has asked for a name
+        if found.RESOURCE.namespaced and not metadata.namespace:
+            metadata.namespace = namespace
+        if isinstance(found, TrainJob):
+            self.jobs.append(found)
+        elif isinstance(found, (TrainingRuntime, ClusterTrainingRuntime)):
+            self.runtimes.append(found)
+
+
+def _problems(model: type[Object], document: Document) -> Iterator[str]:
+    title = f"{document.data['kind']} {(document.data.get('metadata') or {}).get('name', '')}".strip()
+    for path, message in unknown_fields(model, document.data):
+        yield f"{document.line(path)}: {title}: {_path(path)}: {message}"
+    for error in validate(document.data).errors:
+        yield f"{_line(document, error.field)}: {title}: {error}"
+
+
+def _line(document: Document, field_path: str) -> int:
+    steps: list[str | int] = []
+    for part in field_path.split(".") if field_path else ():
+        name, *indices = part.replace("]", "").split("[")
+        steps += [name, *(int(index) if index.isdigit() else index for index in indices)]
+    return document.line(tuple(steps))
+
+
+def _path(path: tuple[str | int, ...]) -> str:
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text.removeprefix(".")
+
+
+def _spoken(data: Any) -> str:
+    return {list: "a list", str: "text"}.get(type(data), type(data).__name__)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The TrainJob controller: from a key to applied objects and a written status (hops 3 to 7).
+
+A reconcile goes the same way whatever woke it: resolve the runtime, let the pipeline shape the objects, apply those
+that differ, report what is observed. It knows no kind of object but TrainJobs and runtimes; which others exist, and
+what their state means, is the plugins' to say.
+"""
+
+import asyncio
+import logging
+
+from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
+from trainwright.controller.runtime import Done, Key, Manager, Result, RetryAfter
+from trainwright.controller.runtime.errors import BadRequest, Forbidden, Invalid, NotControlled
+from trainwright.controller.runtime.objects import deletion_timestamp_of
+from trainwright.controller.trainer.kinds import WatchedKinds
+from trainwright.controller.trainer.obstacles import Obstacle, Obstacles, Reason
+from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, RuntimeMissing, Runtimes, RuntimeUnsupported
+from trainwright.controller.trainer.status import is_finished, status_patch, wanted_status
+from trainwright.plugins.contract import PipelineError
+from trainwright.plugins.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+NAME = "trainjob_controller"
+WORKERS = 16
+
+
+class TrainJobController:
+    """Declares its watches on a manager when it is made."""
+
+    def __init__(self, manager: Manager, pipeline: Pipeline, kinds: WatchedKinds, *, workers: int = WORKERS) -> None:
+        """`kinds`: what the plugins watch, as far as the cluster serves it; `workers`: TrainJobs at the same time."""
+        self._client = manager.client
+        self._cache = manager.cache
+        self._applier = manager.applier
+        self._pipeline = pipeline
+        self._kinds = kinds
+        self._obstacles = Obstacles(asyncio.get_running_loop().time)
+        builder = manager.controller(NAME).for_(TrainJob)
+        for runtime in RUNTIMES:
+            builder.watches(runtime, self._waiting_for)
+        self._runtimes = Runtimes(manager.cache)
+        kinds.declare(builder, self._cache, self._runtimes)
+        builder.reconcile(self.reconcile, workers=workers)
+        # An index is added to a declared kind, and `reconcile` is what declares them.
+        self._runtimes.index()
+
+    async def reconcile(self, key: Key) -> Result:
+        """Bring one TrainJob forward.
+
+        Raises what is worth trying again: conflicts, an unreachable API server, objects that it refused.
+        """
+        job = self._cache.get(TrainJob, key.name, key.namespace)
+        if job is None or not _is_ours(job):
+            self._obstacles.gone(key)
+            return Done()
+        try:
+            runtime = self._runtimes.of(job)
+        except RuntimeMissing as error:
+            return await self._hindered(job, Obstacle(Reason.RUNTIME_MISSING, str(error), error, final=True))
+        except RuntimeUnsupported as error:
+            return await self._hindered(job, Obstacle(Reason.BUILD_FAILED, str(error), error, final=True))
+        try:
+            if not is_finished(job):
+                await self._apply(job, runtime)
+            await self._report(job, runtime)
+        except PipelineError as error:
+            return await self._hindered(job, Obstacle(Reason.BUILD_FAILED, str(error), error, final=True))
+        except (Invalid, Forbidden, BadRequest, NotControlled) as error:
+            return await self._hindered(job, Obstacle(Reason.APPLY_REFUSED, str(error), error, final=False))
+        self._obstacles.gone(key)
+        return Done()
+
+    async def _apply(self, job: TrainJob, runtime: Runtime) -> None:
+        facts = self._kinds.facts(self._cache, self._pipeline.references(job, runtime))
+        for component in self._pipeline.render(job, runtime, facts).components:
+            if component.generate is None:
+                await self._applier.apply([component.document], owner=job)
+            elif not self._kinds.exists(self._cache, component.key):
+                # Key material takes a while to make, and nobody else need wait for it.
+                document = await asyncio.to_thread(component.generate, component.document)
+                await self._client.create(document, kind=self._kinds.resource(component.key))
+
+    async def _report(self, job: TrainJob, runtime: Runtime) -> None:
+        # Read after the objects were applied: own writes are seen at once.
+        facts = self._kinds.facts(self._cache, self._pipeline.references(job, runtime))
+        observed = self._pipeline.status(job, facts)
+        await self._write(job, wanted_status(job, observed, None, settled=True))
+
+    async def _hindered(self, job: TrainJob, obstacle: Obstacle) -> Result:
+        key = Key(job.namespace, job.name)
+        wait = self._obstacles.met(key, obstacle)
+        if wait <= 0:
+            log.warning("%s is blocked (%s): %s", key, obstacle.reason, obstacle.message)
+        await self._write(job, wanted_status(job, None, None if wait > 0 else obstacle, settled=False))
+        if not obstacle.final:
+            raise obstacle.error
+        return RetryAfter(wait, reason="blocked") if wait > 0 else Done()
+
+    async def _write(self, job: TrainJob, wanted: TrainJobStatus) -> None:
+        patch = status_patch(job, wanted)
+        if patch is not None:
+            await self._client.patch(TrainJob, job.name, job.namespace, patch, type="merge", subresource="status")
+
+    def _waiting_for(self, runtime: Runtime) -> list[Key]:
+        """A runtime appeared or changed: only jobs that could not be resolved go on because of it."""
+        keys = (Key(job.namespace, job.name) for job in self._runtimes.jobs_of(runtime))
+        return [key for key in keys if self._obstacles.blocks(key, Reason.RUNTIME_MISSING)]
+
+
+def _is_ours(job: TrainJob) -> bool:
+    """Whether this controller is to touch the job: another one may manage it, and one that is going is left alone."""
+    managed_by = job.spec.managed_by if job.spec is not None else None
+    return (managed_by or MANAGED_BY_TRAINER) == MANAGED_BY_TRAINER and deletion_timestamp_of(job) is None

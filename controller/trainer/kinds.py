@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the plugins watch: turned into sources of the controller, and read back as facts for the pipeline.
+
+Plugins declare watches as data. Here each becomes one informer, whose events lead to TrainJobs; optional kinds that the
+cluster does not serve are left out, and count as absent.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from trainwright.api.base import Object, Resource
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import Builder, Cache, Client, Key, Kind, MetadataOnly, NotFound
+from trainwright.controller.runtime.errors import CacheError, DecodeError
+from trainwright.controller.runtime.objects import AnyObject, name_of, namespace_of
+from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, Runtimes
+from trainwright.plugins.contract import ClusterFacts, Enqueue, Reference, Unreadable, Watch
+
+log = logging.getLogger(__name__)
+
+_MODELS: dict[Resource, type[Object]] = {kind.RESOURCE: kind for kind in (JobSet,)}
+"""Kinds whose content every job reads: a model decodes faster and keeps less than a dictionary."""
+
+
+class WatchedKinds:
+    """The kinds of the plugins' watches, as far as the cluster serves them."""
+
+    def __init__(self, watches: Iterable[Watch], *, absent: frozenset[Resource] = frozenset()) -> None:
+        """`absent`: optional resources that are not served; see `absent_kinds`."""
+        self._absent = absent
+        self._watches = [watch for watch in watches if watch.resource not in absent]
+        self._kinds: dict[Resource, Kind] = {}
+        for watch in self._watches:
+            model: type[Object] | Resource = _MODELS.get(watch.resource, watch.resource)
+            partial = watch.metadata_only and not isinstance(self._kinds.get(watch.resource), (Resource, type))
+            self._kinds[watch.resource] = MetadataOnly(model) if partial else model
+
+    def declare(self, builder: Builder, cache: Cache, runtimes: Runtimes) -> None:
+        """Let the events of each kind wake the TrainJobs that its watch names."""
+        for watch in self._watches:
+            kind = self._kinds[watch.resource]
+            match watch.enqueue:
+                case Enqueue.OWNER:
+                    builder.owns(kind)
+                case Enqueue.SUSPENDED_IN_NAMESPACE:
+                    builder.watches(kind, lambda obj: _suspended(cache.list(TrainJob, namespace_of(obj))))
+                case Enqueue.SUSPENDED_OF_RUNTIME_CLASS:
+                    builder.watches(kind, lambda obj: _suspended(_jobs_of_class(cache, runtimes, name_of(obj))))
+
+    def facts(self, cache: Cache, references: Iterable[Reference]) -> ClusterFacts:
+        """What the cache knows of the objects referred to. Reads nothing from the API server."""
+        return ClusterFacts({reference: self._look_up(cache, reference) for reference in references})
+
+    def resource(self, key: tuple[str, str, str, str]) -> Resource:
+        """The resource of a component by its key (apiVersion, kind, namespace, name).
+
+        Raises:
+            KeyError: no plugin watches such a kind.
+        """
+        api_version, kind, _, _ = key
+        for resource in self._kinds:
+            if (resource.api_version, resource.kind) == (api_version, kind):
+                return resource
+        raise KeyError(f"no plugin watches {kind} of {api_version}, so objects of it cannot be kept")
+
+    def exists(self, cache: Cache, key: tuple[str, str, str, str]) -> bool:
+        """Whether the cache holds the component's object."""
+        resource = self.resource(key)
+        return cache.get(self._kinds[resource], key[3], key[2]) is not None
+
+    def _look_up(self, cache: Cache, reference: Reference) -> AnyObject | Unreadable | None:
+        if reference.resource in self._absent:
+            return None
+        try:
+            kind = self._kinds.get(reference.resource, reference.resource)
+            found: AnyObject | None = cache.get(kind, reference.name, reference.namespace)
+        except (CacheError, DecodeError) as error:
+            return Unreadable(str(error))
+        return found
+
+
+async def absent_kinds(client: Client, watches: Iterable[Watch]) -> frozenset[Resource]:
+    """The optional resources that the cluster does not serve now.
+
+    Raises:
+        KubernetesError: the API server cannot be asked.
+    """
+    absent = set()
+    for resource in {watch.resource for watch in watches if watch.optional}:
+        try:
+            await client.list_page(resource, limit=1)
+        except NotFound:
+            log.info("%s of %s is not served here; what needs it does without", resource.kind, resource.api_version)
+            absent.add(resource)
+    return frozenset(absent)
+
+
+def _suspended(jobs: Iterable[TrainJob]) -> Iterator[Key]:
+    for job in jobs:
+        if job.spec is not None and job.spec.suspend:
+            yield Key(job.namespace, job.name)
+
+
+def _jobs_of_class(cache: Cache, runtimes: Runtimes, runtime_class: str) -> Iterator[TrainJob]:
+    for kind in RUNTIMES:
+        for runtime in cache.list(kind):
+            if runtime_class in _runtime_classes(runtime):
+                yield from runtimes.jobs_of(runtime)
+
+
+def _runtime_classes(runtime: Runtime) -> set[str]:
+    """The runtimeClassName of every replicated job that has one."""
+    template = runtime.spec.template.spec if runtime.spec is not None and runtime.spec.template is not None else None
+    found = set()
+    for job in (template.replicated_jobs if template is not None else None) or ():
+        job_spec = job.template.spec
+        pod = job_spec.template.spec if job_spec is not None and job_spec.template is not None else None
+        if pod is not None and pod.runtime_class_name:
+            found.add(pod.runtime_class_name)
+    return found

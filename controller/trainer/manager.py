@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the trainer together: plugins, pipeline, controllers, and the manager that runs them."""
+
+from trainwright.api.config.v1alpha1 import Configuration
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
+from trainwright.controller.runtime import ClusterConfig, Manager
+from trainwright.controller.trainer.controller import WORKERS, TrainJobController
+from trainwright.controller.trainer.kinds import WatchedKinds, absent_kinds
+from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry, Selection
+
+_OFF = "0"
+"""As an address: serve nothing."""
+
+
+async def make_manager(cluster: ClusterConfig, configuration: Configuration, *, user_agent: str) -> Manager:
+    """The manager of a process, inside its running event loop.
+
+    Args:
+        cluster: how to reach the API server.
+        configuration: with its defaults set.
+        user_agent: product name of the requests.
+
+    Raises:
+        RegistryError: plugins that cannot be loaded together.
+        KubernetesError: the API server cannot be asked which kinds it serves.
+    """
+    registry = Registry.load(_selection(configuration))
+    health = configuration.health.health_probe_bind_address if configuration.health is not None else None
+    manager = Manager(
+        cluster,
+        field_manager=FIELD_MANAGER,
+        user_agent=user_agent,
+        metrics_address=None,
+        probe_address=health if health and health != _OFF else None,
+        tune_collector=True,
+    )
+    watches = registry.watches()
+    kinds = WatchedKinds(watches, absent=await absent_kinds(manager.client, watches))
+    TrainJobController(manager, Pipeline(registry), kinds, workers=_workers(configuration))
+    return manager
+
+
+def _selection(configuration: Configuration) -> Selection:
+    plugins = configuration.plugins
+    if plugins is None:
+        return Selection()
+    return Selection(
+        enabled=frozenset(plugins.enabled) if plugins.enabled is not None else None,
+        disabled=frozenset(plugins.disabled or ()),
+        settings=plugins.settings or {},
+    )
+
+
+def _workers(configuration: Configuration) -> int:
+    concurrency = (configuration.controller.group_kind_concurrency if configuration.controller else None) or {}
+    return concurrency.get(f"{TrainJob.RESOURCE.kind}.{TrainJob.RESOURCE.group}", WORKERS)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our manager in the shared cluster, as a process of its own, and the objects that its tests use."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from trainwright.controller.runtime.testing import ControlPlane
+
+MANAGER = "trainwright"
+
+
+class Trainer:
+    """The cluster with our manager in it, as a user sees it from one namespace."""
+
+    def __init__(self, cluster: ControlPlane, namespace: str) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+
+    def runtime(self, name: str, **pod: Any) -> str:
+        """Create a TrainingRuntime with one container; `pod` holds more fields of its pods. Returns its name."""
+        job = {"template": {"spec": {"containers": [{"name": "node", "image": "example.com/none"}], **pod}}}
+        step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+        template = {"spec": {"replicatedJobs": [{"name": "node", "template": {"metadata": step, "spec": job}}]}}
+        self.create("TrainingRuntime", name, {"mlPolicy": {"numNodes": 1}, "template": template})
+        return name
+
+    def job(self, name: str, runtime: str, **spec: Any) -> None:
+        """Create a TrainJob of a TrainingRuntime."""
+        reference = {"kind": "TrainingRuntime", "name": runtime}
+        self.create("TrainJob", name, {"runtimeRef": reference, **spec})
+
+    def create(self, kind: str, name: str, spec: dict[str, Any]) -> None:
+        metadata = {"name": name, "namespace": self.namespace}
+        document = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+        self.cluster.kubectl("create", "--filename=-", stdin=json.dumps(document))
+
+    def kubectl(self, *arguments: str) -> str:
+        return self.cluster.kubectl("--namespace", self.namespace, *arguments)
+
+    def get(self, kind: str, name: str) -> dict[str, Any] | None:
+        """The object, or None."""
+        found: dict[str, Any] = json.loads(
+            self.kubectl("get", kind, name, "--ignore-not-found", "--output=json") or "null"
+        )
+        return found
+
+    def pods(self) -> list[dict[str, Any]]:
+        """All pods that are not on their way out."""
+        items = json.loads(self.kubectl("get", "pods", "--output=json"))["items"]
+        return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
+
+    def conditions(self, name: str) -> dict[str, tuple[str, str]]:
+        """Status and reason of each condition of a TrainJob, by type."""
+        found = (self.get("trainjob", name) or {}).get("status", {}).get("conditions", [])
+        return {condition["type"]: (condition["status"], condition["reason"]) for condition in found}
+
+
+def eventually(condition: Callable[[], object], *, seconds: float = 60) -> None:
+    """Wait until the condition holds; what it says must stay true once it is, so the moment does not matter."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="session")
+def manager(cluster: ControlPlane) -> Iterator[ControlPlane]:
+    """The cluster, with our manager running in it."""
+    configuration = cluster.folder / "configuration.yaml"
+    configuration.write_text(json.dumps({"health": {"healthProbeBindAddress": "0"}}))
+    command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager"]
+    cluster.launch(MANAGER, [*command, f"--config={configuration}", f"--kubeconfig={cluster.kubeconfig}"])
+    yield cluster
+    cluster.stop_program(MANAGER)
+
+
+@pytest.fixture
+def trainer(manager: ControlPlane, cluster_namespace: str) -> Trainer:
+    """The cluster with our manager, and a namespace of the test's own."""
+    return Trainer(manager, cluster_namespace)

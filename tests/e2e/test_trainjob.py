@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A TrainJob all the way, with the real JobSet and Job controllers: what a user sees from the outside."""
+
+import json
+
+from tests.e2e.conftest import MANAGER, Trainer, eventually
+
+# No node has this label, so pods of such a runtime wait for one and the job stays on its way.
+NOWHERE = {"nodeSelector": {"example.com/nowhere": "yes"}}
+
+
+def test_a_job_becomes_a_jobset_jobs_and_pods_and_completes(trainer: Trainer) -> None:
+    trainer.job("plain", trainer.runtime("plain"), trainer={"numNodes": 2, "env": [{"name": "A", "value": "b"}]})
+    eventually(lambda: trainer.conditions("plain") == {"Complete": ("True", "AllJobsCompleted")})
+    jobset = trainer.get("jobset", "plain")
+    assert jobset is not None
+    assert [owner["kind"] for owner in jobset["metadata"]["ownerReferences"]] == ["TrainJob"]
+    assert len(trainer.pods()) == 2
+    assert all({"name": "A", "value": "b"} in pod["spec"]["containers"][0]["env"] for pod in trainer.pods())
+    eventually(lambda: counts(trainer, "plain") == {"node": (0, 1)})
+
+
+def counts(trainer: Trainer, name: str) -> dict[str, tuple[int, int]]:
+    """Active and succeeded of each replicated job."""
+    found = (trainer.get("trainjob", name) or {}).get("status", {}).get("jobsStatus", [])
+    return {entry["name"]: (entry["active"], entry["succeeded"]) for entry in found}
+
+
+def test_a_deleted_jobset_comes_back(trainer: Trainer) -> None:
+    trainer.job("again", trainer.runtime("waits", **NOWHERE))
+    eventually(lambda: trainer.get("jobset", "again"))
+    first = (trainer.get("jobset", "again") or {})["metadata"]["uid"]
+    trainer.kubectl("delete", "jobset", "again")
+    eventually(lambda: (trainer.get("jobset", "again") or {"metadata": {"uid": first}})["metadata"]["uid"] != first)
+
+
+def test_a_field_of_ours_that_somebody_edits_is_repaired(trainer: Trainer) -> None:
+    trainer.job("edited", trainer.runtime("waits", **NOWHERE))
+    eventually(lambda: trainer.get("jobset", "edited"))
+    trainer.kubectl("patch", "jobset", "edited", "--type=merge", "--patch", json.dumps({"spec": {"suspend": True}}))
+    eventually(lambda: not (trainer.get("jobset", "edited") or {})["spec"].get("suspend"))
+
+
+def test_suspending_stops_the_pods_and_resuming_starts_them(trainer: Trainer) -> None:
+    trainer.job("paused", trainer.runtime("waits", **NOWHERE), trainer={"numNodes": 2})
+    eventually(lambda: len(trainer.pods()) == 2)
+    assert trainer.conditions("paused") == {}
+    suspend(trainer, "paused", suspended=True)
+    eventually(lambda: trainer.pods() == [])
+    eventually(lambda: trainer.conditions("paused") == {"Suspended": ("True", "Suspended")})
+    suspend(trainer, "paused", suspended=False)
+    eventually(lambda: len(trainer.pods()) == 2)
+    eventually(lambda: trainer.conditions("paused") == {"Suspended": ("False", "Resumed")})
+
+
+def suspend(trainer: Trainer, name: str, *, suspended: bool) -> None:
+    trainer.kubectl("patch", "trainjob", name, "--type=merge", "--patch", json.dumps({"spec": {"suspend": suspended}}))
+
+
+def test_a_killed_manager_that_starts_again_writes_nothing(trainer: Trainer) -> None:
+    runtime = trainer.runtime("waits", **NOWHERE)
+    for index in range(5):
+        trainer.job(f"kept-{index}", runtime)
+    eventually(lambda: len(trainer.pods()) == 5)
+    eventually(lambda: all(counts(trainer, f"kept-{index}") == {"node": (1, 0)} for index in range(5)))
+    log = trainer.cluster.audit_log
+    before = sum(1 for _ in log.calls(user_agent="trainwright"))
+    trainer.cluster.restart(MANAGER, kill=True)
+    # That it works again shows that it has seen, and looked at, everything that was there.
+    trainer.job("new", runtime)
+    eventually(lambda: trainer.get("jobset", "new"))
+    calls = list(log.calls(user_agent="trainwright"))[before:]
+    assert [call for call in calls if call.is_write and call.name != "new"] == []
+    assert any(call.is_write for call in calls)
+
+
+def test_a_missing_runtime_blocks_the_job_until_it_is_there(trainer: Trainer) -> None:
+    trainer.job("early", "late")
+    eventually(lambda: trainer.conditions("early") == {"Blocked": ("True", "RuntimeMissing")})
+    found = (trainer.get("trainjob", "early") or {})["status"]["conditions"][0]
+    assert found["message"] == (
+        f"TrainingRuntime late does not exist in namespace {trainer.namespace}: create it, or delete this TrainJob"
+    )
+    assert found["observedGeneration"] == 1
+    trainer.runtime("late")
+    eventually(lambda: trainer.conditions("early") == {"Complete": ("True", "AllJobsCompleted")})
+
+
+def test_a_runtime_that_comes_a_moment_later_is_never_remarked_on(trainer: Trainer) -> None:
+    trainer.job("together", "soon")
+    trainer.runtime("soon")
+    eventually(lambda: "Complete" in trainer.conditions("together"))
+    assert "Blocked" not in trainer.conditions("together")
+
+
+def test_a_job_of_another_manager_is_left_alone(trainer: Trainer) -> None:
+    runtime = trainer.runtime("plain")
+    trainer.job("theirs", runtime, managedBy="kueue.x-k8s.io/multikueue")
+    trainer.job("ours", runtime)
+    eventually(lambda: "Complete" in trainer.conditions("ours"))
+    assert trainer.get("jobset", "theirs") is None
+    assert trainer.conditions("theirs") == {}

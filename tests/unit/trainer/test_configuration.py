@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manager's Configuration file: strict, and every problem at once."""
+
+from pathlib import Path
+
+import pytest
+
+from trainwright.controller.cli.configuration import load_configuration
+from trainwright.controller.cli.main import main
+from trainwright.controller.runtime.errors import ConfigurationError
+
+HEAD = "apiVersion: config.trainer.kubeflow.org/v1alpha1\nkind: Configuration\n"
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "configuration.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_no_file_and_an_empty_one_are_all_defaults(tmp_path: Path) -> None:
+    defaults = load_configuration(None)
+    assert defaults.health is not None
+    assert defaults.health.health_probe_bind_address == ":8081"
+    assert load_configuration(written(tmp_path, "")) == defaults
+    assert load_configuration(written(tmp_path, HEAD)).health == defaults.health
+
+
+def test_what_takes_effect_is_read(tmp_path: Path) -> None:
+    text = HEAD + (
+        "health: {healthProbeBindAddress: '127.0.0.1:9'}\n"
+        "controller: {groupKindConcurrency: {TrainJob.trainer.kubeflow.org: 3}}\n"
+        "plugins: {disabled: [MPI]}\n"
+    )
+    configuration = load_configuration(written(tmp_path, text))
+    assert configuration.health is not None
+    assert configuration.health.health_probe_bind_address == "127.0.0.1:9"
+    assert configuration.controller is not None
+    assert configuration.controller.group_kind_concurrency == {"TrainJob.trainer.kubeflow.org": 3}
+    assert configuration.plugins is not None
+    assert configuration.plugins.disabled == ["MPI"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "is no Configuration: it holds list"),
+        ("kind: TrainJob\n", "kind is 'TrainJob' and must be Configuration"),
+        ("apiVersion: v1\n", "apiVersion is 'v1' and must be config.trainer.kubeflow.org/v1alpha1"),
+        ("a: 1\n---\nb: 2\n", "holds 2 documents"),
+        ("a: 1\na: 2\n", "line 2"),
+        ("health: {healthProbeBindAddress: 5}\n", "healthProbeBindAddress"),
+    ],
+)
+def test_a_file_that_is_something_else_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        load_configuration(written(tmp_path, text))
+
+
+def test_unknown_and_ineffective_fields_are_named_together(tmp_path: Path) -> None:
+    text = HEAD + "webhook: {prot: 1, host: localhost}\nmetrix: {}\ntls: {minVersion: '1.3'}\n"
+    with pytest.raises(ConfigurationError) as error:
+        load_configuration(written(tmp_path, text))
+    problems = [line.split(": ", 1)[1] for line in str(error.value).splitlines()]
+    assert problems == [
+        "webhook.prot is not known",
+        "metrix is not known",
+        "webhook.host has no effect in this version",
+        "tls.minVersion has no effect in this version",
+    ]
+
+
+def test_the_command_says_it_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["manager", "--config", str(tmp_path / "missing.yaml")]) == 1
+    assert "error: cannot read" in capsys.readouterr().err
+    assert main(["manager", "--kubeconfig", str(tmp_path / "missing")]) == 1
+    assert "missing" in capsys.readouterr().err

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status that a TrainJob should have, and the patch that makes it so."""
+
+import datetime as dt
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.controller.trainer.obstacles import MESSAGE_LIMIT, Obstacle, Reason
+from trainwright.controller.trainer.status import is_finished, status_patch, wanted_status
+
+BEFORE = "2026-01-01T00:00:00Z"
+NOW = "2026-06-01T12:00:00Z"
+
+
+def now() -> dt.datetime:
+    return dt.datetime(2026, 6, 1, 12, tzinfo=dt.UTC)
+
+
+def condition(kind: str, status: str = "True", **more: Any) -> dict[str, Any]:
+    return {"type": kind, "status": status, "reason": "R", "message": "m", "lastTransitionTime": BEFORE, **more}
+
+
+def job(*, suspend: bool | None = None, **status: Any) -> TrainJob:
+    document: dict[str, Any] = {
+        "metadata": {"name": "j", "namespace": "n", "generation": 7},
+        "spec": {"runtimeRef": {"name": "r"}, "suspend": suspend},
+    }
+    return msgspec.convert({**document, "status": status or None}, TrainJob)
+
+
+def conditions(status: TrainJobStatus) -> list[tuple[str, str, str, str]]:
+    return [(c.type, c.status, c.reason, c.last_transition_time) for c in status.conditions or []]
+
+
+@pytest.mark.parametrize(
+    ("status", "finished"),
+    [
+        ({}, False),
+        ({"conditions": [condition("Complete")]}, True),
+        ({"conditions": [condition("Failed")]}, True),
+        ({"conditions": [condition("Failed", "False")]}, False),
+        ({"conditions": [condition("Suspended")]}, False),
+    ],
+)
+def test_finished_means_complete_or_failed(status: dict[str, Any], finished: bool) -> None:
+    assert is_finished(job(**status)) is finished
+
+
+SUSPENDED = condition("Suspended", reason="Suspended", message="TrainJob is suspended")
+RESUMED = condition("Suspended", "False", reason="Resumed", message="TrainJob is resumed")
+
+
+@pytest.mark.parametrize(
+    ("suspend", "before", "after"),
+    [
+        (True, [], [("Suspended", "True", "Suspended", NOW)]),
+        (True, [SUSPENDED], [("Suspended", "True", "Suspended", BEFORE)]),
+        (True, [RESUMED], [("Suspended", "True", "Suspended", NOW)]),
+        (False, [SUSPENDED], [("Suspended", "False", "Resumed", NOW)]),
+        (None, [SUSPENDED], [("Suspended", "False", "Resumed", NOW)]),
+        (False, [RESUMED], [("Suspended", "False", "Resumed", BEFORE)]),
+        (False, [], []),
+        (None, [], []),
+    ],
+)
+def test_the_suspended_condition_follows_the_spec(
+    suspend: bool | None, before: list[dict[str, Any]], after: list[tuple[str, str, str, str]]
+) -> None:
+    current = job(suspend=suspend, conditions=before)
+    assert conditions(wanted_status(current, None, None, settled=True, now=now)) == after
+
+
+BLOCK = Obstacle(Reason.RUNTIME_MISSING, "no such runtime", RuntimeError(), final=True)
+BLOCKED = condition("Blocked", reason="RuntimeMissing", message="no such runtime", observedGeneration=7)
+
+
+def test_an_obstacle_that_is_to_be_shown_becomes_blocked_with_the_generation_seen() -> None:
+    wanted = wanted_status(job(), None, BLOCK, settled=False, now=now)
+    assert conditions(wanted) == [("Blocked", "True", "RuntimeMissing", NOW)]
+    assert wanted.conditions is not None
+    assert wanted.conditions[0].observed_generation == 7
+
+
+def test_blocked_stays_while_an_obstacle_has_not_lasted_and_goes_when_there_is_none() -> None:
+    current = job(conditions=[BLOCKED])
+    assert conditions(wanted_status(current, None, None, settled=False, now=now)) == [
+        ("Blocked", "True", "RuntimeMissing", BEFORE)
+    ]
+    assert conditions(wanted_status(current, None, None, settled=True, now=now)) == []
+
+
+def test_a_long_message_is_cut() -> None:
+    long = Obstacle(Reason.BUILD_FAILED, "x" * 1000, RuntimeError(), final=True)
+    wanted = wanted_status(job(), None, long, settled=False, now=now)
+    assert wanted.conditions is not None
+    assert len(wanted.conditions[0].message) == MESSAGE_LIMIT
+
+
+def test_nothing_changed_is_no_patch() -> None:
+    current = job(suspend=True, conditions=[SUSPENDED], jobsStatus=[])
+    assert status_patch(current, wanted_status(current, None, None, settled=True, now=now)) is None
+    assert status_patch(job(), wanted_status(job(), None, None, settled=True, now=now)) is None
+
+
+COUNTS = {"name": "node", "ready": 1, "succeeded": 0, "failed": 0, "active": 2, "suspended": 0}
+
+
+def test_the_patch_holds_the_changed_keys_only() -> None:
+    current = job(conditions=[SUSPENDED], suspend=True, trainerStatus={"progressPercentage": 5})
+    observed = msgspec.convert({"conditions": [SUSPENDED], "jobsStatus": [COUNTS]}, TrainJobStatus)
+    patch = status_patch(current, wanted_status(current, observed, None, settled=True, now=now))
+    assert patch == {"status": {"jobsStatus": [COUNTS]}}
+
+
+def test_counters_that_are_gone_are_cleared() -> None:
+    current = job(conditions=[SUSPENDED], suspend=True, jobsStatus=[COUNTS])
+    observed = msgspec.convert({"conditions": [SUSPENDED], "jobsStatus": []}, TrainJobStatus)
+    assert status_patch(current, observed) in ({"status": {"jobsStatus": []}}, {"status": {"jobsStatus": None}})
+
+
+def test_a_status_that_loses_its_last_key_goes_away_whole() -> None:
+    # The schema wants at least one key in a status.
+    current = job(conditions=[BLOCKED])
+    assert status_patch(current, wanted_status(current, None, None, settled=True, now=now)) == {"status": None}
+
+
+def test_the_status_servers_part_keeps_the_status_alive() -> None:
+    current = job(conditions=[BLOCKED], trainerStatus={"progressPercentage": 5})
+    patch = status_patch(current, wanted_status(current, None, None, settled=True, now=now))
+    assert patch == {"status": {"conditions": None}}
+
+
+def test_the_inputs_stay_as_they_are() -> None:
+    current = job(conditions=[SUSPENDED], suspend=False)
+    before = msgspec.json.encode(current)
+    wanted_status(current, None, BLOCK, settled=False, now=now)
+    assert msgspec.json.encode(current) == before
