@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 
 import trainwright
-from trainwright.controller.cli import manager
+from trainwright.controller.cli import manager, plugins, render
 
-COMMANDS = (manager,)
+COMMANDS = (manager, plugins, render)
 
 
 def build_parser() -> argparse.ArgumentParser:

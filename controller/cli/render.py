@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trainwright.api.trainer.v1alpha1 import TrainJob
     from trainwright.controller.cli.rendering.output import Rendered
     from trainwright.controller.cli.rendering.sources import Inputs
-    from trainwright.controller.trainer.runtimes import Runtime
+    from trainwright.plugins.contract import Runtime
     from trainwright.plugins.pipeline import Pipeline
 
 FORMATS = ("yaml", "json", "diff")

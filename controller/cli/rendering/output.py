@@ -14,7 +14,7 @@ import yaml
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime.objects import Document
-from trainwright.controller.trainer.runtimes import Runtime
+from trainwright.plugins.contract import Runtime
 from trainwright.plugins.pipeline import Rendering
 
 

@@ -5,10 +5,11 @@ Everything that is wrong is collected with file and line, so that one run shows 
 nobody's concern here and are left out of folders, but a file that is named must hold something to render.
 """
 
+import copy
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path as FilePath
 from typing import Any
 
 import msgspec
@@ -16,9 +17,10 @@ import msgspec
 from trainwright.api.base import Object
 from trainwright.api.manifest import Document, ManifestError, documents
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.api.validation import validate
-from trainwright.controller.cli.rendering.unknown import unknown_fields
-from trainwright.controller.trainer.runtimes import Runtime
+from trainwright.api.validation import FieldError, validate
+from trainwright.api.validation.errors import BLOCKING
+from trainwright.controller.cli.rendering.unknown import Path, unknown_fields
+from trainwright.plugins.contract import Runtime
 
 KINDS: dict[str, type[Object]] = {
     "TrainJob": TrainJob,
@@ -27,6 +29,8 @@ KINDS: dict[str, type[Object]] = {
 }
 SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
+_ROUNDS = 4
+"""How often a document is looked at again without what was wrong."""
 
 
 @dataclass(slots=True)
@@ -52,7 +56,7 @@ class Inputs:
             if source == STDIN:
                 yield "standard input", sys.stdin.read(), True
                 return
-            path = Path(source)
+            path = FilePath(source)
             files = [path] if not path.is_dir() else sorted(f for f in path.rglob("*") if f.suffix in SUFFIXES)
             for file in files:
                 yield str(file), file.read_text(encoding="utf-8"), file == path
@@ -103,16 +107,42 @@ def _problems(model: type[Object], document: Document) -> Iterator[str]:
     title = f"{document.data['kind']} {(document.data.get('metadata') or {}).get('name', '')}".strip()
     for path, message in unknown_fields(model, document.data):
         yield f"{document.line(path)}: {title}: {_path(path)}: {message}"
-    for error in validate(document.data).errors:
-        yield f"{_line(document, error.field)}: {title}: {error}"
+    for error in _schema_errors(document.data):
+        yield f"{document.line(_steps(error.field))}: {title}: {error}"
 
 
-def _line(document: Document, field_path: str) -> int:
+def _schema_errors(data: dict[str, Any]) -> list[FieldError]:
+    """All errors at once. Beside a value of a wrong type no rules are looked at, so they are asked again without it."""
+    found: dict[FieldError, None] = {}
+    for _ in range(_ROUNDS):
+        errors = validate(data).errors
+        new = [error for error in errors if error not in found]
+        found.update(dict.fromkeys(errors))
+        data = copy.deepcopy(data)
+        removed = [_removed(data, _steps(error.field)) for error in new if error.reason in BLOCKING]
+        if not any(removed):
+            break
+    return sorted(found, key=lambda error: error.field)
+
+
+def _removed(data: Any, steps: Path) -> bool:
+    for step in steps[:-1]:
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    if not steps or not isinstance(data, dict) or steps[-1] not in data:
+        return False
+    del data[steps[-1]]
+    return True
+
+
+def _steps(field_path: str) -> Path:
     steps: list[str | int] = []
     for part in field_path.split(".") if field_path else ():
         name, *indices = part.replace("]", "").split("[")
         steps += [name, *(int(index) if index.isdigit() else index for index in indices)]
-    return document.line(tuple(steps))
+    return tuple(steps)
 
 
 def _path(path: tuple[str | int, ...]) -> str:
@@ -123,4 +153,5 @@ def _path(path: tuple[str | int, ...]) -> str:
 
 
 def _spoken(data: Any) -> str:
-    return {list: "a list", str: "text"}.get(type(data), type(data).__name__)
+    names: dict[type, str] = {list: "a list", str: "text", int: "a number", float: "a number", bool: "a truth value"}
+    return names.get(type(data), type(data).__name__)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright render` and `trainwright plugins`, as somebody at a terminal meets them."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainwright.controller.cli.main import main
+
+RUNTIME = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: plain}
+spec:
+  mlPolicy: {numNodes: 1}
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+          spec: {template: {spec: {containers: [{name: node, image: base}]}}}
+"""
+JOB = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: tiny}
+spec:
+  runtimeRef: {name: plain}
+  trainer: {numNodes: 3}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "runtimes").mkdir()
+    (tmp_path / "runtimes" / "plain.yaml").write_text(RUNTIME)
+    (tmp_path / "runtimes" / "README.md").write_text("no YAML: [")
+    (tmp_path / "job.yaml").write_text(JOB)
+    return tmp_path
+
+
+def render(*arguments: object) -> int:
+    return main(["render", *map(str, arguments)])
+
+
+def test_the_objects_are_printed_as_yaml(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert render("-f", folder / "job.yaml", "--runtime", folder / "runtimes", "-n", "team") == 0
+
+    (jobset,) = yaml.safe_load_all(capsys.readouterr().out)
+    assert (jobset["kind"], jobset["metadata"]["namespace"]) == ("JobSet", "team")
+    assert jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == 3
+
+
+def test_one_folder_holds_everything_and_json_is_one_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert render("-f", folder, "-o", "json", "--explain") == 0
+
+    output = json.loads(capsys.readouterr().out)
+    assert [item["kind"] for item in output["items"]] == ["JobSet"]
+    (count,) = [s for s in output["explanation"][0]["settings"] if s["path"].endswith("parallelism")]
+    assert (count["plugin"], count["why"], count["value"]) == ("PlainML", "spec.trainer.numNodes", 3)
+
+
+def test_an_explanation_leaves_the_yaml_as_it_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    render("-f", folder)
+    plain = capsys.readouterr().out
+    assert render("-f", folder, "--explain") == 0
+
+    explained = capsys.readouterr().out
+    assert list(yaml.safe_load_all(explained)) == list(yaml.safe_load_all(plain))
+    assert "parallelism = 3  # PlainML, enforce_ml_policy: spec.trainer.numNodes" in explained
+
+
+def test_the_difference_is_to_the_template_of_the_runtime(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert render("-f", folder, "-o", "diff") == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "--- template of ClusterTrainingRuntime plain"
+    assert "+        parallelism: 3" in lines
+    assert not [line for line in lines[2:] if line.startswith("-")]
+
+
+def test_standard_input(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(JOB))
+
+    assert render("-f", "-", "--runtime", folder / "runtimes") == 0
+    assert "kind: JobSet" in capsys.readouterr().out
+
+
+BAD = {
+    "unknown runtime": (
+        JOB.replace("plain", "plein"),
+        ["spec.runtimeRef: ClusterTrainingRuntime plein is not known; there are ClusterTrainingRuntime plain"],
+    ),
+    "no YAML": ("a: ]", ["job.yaml:1: "]),
+    "no object": ("- 1\n", ["job.yaml:1: is no object but a list"]),
+    "wrong kind": ("apiVersion: v1\nkind: Pod\n", ["job.yaml:2: Pod of v1 cannot be rendered"]),
+    "wrong version": (JOB.replace("v1alpha1", "v1"), ["TrainJob of trainer.kubeflow.org/v1 cannot be rendered"]),
+    "empty": ("", ["job.yaml: no "]),
+    "unknown field": (
+        JOB.replace("numNodes", "numNode"),
+        ["job.yaml:6: TrainJob tiny: spec.trainer.numNode: unknown field; did you mean numNodes?"],
+    ),
+    "five mistakes": (
+        JOB.replace("tiny", "Tiny").replace("{numNodes: 3}", "{numNodes: many, numProcPerNode: 0, x: 1}")
+        + "  managedBy: me\n",
+        [
+            "metadata.name: ",
+            "spec.trainer.numNodes: ",
+            "spec.trainer.numProcPerNode: ",
+            "spec.trainer.x: unknown field",
+            "spec.managedBy: ",
+        ],
+    ),
+    "refused by admission": (
+        JOB + "  initializer: {dataset: {storageUri: 'hf://a/b'}, model: {}}\n",
+        [
+            "TrainJob tiny: spec.runtimeRef: Invalid value: ",
+            "must have a replicated job dataset-initializer",
+            "must have a replicated job model-initializer",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_mistakes_are_all_named(folder: Path, capsys: pytest.CaptureFixture[str], case: str) -> None:
+    text, expected = BAD[case]
+    (folder / "job.yaml").write_text(text)
+
+    assert render("-f", folder / "job.yaml", "--runtime", folder / "runtimes") == 1
+
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert all(line.startswith("error: ") for line in output.err.splitlines())
+    assert [text for text in expected if text not in output.err] == []
+
+
+def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert render("-f", tmp_path / "none.yaml") == 1
+    assert "none.yaml: cannot be read: No such file or directory" in capsys.readouterr().err
+
+
+def test_without_a_file_the_use_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        render()
+    assert stopped.value.code == 2
+    assert "-f" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml"])
+def test_plugins_are_listed_in_their_order(capsys: pytest.CaptureFixture[str], form: str) -> None:
+    assert main(["plugins", "-o", form]) == 0
+
+    output = capsys.readouterr().out
+    if form == "table":
+        names = [line.split()[0] for line in output.splitlines()[1:]]
+        assert "jobsets.jobset.x-k8s.io:create/delete/get/list/patch/update/watch" in output
+    else:
+        rows = yaml.safe_load(output)
+        names = [row["name"] for row in rows]
+        assert {"name", "version", "distribution", "phases", "before", "after", "rules"} == rows[0].keys()
+    assert {"JobSet", "PlainML"} <= set(names)
