@@ -11,7 +11,7 @@ from functools import total_ordering
 
 _NANO = 10**9
 _LARGEST_BINARY = (2**63 - 1) * _NANO
-_TEXT = re.compile(r"^([+-]?)([0-9]*)(?:\.([0-9]*))?(|[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)$")
+_TEXT = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(|[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)")
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY_SUFFIXES = {power: suffix for suffix, power in _BINARY.items()}
@@ -51,7 +51,7 @@ class Quantity:
         if isinstance(wire, bool):
             raise ValueError(f"{wire!r} is not a quantity")  # noqa: TRY004  a wrong value of the wire, not a wrong call
         text = repr(wire) if isinstance(wire, float) else str(wire)
-        found = _TEXT.match(text)
+        found = _TEXT.fullmatch(text)
         if found is None or not (found[2] or found[3]):
             raise ValueError(f"{text!r} is not a quantity; write a number and a suffix, such as 100m, 2, 1.5Gi or 2e3")
         sign, whole, fraction, suffix = found[1], found[2], found[3] or "", found[4]

@@ -27,8 +27,8 @@ from trainwright.api.validation.errors import (
 from trainwright.api.validation.schema import KindSchema, Schema, children
 
 _REASONS = {"enum": NOT_SUPPORTED, "maxLength": TOO_LONG, "maxItems": TOO_MANY, "type": WRONG_TYPE, "anyOf": INVALID}
-_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-_LABEL = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
 Found = tuple[Path, FieldError]
 
@@ -82,7 +82,15 @@ def _validator(kind: KindSchema) -> Any:
     checker = jsonschema.FormatChecker(formats=())
     checker.checks("date-time", raises=ValueError)(lambda value: not isinstance(value, str) or bool(times.parse(value)))
     checker.checks("byte", raises=binascii.Error)(_is_base64)
-    return jsonschema.Draft202012Validator(kind.document, format_checker=checker)
+    dialect = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": _pattern})
+    return dialect(kind.document, format_checker=checker)
+
+
+def _pattern(validator: Any, pattern: str, value: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001  as jsonschema calls it
+    """As the API server's regular expressions have it: a dollar sign is the end, not what precedes a line break."""
+    if isinstance(value, str) and not re.search(re.sub(r"(?<!\\)\$$", r"\\Z", pattern), value):
+        error = importlib.import_module("jsonschema").ValidationError
+        yield error(f"{value!r} does not match {pattern!r}")
 
 
 def _is_base64(value: object) -> bool:
@@ -125,11 +133,11 @@ def metadata_errors(document: dict[str, Any]) -> Iterator[Found]:
             ("metadata", "name"),
             FieldError(REQUIRED, "metadata.name", "Required value: a name is needed"),
         )
-    elif name and (len(name) > 253 or not _SUBDOMAIN.match(name)):
+    elif name and (len(name) > 253 or not _SUBDOMAIN.fullmatch(name)):
         message = f"Invalid value: {shown(name)}: must be a lower case DNS subdomain of at most 253 characters"
         yield ("metadata", "name"), FieldError(INVALID, "metadata.name", message)
     for key, value in (metadata.get("labels") or {}).items():
-        if not _is_qualified(key) or not isinstance(value, str) or len(value) > 63 or not _LABEL.match(value):
+        if not _is_qualified(key) or not isinstance(value, str) or len(value) > 63 or not _LABEL.fullmatch(value):
             message = f"Invalid value: {shown(value)}: {key} is no label with a value of at most 63 allowed characters"
             yield ("metadata", "labels"), FieldError(INVALID, "metadata.labels", message)
     for key in metadata.get("annotations") or {}:
@@ -140,6 +148,6 @@ def metadata_errors(document: dict[str, Any]) -> Iterator[Found]:
 
 def _is_qualified(key: str) -> bool:
     prefix, slash, name = key.rpartition("/")
-    if slash and (len(prefix) > 253 or not _SUBDOMAIN.match(prefix)):
+    if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
         return False
-    return 0 < len(name) <= 63 and bool(_LABEL.match(name))
+    return 0 < len(name) <= 63 and bool(_LABEL.fullmatch(name))

@@ -268,6 +268,12 @@ def trainjob_cases() -> list[Case]:
         Case("patch job without name", job(runtimePatches=[_jobs_patch({})]), (_JOBS_PATH + "[0].name",)),
         Case("patch job twice", job(runtimePatches=[_jobs_patch({"name": "a"}, {"name": "a"})]), (_JOBS_PATH + "[1]",)),
         Case("patch too many jobs", job(runtimePatches=[_jobs_patch(*_named(101))]), (_JOBS_PATH,)),
+        Case(
+            "resources quantity with a line break",
+            job(trainer={"resourcesPerNode": {"limits": {"cpu": "1\n"}}}),
+            ("spec.trainer.resourcesPerNode.limits.cpu",),
+        ),
+        Case("name with a line break", job("job\n"), ("metadata.name", "")),
         Case("two things wrong", job(suspend=1, trainer={"numNodes": -1}), ("spec.suspend", "spec.trainer.numNodes")),
         Case(
             "two rules broken",

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML is read as Kubernetes reads it."""
+
+import math
+
+import pytest
+
+from trainwright.api.manifest import ManifestError, documents, load
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1:30", "1:30"),
+        ("2026-11-20", "2026-11-20"),
+        ("1e3", 1000.0),
+        ("0755", 493),
+        ("0o17", 15),
+        ("0x1f", 31),
+        ("-0b11", -3),
+        ("1_000", 1000),
+        ("09", 9.0),
+        (".5", 0.5),
+        (".inf", math.inf),
+        ("-.inf", -math.inf),
+        ("on", True),
+        ("y", True),
+        ("No", False),
+        ("~", None),
+        ("", None),
+        ("'on'", "on"),
+        ('"1"', "1"),
+        ("1.5Gi", "1.5Gi"),
+        ("1.2.3", "1.2.3"),
+        ("|\n  1\n", "1\n"),
+    ],
+)
+def test_scalars(text: str, value: object) -> None:
+    assert load(f"a: {text}") == {"a": value}
+
+
+def test_keys_are_text() -> None:
+    assert load("1: a\ntrue: b\n~: c\n") == {"1": "a", "true": "b", "null": "c"}
+
+
+def test_merge_keys() -> None:
+    assert load("a: &x {b: 1, c: 2}\nd:\n  <<: *x\n  c: 3\n") == {"a": {"b": 1, "c": 2}, "d": {"b": 1, "c": 3}}
+
+
+def test_lines() -> None:
+    text = "# a comment\na:\n  - b: 1\n  - c:\n      d: 2\n---\ne: 3\n---\n"
+    one, two = documents(text)
+    assert one.line(()) == 2
+    assert one.line(("a", 1, "c", "d")) == 5
+    assert one.line(("a", 1, "c", "no", "such")) == 4
+    assert two.data == {"e": 3}
+    assert two.line(("e",)) == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("a: 1\na: 2\n", 2, "key 'a' appears twice"),
+        ("a:\n\tb: 1\n", 2, "a tab cannot indent YAML; use spaces"),
+        ("a: [1\n", 2, "did not find expected"),
+        ("? [a]\n: 1\n", 1, "a key must be text"),
+        ("a: 1\n---\nb: 2\n", 3, "only one document is expected here"),
+    ],
+)
+def test_errors(text: str, line: int, reason: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        load(text)
+    assert caught.value.line == line
+    assert reason in caught.value.reason
+
+
+def test_nothing() -> None:
+    assert load("") is None
+    assert load("# only a comment\n") is None

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Offline validation gives the verdicts of the table that integration tests put to an API server."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from trainwright.api.trainer.v1alpha1 import RuntimeRef, TrainJob, TrainJobSpec
+from trainwright.api.validation import NoSchemaError, validate
+
+TABLE = Path(__file__).resolve().parents[2] / "integration/api/documents.py"
+
+
+def load(path: Path) -> ModuleType:
+    """A module that lies beside other tests and is none itself."""
+    spec = importlib.util.spec_from_file_location(f"table_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+CASES: list[Any] = load(TABLE).ALL
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_verdict(case: Any) -> None:
+    found = validate(case.document, old=case.old, subresource=case.subresource)
+    assert {error.field for error in found.errors} == set(case.wrong), found.errors
+
+
+def test_names_of_cases_are_unique() -> None:
+    assert len({case.name for case in CASES}) == len(CASES) >= 150
+
+
+def test_models_are_validated_too() -> None:
+    job = TrainJob(spec=TrainJobSpec(runtime_ref=RuntimeRef(name=""), managed_by="me")).typed()
+    found = validate(job)
+    assert [str(error) for error in found.errors] == [
+        "metadata.name: Required value: a name is needed",
+        'spec.runtimeRef.name: Invalid value: "": should be at least 1 chars long',
+    ]
+
+
+def test_what_was_wrong_before_holds_up_no_update() -> None:
+    old = TABLE_MODULE.job(managedBy="other")
+    new = {**old, "spec": {**old["spec"], "suspend": True}}
+    assert validate(new, old=old).errors == []
+    worse = {**old, "spec": {**old["spec"], "trainer": {"numNodes": -1}}}
+    assert [error.field for error in validate(worse, old=old).errors] == ["spec.trainer.numNodes"]
+
+
+TABLE_MODULE = sys.modules[f"table_{TABLE.stem}"]
+
+
+def test_unknown_kind() -> None:
+    with pytest.raises(NoSchemaError, match=r"no schema for kind 'Pod' of apiVersion 'v1'; known are .*TrainJob of "):
+        validate({"apiVersion": "v1", "kind": "Pod"})
+
+
+def test_the_configuration_is_a_kind_too() -> None:
+    document = {"apiVersion": "config.trainer.kubeflow.org/v1alpha1", "kind": "Configuration", "webhook": {"port": 0}}
+    found = validate(document)
+    assert [error.field for error in found.errors] == ["webhook.port"]
+    assert found.stored["metrics"] == {"bindAddress": ":8443", "secureServing": True, "auth": {"enabled": False}}
+
+
+def test_its_libraries_are_imported_when_used() -> None:
+    program = "import sys, trainwright.api.validation; print({'jsonschema', 'cel_expr_python'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
