@@ -68,13 +68,18 @@ def eventually(condition: Callable[[], object], *, seconds: float = 60) -> None:
         time.sleep(0.1)
 
 
+def start_manager(control_plane: ControlPlane) -> None:
+    """Run our manager beside the control plane, without its servers."""
+    configuration = control_plane.folder / "configuration.yaml"
+    configuration.write_text(json.dumps({"health": {"healthProbeBindAddress": "0"}}))
+    command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager"]
+    control_plane.launch(MANAGER, [*command, f"--config={configuration}", f"--kubeconfig={control_plane.kubeconfig}"])
+
+
 @pytest.fixture(scope="session")
 def manager(cluster: ControlPlane) -> Iterator[ControlPlane]:
     """The cluster, with our manager running in it."""
-    configuration = cluster.folder / "configuration.yaml"
-    configuration.write_text(json.dumps({"health": {"healthProbeBindAddress": "0"}}))
-    command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager"]
-    cluster.launch(MANAGER, [*command, f"--config={configuration}", f"--kubeconfig={cluster.kubeconfig}"])
+    start_manager(cluster)
     yield cluster
     cluster.stop_program(MANAGER)
 
@@ -83,3 +88,11 @@ def manager(cluster: ControlPlane) -> Iterator[ControlPlane]:
 def trainer(manager: ControlPlane, cluster_namespace: str) -> Trainer:
     """The cluster with our manager, and a namespace of the test's own."""
     return Trainer(manager, cluster_namespace)
+
+
+@pytest.fixture
+def own_trainer(pytestconfig: pytest.Config) -> Iterator[Trainer]:
+    """A whole chain with our manager for one test alone, which may crash parts of it."""
+    with ControlPlane.complete(crds=[pytestconfig.rootpath / "config" / "crd"], audit=True) as control_plane:
+        start_manager(control_plane)
+        yield Trainer(control_plane, control_plane.create_namespace())

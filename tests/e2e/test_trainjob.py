@@ -57,7 +57,8 @@ def suspend(trainer: Trainer, name: str, *, suspended: bool) -> None:
     trainer.kubectl("patch", "trainjob", name, "--type=merge", "--patch", json.dumps({"spec": {"suspend": suspended}}))
 
 
-def test_a_killed_manager_that_starts_again_writes_nothing(trainer: Trainer) -> None:
+def test_a_killed_manager_that_starts_again_writes_nothing(own_trainer: Trainer) -> None:
+    trainer = own_trainer
     runtime = trainer.runtime("waits", **NOWHERE)
     for index in range(5):
         trainer.job(f"kept-{index}", runtime)

@@ -359,17 +359,33 @@ class ControlPlane:
         """
         files = [f"--filename={file}" for path in paths for file in _manifests(path)]
         self.kubectl("apply", "--server-side", f"--field-manager={_FIELD_MANAGER}", *files)
-        # Not `kubectl wait`, which fails on a definition that has no conditions yet.
+        # Not `kubectl wait`, which fails on a definition that has no conditions yet; and a definition that is
+        # Established may still be answered 429 for a moment, while its storage is made.
         deadline = time.monotonic() + _WAIT_SECONDS
-        while waiting := self._not_established(files):
+        while waiting := self._not_served(files):
             if time.monotonic() > deadline:
                 raise ControlPlaneError(f"not served after {_WAIT_SECONDS} s: {', '.join(waiting)}")
             time.sleep(_POLL_SECONDS)
 
-    def _not_established(self, files: Sequence[str]) -> list[str]:
+    def _not_served(self, files: Sequence[str]) -> list[str]:
         answer = json.loads(self.kubectl("get", "--output=json", *files))
         crds = answer["items"] if answer["kind"] == "List" else [answer]
-        return [crd["metadata"]["name"] for crd in crds if not _has_condition(crd, "Established")]
+        return [crd["metadata"]["name"] for crd in crds if not self._serves(crd)]
+
+    def _serves(self, crd: Mapping[str, Any]) -> bool:
+        if not _has_condition(crd, "Established"):
+            return False
+        group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
+        state = self._running
+        return all(
+            _answers(
+                f"{state.url}/apis/{group}/{version['name']}/{plural}?limit=1",
+                authority=state.files.authority.pem,
+                token=state.token,
+            )
+            for version in crd["spec"]["versions"]
+            if version["served"]
+        )
 
     def create_namespace(self, prefix: str = "test") -> str:
         """Make a namespace of its own, so that tests do not meet; returns its name."""
