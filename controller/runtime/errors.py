@@ -18,7 +18,9 @@ KubernetesError
 ├── TransportError              no answer
 │   ├── Unreachable             nothing was sent: refused, no route, name or certificate wrong; may be retried
 │   ├── ConnectionLost          sent, then cut: the outcome of a write is unknown; read before a retry
-│   └── RequestTimeout          sent, no answer in time: as ConnectionLost
+│   ├── RequestTimeout          sent, no answer in time: as ConnectionLost
+│   └── NotLeading              not sent: leader-elected work of a replica that does not lead, or not surely
+├── LeadershipLost              ends the process; another replica leads or will
 ├── DecodeError                 the body is not what the model says
 ├── ConfigurationError          kubeconfig, credentials or options cannot be used
 ├── CacheError                  a read that the cache cannot answer
@@ -155,6 +157,14 @@ class ConnectionLost(TransportError):
 
 class RequestTimeout(TransportError):
     """No answer within the request's limit."""
+
+
+class NotLeading(TransportError):
+    """Refused here and not sent: this replica's lease has run out, or is not surely held any more."""
+
+
+class LeadershipLost(KubernetesError):
+    """This replica led, and does not any more; the process ends, and a new one may stand for election."""
 
 
 class DecodeError(KubernetesError):

@@ -26,6 +26,7 @@ import trainwright
 from trainwright.api.base import Object, Resource
 from trainwright.controller.runtime.client.answers import error_of
 from trainwright.controller.runtime.client.observer import IgnoredWrite, RequestObserver, WriteObserver
+from trainwright.controller.runtime.client.permission import READS, permission
 from trainwright.controller.runtime.client.retry import send_with_retries
 from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport
 from trainwright.controller.runtime.client.watch import Batch, frames
@@ -622,10 +623,16 @@ class Client:
     # ------------------------------------------------------------------ the wire
 
     async def send(self, request: Request) -> Response:
-        """Send a request of the caller's own making, with this client's credentials, retries, warnings and errors."""
+        """Send a request of the caller's own making, with this client's credentials, retries, warnings and errors.
+
+        Raises NotLeading for a write of leader-elected work whose replica does not lead.
+        """
         request.headers.setdefault("User-Agent", self._user_agent())
         if request.timeout is not None:
             request.timeout = self._timeout
+        if request.method not in READS and (allowed := permission.get()) is not None:
+            allowed.check()
+            request.permission = allowed
         response, attempts = await send_with_retries(
             self.transport.send, request, on_attempt=self._requests.attempt if self._requests else None
         )

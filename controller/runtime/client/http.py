@@ -15,10 +15,12 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.credentials import REREAD_SECONDS, TLSFiles, authorization_of
+from trainwright.controller.runtime.client.permission import WritePermission
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, TransportError, Unreachable
 
@@ -106,19 +108,25 @@ class HTTPTransport:
             headers.append(("Authorization", value))
         url = URL(self._origin + self._prefix + request.path, encoded=True).with_query(request.query)
         session = self._streams if stream else self._requests
-        limits = aiohttp.ClientTimeout(total=None if stream else request.timeout, sock_connect=CONNECT_SECONDS)
+        total, guarded = request.timeout, None
+        if request.permission is not None and total is not None:
+            total = max(0.001, min(total, request.permission.remaining()))  # 0 would mean no limit
+            guarded = _GuardedBody(request.body or b"", request.permission)
+        limits = aiohttp.ClientTimeout(total=None if stream else total, sock_connect=CONNECT_SECONDS)
         try:
             return await session.request(
                 request.method,
                 url,
                 headers=headers,
-                data=request.body,
+                data=guarded or request.body,
                 timeout=limits,
                 allow_redirects=False,
                 server_hostname=self._config.tls_server_name,
                 proxy=self._proxy,
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if guarded is not None and guarded.refusal is not None:
+                raise guarded.refusal from None
             raise _lost(request, error) from error
 
     async def _renew_tls(self) -> None:
@@ -130,6 +138,23 @@ class HTTPTransport:
             context = self._tls.context()
             self._retired += [self._requests, self._streams]  # what runs on them ends by itself
             self._requests, self._streams = self._open_pools(context)
+
+
+class _GuardedBody(aiohttp.BytesPayload):
+    """A body that asks for permission as the last step: headers and body leave together, right after the answer."""
+
+    def __init__(self, body: bytes, permission: WritePermission) -> None:
+        super().__init__(body)
+        self._permission = permission
+        self.refusal: TransportError | None = None
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        try:
+            self._permission.check()
+        except TransportError as error:
+            self.refusal = error
+            raise
+        await super().write_with_length(writer, content_length)
 
 
 class HTTPStream:

@@ -11,6 +11,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from trainwright.controller.runtime.client.permission import WritePermission
+
 
 @dataclass(slots=True)
 class Request:
@@ -22,6 +24,8 @@ class Request:
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | None = None
     timeout: float | None = 60.0
+    permission: WritePermission | None = None
+    """Asked when the bytes are handed to the socket; what it raises ends the exchange."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"

@@ -10,6 +10,7 @@ What is given to a manager before `run` is started in the order of `Group`; see 
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -19,9 +20,12 @@ from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.client import Client, WriteOptions
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
+from trainwright.controller.runtime.client.permission import WritePermission, permission
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.controller.controller import Controller
+from trainwright.controller.runtime.errors import LeadershipLost
+from trainwright.controller.runtime.leaderelection.statistics import ElectionCollector, ElectionStatistics
 from trainwright.controller.runtime.manager import collector
 from trainwright.controller.runtime.manager.lag import LoopLag
 from trainwright.controller.runtime.manager.probes import Checks
@@ -38,10 +42,35 @@ FAILING_SECONDS = 60.0
 
 
 class Elector(Protocol):
-    """Decides which replica leads. Runs outside the event loop's mercy; see leader election."""
+    """Decides which replica leads. Runs outside the event loop's mercy; see `leaderelection.elector`."""
+
+    @property
+    def permission(self) -> WritePermission:
+        """What leader-elected work asks before each write."""
+        ...
+
+    def watch_loop(self, silence: Callable[[], float]) -> None:
+        """How to ask, from another thread, for how long the event loop has been blocked."""
+        ...
 
     async def wait_elected(self) -> None:
         """Wait until this replica leads."""
+        ...
+
+    async def wait_lost(self) -> str:
+        """Wait until it does not any more; gives why."""
+        ...
+
+    async def close(self, *, release: bool) -> None:
+        """End the candidacy; `release` gives the lease back."""
+        ...
+
+    def unready(self) -> str | None:
+        """Why this replica should not be counted on."""
+        ...
+
+    def statistics(self) -> ElectionStatistics:
+        """Who leads, as seen from here."""
         ...
 
 
@@ -95,7 +124,7 @@ class Manager:
         self.servers: dict[str, HTTPServer] = {}
         self._elector = elector
         self._tune = tune_collector
-        self._supervisor = Supervisor(grace=grace, before=self._before)
+        self._supervisor = Supervisor(grace=grace, before=self._before, enter=self._enter)
         self._ready_at: float | None = None
         self._wire_up(metrics_address, probe_address, debug_address)
 
@@ -116,6 +145,11 @@ class Manager:
         self._supervisor.add(self.lag, Group.SERVERS, "loop-lag")
         self._supervisor.add(self.cache, Group.CACHES, "cache")
         self._supervisor.add(_AfterSync(self), Group.CACHES, "after-sync")
+        if self._elector is not None:
+            self._elector.watch_loop(self.lag.silence)
+            self.readyz.add("leader-election", self._elector.unready)
+            self.metrics.registry.register(ElectionCollector(self._elector.statistics))
+            self._supervisor.add(_Leadership(self._elector, self._supervisor), Group.SERVERS, "leadership")
 
     # ------------------------------------------------------------------ putting together
 
@@ -158,6 +192,8 @@ class Manager:
         try:
             await self._supervisor.run()
         finally:
+            if self._elector is not None:
+                await self._elector.close(release=self._supervisor.ended(Group.LEADER))
             await self.client.close()
 
     def stop(self) -> None:
@@ -177,6 +213,10 @@ class Manager:
         if group is Group.LEADER and self._elector is not None:
             await self._elector.wait_elected()
 
+    def _enter(self, group: Group) -> None:
+        if group is Group.LEADER and self._elector is not None:
+            permission.set(self._elector.permission)
+
     # ------------------------------------------------------------------ looking in
 
     def statistics(self) -> dict[str, object]:
@@ -187,6 +227,7 @@ class Manager:
             "informers": [asdict(informer) for informer in self.cache.statistics()],
             "loop": {"worst_lag_seconds": self.lag.worst, "stalls": self.lag.stalls},
             "applier": {"remembered": len(self.applier.memory)},
+            "election": asdict(self._elector.statistics()) if self._elector is not None else None,
         }
 
     def _stalled(self) -> str | None:
@@ -205,6 +246,19 @@ class Manager:
             s for s in self.cache.statistics() if s.synced and s.last_error and now - s.last_contact > FAILING_SECONDS
         ]
         return "; ".join(f"{s.kind}: {s.last_error}" for s in failing) or None
+
+
+class _Leadership:
+    """Ends the process when leadership is lost: at once, since nothing of it may be written any more."""
+
+    def __init__(self, elector: Elector, supervisor: Supervisor) -> None:
+        self._elector = elector
+        self._supervisor = supervisor
+
+    async def run(self) -> None:
+        reason = await self._elector.wait_lost()
+        self._supervisor.hurry()
+        raise LeadershipLost(reason)
 
 
 class _AfterSync:

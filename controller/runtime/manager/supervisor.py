@@ -85,10 +85,12 @@ class Supervisor:
         *,
         grace: float = GRACE_SECONDS,
         before: Callable[[Group], Awaitable[None]] | None = None,
+        enter: Callable[[Group], None] | None = None,
     ) -> None:
-        """`grace` in seconds for the whole stop; 0 means do not wait."""
+        """`grace` in seconds for the whole stop; 0 means do not wait. `enter` is called in each runnable's own task."""
         self._grace = grace
         self._before = before
+        self._enter = enter
         self._groups = {group: _RunningGroup(group) for group in Group}
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
@@ -108,6 +110,14 @@ class Supervisor:
     def stop(self) -> None:
         """Ask for the end. Idempotent; safe from the event loop only."""
         self._stop.set()
+
+    def hurry(self) -> None:
+        """Whenever the end comes, cancel at once instead of waiting (M-19)."""
+        self._grace = 0.0
+
+    def ended(self, group: Group) -> bool:
+        """Whether nothing of the group runs, because it ended or never began."""
+        return all(member.task is None or member.task.done() for member in self._groups[group].members)
 
     @property
     def stopping(self) -> bool:
@@ -138,6 +148,8 @@ class Supervisor:
             self._stop.set()
             await self._close_all()
             raise
+        except Exception as error:  # of `before`; what is open already has to be closed all the same
+            self._failure = self._failure or error
         late = await self._close_all()
         if self._failure is not None:
             if late:
@@ -182,16 +194,18 @@ class Supervisor:
 
     def _launch(self, running: _RunningGroup, member: _Member) -> None:
         assert running.scope is not None
-        member.task = running.scope.start(f"run:{member.name}", self._guard(member))
+        member.task = running.scope.start(f"run:{member.name}", self._guard(running.group, member))
 
-    async def _guard(self, member: _Member) -> None:
+    async def _guard(self, group: Group, member: _Member) -> None:
         """Run a member; its failure is kept and asks for a stop instead of cancelling its siblings."""
+        if self._enter is not None:
+            self._enter(group)
         try:
             await member.runnable.run()
         except asyncio.CancelledError:
             raise
-        except BaseExceptionGroup as group:
-            self._fail(member, first_error(group))
+        except BaseExceptionGroup as errors:
+            self._fail(member, first_error(errors))
         except Exception as error:
             self._fail(member, error)
 

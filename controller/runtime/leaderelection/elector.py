@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leader election beside the event loop: a thread with a small loop and a client of its own (M-12, M-19).
+
+A busy event loop cannot keep the thread from renewing, and a dead one cannot keep the lease: the thread stops renewing
+when the loop has not come round for the renew deadline. What the loop may write is decided by the fence alone, which
+expires without anybody's help.
+
+Guarantees: `wait_elected` returns at most once leadership is held; after a loss there is no second election in this
+process. If the process does not end within a lease duration of the loss, the thread ends it.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.client.config import ClusterConfig
+from trainwright.controller.runtime.client.http import HTTPTransport
+from trainwright.controller.runtime.errors import ConfigurationError, LeadershipLost
+from trainwright.controller.runtime.leaderelection.candidate import Candidate
+from trainwright.controller.runtime.leaderelection.fence import Clock, Fence, steady_clock
+from trainwright.controller.runtime.leaderelection.lock import LeaseLock, Lock
+from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics
+from trainwright.controller.runtime.leaderelection.timing import Timing
+from trainwright.controller.runtime.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+
+def new_identity() -> str:
+    """The host's name and something that no other process has (M-12)."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+def end_process(reason: str) -> None:
+    """End at once, whatever still runs."""
+    log.critical("leader election: ending the process: %s", reason)
+    logging.shutdown()
+    os._exit(1)
+
+
+class LeaderElector:
+    """One replica's candidacy for one Lease. Its methods belong to the event loop; the thread is its own affair."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        name: str,
+        namespace: str = "",
+        *,
+        identity: str = "",
+        timing: Timing | None = None,
+        user_agent: str = "",
+        clock: Clock = steady_clock,
+        abort: Callable[[str], None] = end_process,
+    ) -> None:
+        """Empty `namespace`: that of the pod or context. Needs get, create and patch on leases there.
+
+        `abort` is what the thread does when the process does not end after a loss.
+        """
+        if not name:
+            raise ConfigurationError("leader election: the Lease needs a name")
+        self._config = config
+        self._name = name
+        self._namespace = namespace or config.namespace
+        self._timing = timing or Timing()
+        self._clock = clock
+        self._abort = abort
+        self._agent = f"{user_agent} leader-election".strip()
+        self.identity = identity or new_identity()
+        self.permission = Fence(self._timing, clock)
+        """What leader-elected work asks before each write."""
+        self._silence: Callable[[], float] = float  # gives 0.0
+        self._elected = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._reason = ""
+        self._candidate: Candidate | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._inner: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._release = True
+        self._ready = threading.Event()
+
+    def watch_loop(self, silence: Callable[[], float]) -> None:
+        """`silence` gives the seconds since the event loop came round last; called from the thread."""
+        self._silence = silence
+
+    # ------------------------------------------------------------------ from the event loop
+
+    async def wait_elected(self) -> None:
+        """Stand for election and wait until this replica leads. Raises LeadershipLost if it already lost it again."""
+        if self._thread is None:
+            self._loop = asyncio.get_running_loop()
+            self._thread = threading.Thread(target=self._run, name=f"leader-election:{self._name}", daemon=True)
+            self._thread.start()
+        async with TaskScope("leader-election") as tasks:
+            elected = tasks.start("leader-election/elected", _wait(self._elected))
+            ended = tasks.start("leader-election/ended", _wait(self._ended))
+            await asyncio.wait({elected, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if self._ended.is_set():
+            raise LeadershipLost(self._reason)
+
+    async def wait_lost(self) -> str:
+        """Wait until leadership is lost; gives why. Also if it never began because the thread failed."""
+        await self._ended.wait()
+        return self._reason
+
+    async def close(self, *, release: bool) -> None:
+        """End the candidacy. `release`: give the lease back, which is right only once leader-elected work has ended."""
+        self.permission.revoke()
+        thread = self._thread
+        if thread is None:
+            return
+        self._release = release
+        await asyncio.to_thread(self._ready.wait)
+        if self._inner is not None and self._stop is not None:
+            try:
+                self._inner.call_soon_threadsafe(self._stop.set)
+            except RuntimeError:
+                log.debug("leader election: the thread has ended already")
+        await asyncio.to_thread(thread.join)
+
+    def unready(self) -> str | None:
+        """Why this replica is not ready: it leads and cannot renew, or cannot reach the Lease. A standby is ready."""
+        candidate = self._candidate
+        if candidate is None:
+            return None
+        if self._elected.is_set() and not self.permission.open:
+            return f"leadership of {self._namespace}/{self._name} is lost: {self._reason or candidate.last_error}"
+        return candidate.last_error or None
+
+    def statistics(self) -> ElectionStatistics:
+        """A snapshot; may be asked from any thread."""
+        candidate = self._candidate
+        renewed = candidate.renewed_at if candidate else None
+        return ElectionStatistics(
+            lease=f"{self._namespace}/{self._name}",
+            identity=self.identity,
+            leader=self.permission.open,
+            holder=candidate.holder if candidate else "",
+            transitions=candidate.transitions if candidate else 0,
+            renewed=None if renewed is None else self._clock() - renewed,
+            slow_renewals=candidate.slow_renewals if candidate else 0,
+            last_error=candidate.last_error if candidate else "",
+        )
+
+    # ------------------------------------------------------------------ in the thread
+
+    def _run(self) -> None:
+        reason = "the candidacy was ended"
+        try:
+            with asyncio.Runner() as runner:
+                reason = runner.run(self._main())
+        except Exception as error:
+            log.exception("leader election failed")
+            reason = f"{type(error).__name__}: {error}"
+        finally:
+            self.permission.revoke()
+            self._ready.set()
+            self._tell_ended(reason)
+
+    async def _main(self) -> str:
+        self._inner = asyncio.get_running_loop()
+        self._stop = stop = asyncio.Event()
+        self._ready.set()
+        transport = HTTPTransport(self._config, connections=2)
+        client = Client(transport, user_agent=self._agent, timeout=self._timing.request)
+        try:
+            return await self._stand(LeaseLock(client, self._name, self._namespace), stop)
+        finally:
+            await client.close()
+
+    async def _stand(self, lock: Lock, stop: asyncio.Event) -> str:
+        candidate = Candidate(lock, self.identity, self.permission, timing=self._timing, clock=self._clock)
+        self._candidate = candidate
+        async with TaskScope("candidate") as tasks:
+            life = tasks.start("candidate/life", self._live(candidate))
+            stopped = tasks.start("candidate/stop", _wait(stop))
+            await asyncio.wait({life, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            lost = life.result() if life.done() else None
+        if lost is None:
+            if self._release:
+                await candidate.release()
+            return "the candidacy was ended"
+        self._tell_ended(lost)
+        try:
+            async with asyncio.timeout(self._timing.lease):
+                await stop.wait()
+        except TimeoutError:
+            self._abort(f"leadership was lost {self._timing.lease:g} s ago ({lost}), and the process still runs")
+        return lost
+
+    async def _live(self, candidate: Candidate) -> str:
+        await candidate.acquire()
+        self._tell(self._elected.set)
+        lost = await candidate.hold(self._blocked)
+        self.permission.revoke()
+        log.error("leader election: %s lost the lease: %s", self.identity, lost)
+        return lost
+
+    def _blocked(self) -> str:
+        silence = self._silence()
+        return f"the event loop has been blocked for {silence:.1f} s" if silence > self._timing.renew else ""
+
+    def _tell_ended(self, reason: str) -> None:
+        if not self._reason:
+            self._reason = reason
+        self._tell(self._ended.set)
+
+    def _tell(self, what: Callable[[], None]) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(what)
+        except RuntimeError:
+            log.debug("leader election: the event loop is closed already")
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Lease on the API server: read, create, change if it is still what was read.
+
+Every change carries the resourceVersion that it was decided on, so of two candidates that saw the same Lease one gets
+Conflict. What a change was answered is the new record; nothing is assumed of a change that was not answered.
+"""
+
+from typing import Protocol
+
+from trainwright.api.kubernetes.coordination.v1 import Lease
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.errors import NotFound
+from trainwright.controller.runtime.leaderelection.record import Record, record_of
+from trainwright.controller.runtime.objects import Document
+
+
+class Lock(Protocol):
+    """Where the record is kept."""
+
+    async def read(self) -> Record | None:
+        """The record now, None if there is none. Raises KubernetesError."""
+        ...
+
+    async def create(self, spec: Document) -> Record:
+        """Make the first record. Raises AlreadyExists, KubernetesError."""
+        ...
+
+    async def change(self, spec: Document, version: str) -> Record:
+        """Change the record of this version. Raises Conflict, NotFound, KubernetesError."""
+        ...
+
+
+class LeaseLock:
+    """A Lease of coordination.k8s.io/v1. Needs the verbs get, create and patch."""
+
+    def __init__(self, client: Client, name: str, namespace: str) -> None:
+        self._client = client
+        self._name = name
+        self._namespace = namespace
+
+    async def read(self) -> Record | None:
+        """See Lock."""
+        try:
+            return record_of(await self._client.get(Lease, self._name, self._namespace))
+        except NotFound:
+            return None
+
+    async def create(self, spec: Document) -> Record:
+        """See Lock."""
+        document = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": spec}
+        created = await self._client.create(document, kind=Lease.RESOURCE)
+        return _record(created)
+
+    async def change(self, spec: Document, version: str) -> Record:
+        """See Lock."""
+        patch = {"metadata": {"resourceVersion": version}, "spec": spec}
+        return record_of(await self._client.patch(Lease, self._name, self._namespace, patch, type="merge"))
+
+
+def _record(document: Document) -> Record:
+    spec = document.get("spec") or {}
+    return Record(
+        document["metadata"]["resourceVersion"],
+        spec.get("holderIdentity") or "",
+        float(spec.get("leaseDurationSeconds") or 0),
+        spec.get("acquireTime"),
+        spec.get("renewTime"),
+        spec.get("leaseTransitions") or 0,
+    )

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Lease says about who leads, and what we write into one (M-16, M-18).
+
+Only the fields that we own are ever written, as a merge patch: labels and whatever else somebody put on the Lease stay.
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+
+from trainwright.api.kubernetes.coordination.v1 import Lease
+from trainwright.api.times import format_micro_time
+from trainwright.controller.runtime.objects import Document, resource_version_of
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A Lease as it was read. Two records are equal only if nothing about the Lease changed in between."""
+
+    version: str
+    holder: str = ""
+    """Empty: nobody; may be taken at once."""
+    seconds: float = 0.0
+    """How long the holder wants to be believed after a renewal."""
+    acquired: str | None = None
+    renewed: str | None = None
+    transitions: int = 0
+
+
+def record_of(lease: Lease) -> Record:
+    """Read a Lease."""
+    version, spec = resource_version_of(lease), lease.spec
+    if spec is None:
+        return Record(version)
+    return Record(
+        version,
+        spec.holder_identity or "",
+        float(spec.lease_duration_seconds or 0),
+        spec.acquire_time,
+        spec.renew_time,
+        spec.lease_transitions or 0,
+    )
+
+
+def held_by(identity: str, now: datetime, lease: float, before: Record | None) -> Document:
+    """The `spec` of a Lease that `identity` takes or renews."""
+    moment = format_micro_time(now)
+    taken = before is None or before.holder != identity
+    transitions = 0 if before is None else before.transitions + (1 if taken else 0)
+    return {
+        "holderIdentity": identity,
+        "leaseDurationSeconds": math.ceil(lease),
+        "acquireTime": moment if taken or before is None or not before.acquired else before.acquired,
+        "renewTime": moment,
+        "leaseTransitions": transitions,
+    }
+
+
+def released(now: datetime, before: Record) -> Document:
+    """The `spec` of a Lease that is given back."""
+    moment = format_micro_time(now)
+    return {
+        "holderIdentity": "",
+        "leaseDurationSeconds": 1,
+        "acquireTime": moment,
+        "renewTime": moment,
+        "leaseTransitions": before.transitions,
+    }
