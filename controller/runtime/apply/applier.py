@@ -150,13 +150,20 @@ class Applier:
         sent = document
         if live is not None:  # the uid makes the server refuse if this is another object by now
             sent = {**document, "metadata": {**(document.get("metadata") or {}), "uid": uid_of(live)}}
-        answer: AnyObject = await self._client.apply(
-            sent,
-            kind=_content_kind(kind),
-            field_manager=self.field_manager,
-            force=live is not None,
-            subresource=subresource,
-        )
+        try:
+            answer: AnyObject = await self._client.apply(
+                sent,
+                kind=_content_kind(kind),
+                field_manager=self.field_manager,
+                force=live is not None,
+                subresource=subresource,
+            )
+        except Invalid as error:
+            if live is None or not any(cause.field == "metadata.uid" for cause in error.causes):
+                raise
+            raise Conflict(
+                "another object took the name meanwhile", code=409, reason="Conflict", request=error.request
+            ) from error
         self.memory.remember(uid_of(answer), subresource, document, wire(answer))
         self._keep_content(kind, key_of(answer), answer)
         return answer

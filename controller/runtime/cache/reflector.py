@@ -112,7 +112,7 @@ class Sink(Protocol):
 
 
 class Reflector:
-    """Runs until cancelled. `rand` gives numbers in [0, 1)."""
+    """Runs until cancelled. `idle` in seconds, None means IDLE_SECONDS. `rand` gives numbers in [0, 1)."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Reflector:
         *,
         streaming: bool = True,
         page: int = PAGE,
-        idle: float = IDLE_SECONDS,
+        idle: float | None = None,
         rand: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
@@ -132,7 +132,7 @@ class Reflector:
         self._sink = sink
         self._streaming = streaming
         self._page = page
-        self._idle = idle
+        self._idle = IDLE_SECONDS if idle is None else idle
         self._rand = rand
         self._backoff = Backoff(rand)
         self._version = ""

@@ -86,6 +86,7 @@ class HTTPTransport:
         for session in (self._requests, self._streams, *self._retired):
             await session.close()
         self._retired.clear()
+        await asyncio.sleep(0)  # aborted streams let go of their sockets in the next turn of the loop
 
     @asynccontextmanager
     async def _exchange(self, request: Request, *, stream: bool) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -98,7 +99,7 @@ class HTTPTransport:
             yield answer
         finally:
             if stream:
-                answer.close()
+                abort(answer)
             else:
                 answer.release()
 
@@ -188,6 +189,13 @@ class HTTPStream:
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _lost(self._request, error) from error
+
+
+def abort(answer: aiohttp.ClientResponse) -> None:
+    """Give up an answer that is still arriving, without the TLS farewell, which would outlive the transport."""
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
+    answer.close()
 
 
 def _lost(request: Request, error: Exception) -> TransportError:

@@ -2,11 +2,12 @@
 """Which requests may be sent again, and after how long (H-7 to H-13).
 
 An answer of 429 or 5xx with a numeric Retry-After is repeated for every verb: the server said so. A lost connection is
-repeated for reads only; a write that may have arrived is the caller's to judge.
+repeated for reads only; a write that may have arrived is the caller's to judge. A version that the server has not seen
+yet is not waited for either: the caller has better things to ask (R-12).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, TransportError
@@ -19,11 +20,11 @@ LOST_SECONDS = 1.0
 _READS = frozenset({"GET", "HEAD"})
 
 
-def retry_after(response_headers: "dict[str, str] | object", status: int) -> float | None:
+def retry_after(headers: Mapping[str, str], status: int) -> float | None:
     """Seconds that an answer asks to wait before it is repeated; None: do not repeat."""
     if status != 429 and status < 500:
         return None
-    value = getattr(response_headers, "get", lambda _: None)("retry-after")
+    value = headers.get("retry-after")
     if value is None:
         return None
     try:
@@ -60,6 +61,6 @@ async def send_with_retries(
         if on_attempt:
             on_attempt(request, response.status)
         wait = retry_after(response.headers, response.status)
-        if wait is None or attempt > RETRIES:
+        if wait is None or attempt > RETRIES or b'"ResourceVersionTooLarge"' in response.body:
             return response, attempt
         await asyncio.sleep(wait)

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """One controller all the way on a real API server: seen, applied once, repaired, quiet after a restart."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-
 import msgspec
 
+from tests.integration.runtime.conftest import quiet_manager, running
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Service
-from trainwright.controller.runtime import Action, Applied, Done, Key, Manager, Result, load_config
+from trainwright.controller.runtime import Action, ClusterConfig, Done, Key, Manager, Result
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.settle import eventually
 
 
 class Parent:
@@ -37,39 +35,17 @@ class Parent:
         return msgspec.convert(document, Service).typed()
 
 
-@asynccontextmanager
-async def running(control_plane: ControlPlane) -> AsyncIterator[tuple[Manager, Parent]]:
-    manager = Manager(
-        load_config(control_plane.kubeconfig),
-        field_manager="web",
-        metrics_address=None,
-        probe_address=None,
-        detect_mutation=True,
-    )
-    parent = Parent(manager)
-    async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(manager.run())
-        await manager.wait_ready()
-        try:
-            yield manager, parent
-        finally:
-            manager.stop()
-            await task
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - the state of the world has no event
-            await asyncio.sleep(0.02)
-
-
-async def test_child_is_made_repaired_and_left_alone(control_plane: ControlPlane, namespace: str) -> None:
-    config = {"apiVersion": "v1", "kind": "ConfigMap"}
+async def test_child_is_made_repaired_and_left_alone(
+    control_plane: ControlPlane, config: ClusterConfig, namespace: str
+) -> None:
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
     meta = {"name": "shop", "namespace": namespace, "labels": {"web": "yes"}}
-    async with running(control_plane) as (manager, parent):
-        control_plane.apply({**config, "metadata": meta, "data": {"port": "8080"}})
+    manager = quiet_manager(config)
+    parent = Parent(manager)
+    async with running(manager):
+        control_plane.apply({**kind, "metadata": meta, "data": {"port": "8080"}})
         get = lambda: manager.cache.get(Service, "shop", namespace)  # noqa: E731
-        await until(get)
+        await eventually(get)
         service = get()
         assert service is not None
         assert service.spec is not None
@@ -79,18 +55,16 @@ async def test_child_is_made_repaired_and_left_alone(control_plane: ControlPlane
         control_plane.kubectl(
             "patch", "service", "shop", "-n", namespace, "-p", '{"spec":{"selector":{"app":"other"}}}'
         )
-        await until(lambda: Action.CHANGED in parent.actions)
+        await eventually(lambda: Action.CHANGED in parent.actions)
         live = await manager.client.get(Service, "shop", namespace)
         assert live.spec is not None
         assert live.spec.selector == {"app": "shop"}
 
         control_plane.kubectl("delete", "service", "shop", "-n", namespace)
-        await until(lambda: parent.actions.count(Action.CREATED) == 2)
+        await eventually(lambda: parent.actions.count(Action.CREATED) == 2)
 
-    async with running(control_plane) as (_, again):
-        await until(lambda: again.actions)
+    manager = quiet_manager(config)
+    again = Parent(manager)
+    async with running(manager):
+        await eventually(lambda: again.actions)
         assert again.actions == [Action.UNCHANGED]
-
-
-def test_results_are_plain_values() -> None:
-    assert Applied(Action.CREATED, ConfigMap, Key("a", "b"), {}).key == Key("a", "b")

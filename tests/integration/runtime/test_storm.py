@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thousand objects while watches break in every way and the API server is killed: nothing missed, nothing leaked."""
+
+import asyncio
+import random
+
+import pytest
+
+from tests.integration.runtime.conftest import quiet_manager, running
+from tests.integration.runtime.test_faults import Seen, agreed
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.controller.runtime import Client, HTTPTransport, KubernetesError, load_config
+from trainwright.controller.runtime.cache import reflector
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy, is_read, is_watch
+from trainwright.controller.runtime.testing.objects import config_map
+
+OBJECTS = 1000
+EDITS = 1500
+
+
+async def edit(client: Client, namespace: str, dice: random.Random) -> None:
+    """One change of one object, tried until the server takes it."""
+    name, value = f"o{dice.randrange(OBJECTS)}", str(dice.random())
+    while True:
+        try:
+            if dice.random() < 0.05:
+                await client.delete(ConfigMap, name, namespace)
+            else:
+                document = config_map(name, namespace, data={"k": value})
+                await client.apply(document, kind=ConfigMap.RESOURCE, field_manager="outside", force=True)
+        except KubernetesError as error:
+            if getattr(error, "status", 0) == 404:
+                return
+            await asyncio.sleep(0.2)
+        else:
+            return
+
+
+async def trouble(proxy: FaultProxy, control_plane: ControlPlane, dice: random.Random, done: asyncio.Event) -> None:
+    """Faults, one after the other, until the edits are done; the API server is killed once."""
+    proxy.add(Fault(is_read, times=3, status=410, body=b'{"kind":"Status","code":410,"reason":"Expired"}'))
+    proxy.add(Fault(is_watch, times=3, status=429, headers={"Retry-After": "0"}))
+    proxy.add(Fault(is_watch, times=3, delay=0.2))
+    kill_at = 5
+    for turn in range(10_000):
+        if done.is_set():
+            return
+        if turn == kill_at:
+            await asyncio.to_thread(control_plane.restart, "kube-apiserver", kill=True)
+        action = dice.randrange(4)
+        if action == 0:
+            proxy.cut_watches()
+        elif action == 1:
+            proxy.cut_watches(inside_a_frame=True)
+        elif action == 2:
+            await proxy.expire_watches()
+        else:
+            proxy.silence_watches()
+        await asyncio.sleep(0.4)
+
+
+async def test_the_cache_is_right_after_a_storm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector, "IDLE_SECONDS", 1.0)
+    with ControlPlane() as control_plane:
+        await storm(control_plane, random.Random(4711))
+
+
+async def storm(control_plane: ControlPlane, dice: random.Random) -> None:
+    namespace = control_plane.create_namespace()
+    config = load_config(control_plane.kubeconfig)
+    client = Client(HTTPTransport(config))
+    for start in range(0, OBJECTS, 50):
+        names = [f"o{n}" for n in range(start, start + 50)]
+        await asyncio.gather(*(client.create(config_map(n, namespace), kind=ConfigMap.RESOURCE) for n in names))
+    async with FaultProxy(config) as proxy:
+        manager = quiet_manager(proxy.config)
+        seen = Seen(manager, namespace)
+        async with running(manager):
+            done = asyncio.Event()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(trouble(proxy, control_plane, dice, done), name="trouble")
+                async with asyncio.TaskGroup() as writers:
+                    for worker in range(8):
+                        writers.create_task(edits(client, namespace, random.Random(worker)), name=f"writer-{worker}")
+                done.set()
+            proxy.clear()
+            proxy.cut_watches()
+            await agreed(manager, seen, client, namespace)
+            assert proxy.watches_opened > 5
+            assert manager.cache.statistics()[0].failures > 5
+    await client.close()
+
+
+async def edits(client: Client, namespace: str, dice: random.Random) -> None:
+    for _ in range(EDITS // 8):
+        await edit(client, namespace, dice)
+        await asyncio.sleep(0.02)
