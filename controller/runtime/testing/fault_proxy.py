@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Self, TypeAlias
+from typing import NoReturn, Self, TypeAlias
 
 import aiohttp
 from aiohttp import web
+from yarl import URL
 
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.credentials import TLSFiles
@@ -173,7 +174,7 @@ class FaultProxy:
         try:
             async with self._session.request(
                 request.method,
-                aiohttp.client.URL(url, encoded=True),
+                URL(url, encoded=True),
                 headers=headers,
                 data=await request.read() or None,
                 timeout=aiohttp.ClientTimeout(total=None),
@@ -192,7 +193,6 @@ class FaultProxy:
             if is_read(request):
                 self._answers.setdefault(str(request.rel_url), (answer.status, body))
             return web.Response(status=answer.status, body=body, headers=_kept(answer))
-        return web.Response(status=502)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         async with self._ask(request) as answer:
@@ -208,7 +208,6 @@ class FaultProxy:
                 if watch in self._watches:
                     self._watches.remove(watch)
             return response
-        return web.Response(status=502)
 
     async def _pump(self, answer: aiohttp.ClientResponse, watch: _OpenWatch) -> None:
         async def copy() -> None:
@@ -225,7 +224,7 @@ class FaultProxy:
             copying.cancel()
 
 
-def _close(request: web.Request) -> None:
+def _close(request: web.Request) -> NoReturn:
     if request.transport is not None:
         request.transport.close()
     raise web.HTTPBadGateway

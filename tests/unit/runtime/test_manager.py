@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A manager as a process: probes, metrics, signals, messages (S105, S108, S113, S119, S120)."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.controller.runtime import ClusterConfig, Done, Key, Manager, Result
+from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.manager.lag import LoopLag
+from trainwright.controller.runtime.manager.servers import parse_address
+from trainwright.controller.runtime.testing.objects import config_map
+from trainwright.controller.runtime.testing.scripted import ScriptedTransport, is_list, is_watch, listing
+from trainwright.controller.runtime.testing.settle import eventually
+
+CONFIG = ClusterConfig(server="http://127.0.0.1:1")
+
+
+def made(transport: ScriptedTransport, **options: Any) -> Manager:
+    return Manager(CONFIG, transport=transport, metrics_address="127.0.0.1:0", probe_address="127.0.0.1:0", **options)
+
+
+async def done(_: Key) -> Result:
+    return Done()
+
+
+async def fetch(manager: Manager, server: str, path: str) -> tuple[int, str]:
+    port = manager.servers[server].port
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    return {
+        (sample.name, tuple(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def test_probes_metrics_and_statistics() -> None:  # S108, S113, S120
+    transport = ScriptedTransport()
+    transport.answer(is_list, listing("10", config_map("a", version="1")), delay=0.2)
+    transport.stream(is_watch)
+    manager = made(transport, debug_address="127.0.0.1:0", streaming_lists=False, field_manager="x")
+    manager.controller("maps").for_(ConfigMap).reconcile(done, workers=3)
+    manager.readyz.add("never", lambda: "not today")
+    task = asyncio.ensure_future(manager.run())
+    await manager.servers["probes"].listening.wait()
+    assert await fetch(manager, "probes", "/healthz") == (200, "ok")
+    code, text = await fetch(manager, "probes", "/readyz")
+    assert code == 500
+    assert "[-]caches failed" in text
+    assert "not today" not in text
+    await manager.wait_ready()
+    assert await fetch(manager, "probes", "/readyz?exclude=never") == (200, "ok")
+    assert await fetch(manager, "probes", "/readyz/caches") == (200, "ok")
+    assert (await fetch(manager, "probes", "/readyz/never"))[0] == 500
+    assert (await fetch(manager, "probes", "/readyz/none"))[0] == 404
+    code, text = await fetch(manager, "probes", "/healthz?verbose")
+    assert "[+]event-loop ok" in text
+    await eventually(lambda: manager.controllers[0].statistics().queue.handed_out == 1)
+    read = samples((await fetch(manager, "metrics", "/metrics"))[1])
+    assert read["controller_runtime_reconcile_total", ("maps", "success")] == 1
+    for outcome in ("error", "requeue", "requeue_after"):
+        assert read["controller_runtime_reconcile_total", ("maps", outcome)] == 0
+    for name in ("errors", "panics", "timeouts"):
+        assert read[f"controller_runtime_reconcile_{name}_total", ("maps",)] == 0
+    assert read["controller_runtime_terminal_reconcile_errors_total", ("maps",)] == 0
+    assert read["controller_runtime_max_concurrent_reconciles", ("maps",)] == 3
+    assert read["controller_runtime_reconcile_time_seconds_count", ("maps",)] == 1
+    assert read["workqueue_adds_total", ("maps", "maps")] == 1
+    assert read["workqueue_depth", ("maps", "maps", "0")] == 0
+    assert read["workqueue_queue_duration_seconds_count", ("maps", "maps")] == 1
+    assert read["informer_synced", ("ConfigMap", "all namespaces")] == 1
+    assert read["informer_objects", ("ConfigMap", "all namespaces")] == 1
+    assert read["rest_client_requests_total", ("200", "127.0.0.1:1", "GET")] == 2
+    assert "process_resident_memory_bytes" in {name for name, _ in read}
+    code, text = await fetch(manager, "debug", "/debug/statistics")
+    assert code == 200
+    assert '"kind": "ConfigMap"' in text
+    manager.stop()
+    await task
+
+
+async def test_names_of_controllers_are_unique() -> None:  # S105
+    manager = made(ScriptedTransport())
+    manager.controller("x").for_(ConfigMap).reconcile(done)
+    with pytest.raises(ConfigurationError, match="'x' exists already"):
+        manager.controller("x").for_(ConfigMap).reconcile(done)
+
+
+async def test_a_taken_port_is_named() -> None:
+    blocker = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = blocker.sockets[0].getsockname()[1]
+    manager = Manager(CONFIG, transport=ScriptedTransport(), metrics_address=f"127.0.0.1:{port}", probe_address=None)
+    with pytest.raises(ConfigurationError, match=f"metrics: cannot listen on 127.0.0.1:{port}"):
+        await manager.run()
+    blocker.close()
+    await blocker.wait_closed()
+
+
+def test_addresses() -> None:
+    assert parse_address(":8080") == ("0.0.0.0", 8080)
+    assert parse_address("[::1]:80") == ("::1", 80)
+    for wrong in ("8080", "host", "host:port", "host:70000"):
+        with pytest.raises(ConfigurationError, match="is no address"):
+            parse_address(wrong)
+
+
+async def test_a_blocked_loop_is_seen_from_outside(caplog: pytest.LogCaptureFixture) -> None:
+    lag = LoopLag(stall=0.2)
+    task = asyncio.ensure_future(lag.run())
+    await eventually(lambda: lag.worst >= 0 and lag._thread_id)
+    block_until(lambda: lag.stalls)
+    await eventually(lambda: lag.worst > 0.1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert lag.stalls == 1
+    assert "block_until" in caplog.text
+
+
+def block_until(condition: Any) -> None:
+    """Keep the loop busy, as a reconciler that computes would."""
+    while not condition():
+        pass
+
+
+PROGRAM = """
+import asyncio, sys
+from trainwright.controller.runtime import ClusterConfig, Manager, run
+
+class Slow:
+    def __init__(self): self.asked = asyncio.Event()
+    def request_stop(self):
+        print("asked", flush=True)
+        self.asked.set()
+    async def run(self):
+        print("up", flush=True)
+        await self.asked.wait()
+        {end}
+
+def make():
+    manager = Manager(ClusterConfig(server="http://127.0.0.1:1"), metrics_address=None, probe_address=None, grace={grace})
+    manager.add(Slow())
+    return manager
+
+sys.exit(run(make))
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "grace", "signals", "code"),
+    [
+        ("print('clean', flush=True)", 30, [signal.SIGTERM], 0),
+        ("await asyncio.sleep(60)", 30, [signal.SIGTERM, signal.SIGTERM], 1),
+        ("await asyncio.sleep(60)", 0.2, [signal.SIGINT], 1),
+        ("raise ValueError('broken')", 30, [signal.SIGTERM], 0),
+    ],
+    ids=["clean", "twice", "late", "failing while stopping"],
+)
+def test_signals_end_the_process(end: str, grace: float, signals: list[signal.Signals], code: int) -> None:  # S119
+    source = textwrap.dedent(PROGRAM).replace("{end}", end).replace("{grace}", str(grace))
+    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        os.kill(process.pid, signals[0])
+        assert process.stdout.readline() == b"asked\n"
+        for number in signals[1:]:
+            os.kill(process.pid, number)
+        _, errors = process.communicate(timeout=30)
+        assert process.returncode == code, errors
+
+
+def test_a_failure_is_the_exit_code_and_one_message() -> None:
+    source = (
+        textwrap.dedent(PROGRAM).replace("{end}", "").replace("{grace}", "1").replace("self.asked.wait()", "fail()")
+    )
+    source = source.replace("class Slow", "async def fail(): raise RuntimeError('no disk')\n\nclass Slow")
+    ended = subprocess.run([sys.executable, "-c", source], capture_output=True, check=False, timeout=30)
+    assert ended.returncode == 1
+    assert b"RuntimeError: no disk" in ended.stderr
+    assert b"Traceback" not in ended.stderr

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting in order, ending in reverse, within one budget: scenarios S110 to S112."""
+
+import asyncio
+
+import pytest
+
+from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.manager.supervisor import GraceExceeded, Group, Supervisor
+from trainwright.controller.runtime.tasks import TaskScope, together
+from trainwright.controller.runtime.testing.clock import jumping, settle
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Plain:
+    """Runs until cancelled, and notes when."""
+
+    def __init__(self, name: str, journal: list[str]) -> None:
+        self.name = name
+        self.journal = journal
+
+    async def run(self) -> None:
+        self.journal.append(f"+{self.name}")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.journal.append(f"-{self.name}")
+
+
+class Gentle(Plain):
+    """Needs time to finish once asked."""
+
+    def __init__(self, name: str, journal: list[str], seconds: float) -> None:
+        super().__init__(name, journal)
+        self.seconds = seconds
+        self.asked = asyncio.Event()
+
+    def request_stop(self) -> None:
+        self.asked.set()
+
+    async def run(self) -> None:
+        self.journal.append(f"+{self.name}")
+        await self.asked.wait()
+        await asyncio.sleep(self.seconds)
+        self.journal.append(f"-{self.name}")
+
+
+class Stubborn:
+    """Ignores its cancellation until it is let go."""
+
+    def __init__(self) -> None:
+        self.release = asyncio.Event()
+
+    async def run(self) -> None:
+        while not self.release.is_set():
+            try:
+                await self.release.wait()
+            except asyncio.CancelledError:
+                continue
+
+
+class Failing:
+    async def run(self) -> None:
+        await asyncio.sleep(1)
+        raise ValueError("broken")
+
+
+@jumping
+async def test_groups_start_in_order_and_end_in_reverse() -> None:  # S112
+    journal: list[str] = []
+    supervisor = Supervisor()
+    for group in (Group.LEADER, Group.CACHES, Group.SERVERS, Group.OTHERS, Group.WEBHOOKS):
+        supervisor.add(Plain(group.name.lower(), journal), group, group.name.lower())
+    task = asyncio.ensure_future(supervisor.run())
+    await settle()
+    assert supervisor.running() == [
+        "servers/servers",
+        "webhooks/webhooks",
+        "caches/caches",
+        "others/others",
+        "leader/leader",
+    ]
+    supervisor.stop()
+    supervisor.stop()
+    await task
+    up = ["+servers", "+webhooks", "+caches", "+others", "+leader"]
+    assert journal == up + [name.replace("+", "-") for name in reversed(up)]
+
+
+@jumping
+async def test_a_failure_stops_the_rest_in_order_and_is_raised() -> None:  # S110
+    journal: list[str] = []
+    supervisor = Supervisor()
+    supervisor.add(Plain("cache", journal), Group.CACHES)
+    supervisor.add(Gentle("sibling", journal, 5), Group.OTHERS)
+    supervisor.add(Failing(), Group.OTHERS, "failing")
+    with pytest.raises(ValueError, match="broken"):
+        await supervisor.run()
+    assert journal == ["+cache", "+sibling", "-sibling", "-cache"]
+    assert now() == 6
+
+
+@jumping
+async def test_the_budget_is_shared_and_bounds_the_end() -> None:  # S111
+    journal: list[str] = []
+    supervisor = Supervisor(grace=30)
+    supervisor.add(Gentle("slow", journal, 20), Group.LEADER)
+    supervisor.add(Gentle("too-slow", journal, 20), Group.OTHERS, "too-slow")
+    stubborn = Stubborn()
+    supervisor.add(stubborn, Group.CACHES, "stubborn")
+    task = asyncio.ensure_future(supervisor.run())
+    await settle()
+    supervisor.stop()
+    with pytest.raises(GraceExceeded, match=r"grace period of 30 s: too-slow, stubborn"):
+        await task
+    assert 30 <= now() <= 33
+    assert journal == ["+too-slow", "+slow", "-slow"]
+    stubborn.release.set()
+
+
+@jumping
+async def test_no_grace_means_no_waiting_and_no_error() -> None:  # S111
+    supervisor = Supervisor(grace=0)
+    supervisor.add(Gentle("slow", [], 20), Group.OTHERS)
+    task = asyncio.ensure_future(supervisor.run())
+    await settle()
+    supervisor.stop()
+    await task
+    assert now() == 0
+
+
+@jumping
+async def test_what_is_added_late_runs_at_once_or_is_refused() -> None:  # M-5, M-8
+    journal: list[str] = []
+    supervisor = Supervisor()
+    task = asyncio.ensure_future(supervisor.run())
+    await settle()
+    supervisor.add(Plain("late", journal), Group.OTHERS)
+    await settle()
+    assert journal == ["+late"]
+    supervisor.stop()
+    await task
+    with pytest.raises(ConfigurationError, match="while the process is stopping"):
+        supervisor.add(Plain("later", journal), Group.OTHERS)
+    with pytest.raises(ConfigurationError, match="runs once"):
+        await supervisor.run()
+
+
+@jumping
+async def test_leaders_wait_until_elected_and_a_stop_does_not() -> None:
+    journal: list[str] = []
+    elected = asyncio.Event()
+
+    async def before(group: Group) -> None:
+        if group is Group.LEADER:
+            await elected.wait()
+
+    for elect in (True, False):
+        journal.clear()
+        elected.clear()
+        supervisor = Supervisor(before=before)
+        supervisor.add(Plain("leader", journal), Group.LEADER)
+        supervisor.add(Plain("other", journal), Group.OTHERS)
+        task = asyncio.ensure_future(supervisor.run())
+        await settle()
+        assert journal == ["+other"]
+        if elect:
+            elected.set()
+            await settle()
+            assert journal == ["+other", "+leader"]
+        supervisor.stop()
+        await task
+
+
+@jumping
+async def test_cancelling_the_whole_ends_everything() -> None:
+    journal: list[str] = []
+    supervisor = Supervisor()
+    supervisor.add(Gentle("gentle", journal, 2), Group.OTHERS)
+    task = asyncio.ensure_future(supervisor.run())
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert journal == ["+gentle", "-gentle"]
+
+
+@jumping
+async def test_scopes_raise_the_error_itself() -> None:
+    async def fail(text: str) -> None:
+        raise ValueError(text)
+
+    async def both() -> None:
+        async with TaskScope("scope") as tasks:
+            tasks.start("a", fail("first"))
+            tasks.start("b", fail("second"))
+            await asyncio.sleep(1)
+
+    with pytest.raises(ValueError, match="first") as caught:
+        await both()
+    assert caught.value.__notes__ == ["also failed: ValueError: second"]
+
+    async def give(value: int) -> int:
+        await asyncio.sleep(value)
+        return value
+
+    assert await together("three", give(3), give(1), give(2)) == [3, 1, 2]
+    assert now() == 3
