@@ -17,6 +17,8 @@ from trainwright.codegen.definition import Definition, Kind, Package, Schema, su
 from trainwright.codegen.kubernetes import SCALARS, KubernetesTypes
 from trainwright.codegen.problems import Problems
 
+_ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
 AUTHORED_SCHEMA = "authored.schema.json"
 
 
@@ -63,7 +65,11 @@ class _File:
 
 
 def read(api: File, problems: Problems) -> Catalog:
-    """Read all authored files below `api`. Raises `CompileError` when what follows could not be understood."""
+    """Read all authored files below `api`.
+
+    Raises `CompileError` when what follows could not be understood. A reference that leads nowhere is only reported:
+    ask `problems` before anything is made of the result.
+    """
     files = list(_files(api, problems))
     problems.stop_if_any()
     listing = _listing(files, problems)
@@ -75,7 +81,6 @@ def read(api: File, problems: Problems) -> Catalog:
     problems.stop_if_any()
     wanted = _take_kubernetes_kinds(listing, catalog, problems)
     _complete(catalog, packages, wanted, problems)
-    problems.stop_if_any()
     return catalog
 
 
@@ -248,4 +253,6 @@ def _link(
     else:
         message = f"$ref {reference} leads nowhere; write Name, group/version/Name or core/v1/PodSpec"
     definition.complain(problems, (*path, "$ref"), message)
+    part.clear()
+    part.update(copy.deepcopy(_ANYTHING))  # so that the other checks can go on
     return None

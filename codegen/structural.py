@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 from trainwright.api.manifest import Path
+from trainwright.api.validation.cel import UnknownFunctionError, compiled
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.default_values import PYTHON_TYPES, compiles, is_of_type, wrong_values
 from trainwright.codegen.definition import Definition, Schema, subschemas
@@ -55,9 +56,10 @@ Complain = Callable[[Path, str], None]
 
 def check(catalog: Catalog, problems: Problems) -> None:
     """Report whatever is wrong with the authored definitions."""
+    before = len(problems.found)
     _check_cycles(catalog, problems)
-    if problems.found:
-        return
+    if len(problems.found) > before:
+        return  # the other checks follow references, and would never end
     for definition in catalog.definitions.values():
         if definition.document is not None:
             _check_definition(catalog, definition, problems)
@@ -79,6 +81,7 @@ def _check_definition(catalog: Catalog, definition: Definition, problems: Proble
         _check_list(catalog, resolved, path, complain)
         if "properties" in schema:
             _check_names(schema, path, complain)
+        _check_rules(schema, path, complain)
         if "default" in schema:
             for where, message in wrong_values(catalog, resolved, schema["default"]):
                 complain((*path, "default"), f"{where}{message}")
@@ -133,6 +136,16 @@ def _check_words(schema: Schema, path: Path, complain: Complain) -> None:
     for name in schema.get("required", ()):
         if name not in properties:
             complain((*path, "required"), f"{name} is required but is not a field")
+
+
+def _check_rules(schema: Schema, path: Path, complain: Complain) -> None:
+    for index, rule in enumerate(schema.get("x-kubernetes-validations", ())):
+        try:
+            compiled(rule["rule"])
+        except UnknownFunctionError:
+            continue
+        except ValueError as error:
+            complain((*path, "x-kubernetes-validations", index), f"rule {rule['rule']!r} is not CEL: {error}")
 
 
 def _check_list(catalog: Catalog, schema: Schema, path: Path, complain: Complain) -> None:

@@ -23,6 +23,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The document with defaults and without what the schema does not know."""
     errors: list[FieldError]
     """Empty when the document would be accepted."""
+    unchecked: list[str]
+    """Rules that could not be looked at, since they need functions that only an API server has."""
 
 
 def validate(
@@ -35,6 +37,7 @@ def validate(
     """
     given = _plain(document)
     kind = _schema(given)
+    unchecked = rules.unchecked(kind)
     stored = admission.prepare(kind, given)
     before = admission.prepare(kind, _plain(old)) if old is not None else None
     if kind.has_status:
@@ -47,7 +50,8 @@ def validate(
     if not any(error.reason in BLOCKING for _, error in found):
         old_root = rules.ABSENT if before is None else before
         found += rules.rule_errors(kind, kind.document, stored, old_root)
-    return Result(stored=stored, errors=sorted({error for _, error in found}, key=lambda error: (error.field, error)))
+    errors = sorted({error for _, error in found}, key=lambda error: (error.field, error))
+    return Result(stored=stored, errors=errors, unchecked=unchecked)
 
 
 def _plain(document: Mapping[str, Any] | Struct) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluates the CEL rules of a schema, as far as they can be without an API server."""
 
-import importlib
 import json
 import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from trainwright.api.validation.cel import UnknownFunctionError, compiled
 from trainwright.api.validation.errors import INVALID, FieldError, Path, shown, spoken
 from trainwright.api.validation.schema import KindSchema, Schema, children
 from trainwright.api.validation.structure import Found
@@ -61,8 +61,11 @@ def _ordered(kind: KindSchema, schema: Schema, value: Any) -> Any:
 
 
 def _evaluate(rule: dict[str, str], value: Any, old: Any) -> str | None:
-    result = _expression(rule["rule"]).eval(data={"self": value, "oldSelf": old})
-    answer = result.value()
+    try:
+        expression = compiled(rule["rule"])
+    except UnknownFunctionError:
+        return None
+    answer = expression.evaluate(value, old)
     if answer is True:
         return None
     if answer is False:
@@ -71,12 +74,13 @@ def _evaluate(rule: dict[str, str], value: Any, old: Any) -> str | None:
 
 
 @cache
-def _expression(rule: str) -> Any:
-    environment = _environment()
-    return environment.compile(rule)
-
-
-@cache
-def _environment() -> Any:
-    cel = importlib.import_module("cel_expr_python.cel")
-    return cel.NewEnv(variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN})
+def unchecked(kind: KindSchema) -> list[str]:
+    """Rules of a kind that only an API server can check."""
+    found: set[str] = set()
+    for schema in kind.parts():
+        for rule in schema.get("x-kubernetes-validations", ()):
+            try:
+                compiled(rule["rule"])
+            except UnknownFunctionError:
+                found.add(rule["rule"])
+    return sorted(found)

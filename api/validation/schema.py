@@ -40,6 +40,17 @@ class KindSchema:
             self._resolved[id(schema)] = known
         return known
 
+    def parts(self) -> Iterator[Schema]:
+        """Every schema in the document, references not followed, definitions included."""
+        queue: list[Schema] = [self.document, *self._definitions.values()]
+        while queue:
+            schema = queue.pop()
+            yield schema
+            queue.extend(schema.get("properties", {}).values())
+            queue.extend(
+                inner for word in ("items", "additionalProperties") if isinstance(inner := schema.get(word), dict)
+            )
+
     def field(self, schema: Schema, name: str) -> Schema | None:
         """The resolved schema of a field or of a value of a map; `None` when the schema does not know it."""
         found = schema.get("properties", {}).get(name, schema.get("additionalProperties"))

@@ -200,3 +200,10 @@ def test_structs_stay_out_of_the_collector() -> None:
         assert config.omit_defaults is True
         assert all(field.required or field.default is None for field in msgspec.structs.fields(kind))
     assert issubclass(TrainJob, Object)
+
+
+def test_a_hand_written_default() -> None:
+    configuration = msgspec.convert({"health": {"healthProbeBindAddress": ""}}, Configuration)
+    configuration.set_defaults()
+    assert configuration.health is not None
+    assert configuration.health.health_probe_bind_address == ":8081"

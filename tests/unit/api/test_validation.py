@@ -2,6 +2,7 @@
 """Offline validation gives the verdicts of the table that integration tests put to an API server."""
 
 import importlib.util
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from trainwright.api.trainer.v1alpha1 import RuntimeRef, TrainJob, TrainJobSpec
 from trainwright.api.validation import NoSchemaError, validate
+from trainwright.api.validation.schema import KindSchema, schemas
 
 TABLE = Path(__file__).resolve().parents[2] / "integration/api/documents.py"
 
@@ -76,3 +78,13 @@ def test_its_libraries_are_imported_when_used() -> None:
     program = "import sys, trainwright.api.validation; print({'jsonschema', 'cel_expr_python'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_rules_that_need_an_api_server_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = next(schema for (_, name), schema in schemas().items() if name == "TrainJob")
+    document = json.loads(json.dumps(kind.document))
+    document["x-kubernetes-validations"].append({"rule": "[1].isSorted()", "message": "never"})
+    monkeypatch.setitem(schemas(), ("trainer.kubeflow.org/v1alpha1", "TrainJob"), KindSchema(document))
+    found = validate(TABLE_MODULE.job())
+    assert found.errors == []
+    assert found.unchecked == ["[1].isSorted()"]

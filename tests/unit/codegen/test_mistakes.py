@@ -81,6 +81,14 @@ def listed(items: str, *words: str) -> str:
         (field("$ref: Metric", "type: object"), "type cannot stand beside $ref"),
         (field("type: array"), "an array needs items"),
         (field("type: object", "properties: {}"), "needs a name: move it to definitions"),
+        (
+            field(*INTEGER, "x-kubernetes-validations:", "  - rule: self >= #!", "    message: m"),
+            "rule 'self >=' is not CEL: 1:8: Syntax error",
+        ),
+        (
+            field(*INTEGER, "x-kubernetes-validations:", "  - rule: slef >= 1 #!", "    message: m"),
+            "rule 'slef >= 1' is not CEL: 1:1: undeclared reference to 'slef'",
+        ),
         (field("type: object", "required: [a] #!"), "a is required but is not a field"),
         (field(*INTEGER, "\tdefault: 1 #!"), "a tab cannot indent YAML; use spaces"),
         (field(*INTEGER, mark=False) + "      numNodes: {type: string} #!\n", "key 'numNodes' appears twice"),
@@ -122,9 +130,11 @@ def test_all_mistakes_at_once(checkout: Path, edit: Edit) -> None:
     edit(JOB, NODES, NODES + "        default: x\n")
     edit(JOB, "        default: trainer.kubeflow.org/trainjob-controller\n", "        default: 5\n")
     edit(RUNTIME, "        default: OpenMPI\n", "        default: Other\n")
+    edit(RUNTIME, "        $ref: TorchMLPolicySource\n", "        $ref: Torch\n")
     found = problems_of(checkout)
-    assert len(found) == 3
-    assert [problem.split(":")[0] for problem in found] == [RUNTIME, JOB, JOB]
+    assert len(found) == 4
+    assert [problem.split(":")[0] for problem in found] == [RUNTIME, RUNTIME, JOB, JOB]
+    assert "$ref Torch leads nowhere" in found.pop(0)
     assert "default 'Other' is none of ['OpenMPI', '']" in found[0]
 
 

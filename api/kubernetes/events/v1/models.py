@@ -37,13 +37,13 @@ class Event(Object, kw_only=True):
         "related": Merge("atomic"),
     }
 
-    event_time: str = field(name="eventTime")
     action: str | None = None
     api_version: str | None = field(name="apiVersion", default=None)
     deprecated_count: int | None = field(name="deprecatedCount", default=None)
     deprecated_first_timestamp: str | None = field(name="deprecatedFirstTimestamp", default=None)
     deprecated_last_timestamp: str | None = field(name="deprecatedLastTimestamp", default=None)
     deprecated_source: core_v1.EventSource | None = field(name="deprecatedSource", default=None)
+    event_time: str | None = field(name="eventTime", default=None)
     kind: str | None = None
     metadata: meta_v1.ObjectMeta | None = None
     note: str | None = None
