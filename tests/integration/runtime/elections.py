@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replicas as processes, and what the API server's audit log says of them; shared by tests and soak."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from trainwright.api.times import parse
+from trainwright.controller.runtime.leaderelection.timing import Timing
+from trainwright.controller.runtime.testing import Call, ControlPlane
+from trainwright.controller.runtime.testing.component import Component
+
+PROGRAM = Path(__file__).with_name("election_replica.py")
+SHORT = Timing(lease=5.0, renew=3.5, retry=0.5)
+LIMIT_SECONDS = 120.0
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    """Wait for the state of the world. Raises AssertionError that names what did not come."""
+    deadline = asyncio.get_running_loop().time() + LIMIT_SECONDS
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, f"never happened: {what}"
+        await asyncio.sleep(0.05)
+
+
+@dataclass(frozen=True)
+class Election:
+    """One namespace with its Lease and its replicas."""
+
+    control_plane: ControlPlane
+    namespace: str
+    timing: Timing
+
+    def start(self, name: str, *, kubeconfig: Path | None = None) -> Component:
+        """Start a replica; `name` is unique in the control plane."""
+        timing = f"{self.timing.lease},{self.timing.renew},{self.timing.retry}"
+        command = [
+            sys.executable,
+            str(PROGRAM),
+            f"--kubeconfig={kubeconfig or self.control_plane.kubeconfig}",
+            f"--namespace={self.namespace}",
+            f"--name={name}",
+            f"--timing={timing}",
+        ]
+        return self.control_plane.launch(name, command)
+
+    def writes(self, name: str = "") -> Iterator[Call]:
+        """Writes of leader-elected work, oldest first; of one replica or of all."""
+        for call in self._calls("configmaps"):
+            if call.is_write and (not name or call.user_agent.endswith(f" {name}")):
+                yield call
+
+    def lease_calls(self, name: str) -> Iterator[Call]:
+        """What a replica's elector asked."""
+        return (c for c in self._calls("leases") if c.user_agent.endswith(f" {name} leader-election"))
+
+    def _calls(self, resource: str) -> Iterator[Call]:
+        for call in self.control_plane.audit_log.calls(user_agent="trainwright/"):
+            if call.namespace == self.namespace and call.resource == resource:
+                yield call
+
+    def turns(self) -> list[str]:
+        """Who wrote, in order, one entry per turn: two writers at once would show as a name that comes again."""
+        turns: list[str] = []
+        for call in sorted(self.writes(), key=lambda c: c.time):
+            name = call.user_agent.rpartition(" ")[2]
+            if not turns or turns[-1] != name:
+                turns.append(name)
+        return turns
+
+    async def wait_writes(self, name: str, *, more: int = 1) -> None:
+        """Wait until a replica has written `more` times from now on."""
+        before = sum(1 for _ in self.writes(name))
+        await until(lambda: sum(1 for _ in self.writes(name)) >= before + more, f"{name} writes")
+
+    async def wait_stands(self, name: str) -> None:
+        """Wait until a replica has seen the Lease."""
+        await until(lambda: any(True for _ in self.lease_calls(name)), f"{name} looks at the lease")
+
+    def gap(self, before: str, after: str) -> float:
+        """Seconds from the last renewal of one leader to the first write of the next, by the server's clock."""
+        last = max(moment(c) for c in self.lease_calls(before) if c.verb in {"patch", "create"} and c.code < 300)
+        return (min(moment(c) for c in self.writes(after)) - last).total_seconds()
+
+    def lease(self) -> dict[str, object]:
+        """The Lease's spec."""
+        text = self.control_plane.kubectl("get", "lease", "replicas", "-n", self.namespace, "-o", "json")
+        spec: dict[str, object] = json.loads(text)["spec"]
+        return spec
+
+
+def moment(call: Call) -> datetime:
+    """When a call was answered."""
+    return parse(call.time)
+
+
+class Wire:
+    """A network between a replica and the API server, which can be cut so that nothing comes through any more."""
+
+    def __init__(self, port: int) -> None:
+        self._upstream = port
+        self._cut = asyncio.Event()
+        self.port = 0
+
+    def cut(self) -> None:
+        """From now on nothing passes; connections stay open and silent, as with a dropped cable."""
+        self._cut.set()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Wire"]:
+        async with asyncio.TaskGroup() as tasks:
+            handlers: set[asyncio.Task[None]] = set()
+
+            def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                handlers.add(tasks.create_task(self._carry(reader, writer)))
+
+            server = await asyncio.start_server(accept, "127.0.0.1", 0)
+            self.port = server.sockets[0].getsockname()[1]
+            try:
+                yield self
+            finally:
+                server.close()
+                for handler in handlers:
+                    handler.cancel()
+        await server.wait_closed()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        other: asyncio.StreamWriter | None = None
+        try:
+            upstream, other = await asyncio.open_connection("127.0.0.1", self._upstream)
+            async with asyncio.TaskGroup() as pumps:
+                pumps.create_task(self._pump(reader, other))
+                pumps.create_task(self._pump(upstream, writer))
+        finally:
+            for one in (writer, other):
+                if one is not None:
+                    one.transport.abort()
+
+    async def _pump(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await source.read(2**16):
+                if self._cut.is_set():
+                    await asyncio.Event().wait()
+                target.write(data)
+                await target.drain()
+        target.close()

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Soak of leader election with the durations of production (15/10/2 s): kill, stop for 20 s, cut the wire; with counts.
+
+Each round has a fresh Lease and two replicas that write as fast as they can. Printed per kind of fault: rounds, writes
+seen, rounds in which two replicas wrote in turns, and the time from the last renewal of the old leader to the first
+write of the new. Exit code 1 if there ever were two writers, or a takeover took longer than the lease duration plus two
+retry periods with jitter and the second that the first write may need.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.integration.runtime.elections import Election, Wire, until
+from trainwright.controller.runtime.leaderelection.timing import Timing
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
+
+STOPPED_SECONDS = 20.0
+FIRST_WRITE_SECONDS = 1.0
+
+Fault: TypeAlias = Callable[[Election, str, str, Wire], Awaitable[None]]
+
+
+async def kill(election: Election, old: str, new: str, _: Wire) -> None:
+    """The leader is gone without a word."""
+    election.control_plane.stop_program(old, kill=True)
+    await election.wait_writes(new, more=20)
+
+
+async def stop_and_continue(election: Election, old: str, new: str, _: Wire) -> None:
+    """The leader stands still for longer than its lease and goes on as if nothing had been."""
+    component = election.control_plane.components[old]
+    pid = component.program_pid
+    os.kill(pid, signal.SIGSTOP)
+    await asyncio.sleep(STOPPED_SECONDS)
+    os.kill(pid, signal.SIGCONT)
+    await until(lambda: not component.running, "the old leader ends")
+    await election.wait_writes(new, more=20)
+
+
+async def cut(election: Election, old: str, new: str, wire: Wire) -> None:
+    """The leader cannot reach the API server any more."""
+    wire.cut()
+    component = election.control_plane.components[old]
+    await election.wait_writes(new, more=20)
+    await until(lambda: not component.running, "the old leader ends")
+
+
+FAULTS: dict[str, Fault] = {"kill": kill, "stop": stop_and_continue, "cut": cut}
+
+
+@dataclass
+class Tally:
+    """What the rounds of one fault came to."""
+
+    rounds: int = 0
+    writes: int = 0
+    double: int = 0
+    gaps: list[float] = field(default_factory=list)
+
+    def line(self, name: str) -> str:
+        """One line of the report."""
+        gaps = f"{min(self.gaps):.1f} to {max(self.gaps):.1f} s" if self.gaps else "-"
+        return f"{name:5} rounds {self.rounds:3}  writes {self.writes:6}  two writers {self.double}  takeover {gaps}"
+
+
+async def one_round(plane: ControlPlane, name: str, tally: Tally, timing: Timing) -> None:
+    """Fresh Lease, two replicas, one fault."""
+    election = Election(plane, plane.create_namespace("soak"), timing)
+    old, new = f"old-{election.namespace}", f"new-{election.namespace}"
+    port = urlsplit(plane.url).port
+    assert port is not None
+    async with AsyncExitStack() as stack:
+        wire = await stack.enter_async_context(Wire(port).running())
+        kubeconfig = write_kubeconfig(
+            plane.folder / f"{old}.kubeconfig",
+            server=f"https://127.0.0.1:{wire.port}",
+            authority=plane.ca,
+            user="administrator",
+            credential={"token": plane.token},
+        )
+        try:
+            election.start(old, kubeconfig=kubeconfig)
+            await election.wait_writes(old, more=20)
+            election.start(new)
+            await election.wait_stands(new)
+            await FAULTS[name](election, old, new, wire)
+        finally:
+            for replica in {old, new} & set(plane.components):
+                plane.stop_program(replica, kill=True)
+    tally.rounds += 1
+    tally.writes += sum(1 for _ in election.writes())
+    tally.double += election.turns() != [old, new]
+    tally.gaps.append(election.gap(old, new))
+
+
+async def soak(rounds: int, timing: Timing) -> int:
+    """All faults, `rounds` times."""
+    tallies = {name: Tally() for name in FAULTS}
+    with ControlPlane(audit=True) as plane:
+        for _ in range(rounds):
+            for name, tally in tallies.items():
+                await one_round(plane, name, tally, timing)
+                print(tally.line(name), flush=True)
+    bound = timing.takeover + FIRST_WRITE_SECONDS
+    print(f"takeover may take {timing.takeover:.1f} s from the last renewal, and the first write {bound:.1f} s")
+    bad = sum(tally.double for tally in tallies.values())
+    late = sum(gap > bound for tally in tallies.values() for gap in tally.gaps)
+    early = sum(gap < timing.lease for tally in tallies.values() for gap in tally.gaps)
+    print(f"two writers: {bad}; late takeovers: {late}; early takeovers: {early}")
+    return 1 if bad or late or early else 0
+
+
+def main() -> int:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=10, help="rounds of each fault (default: 10)")
+    arguments = parser.parse_args()
+    return asyncio.run(soak(arguments.rounds, Timing()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
