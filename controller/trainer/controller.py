@@ -106,8 +106,12 @@ class TrainJobController:
 
     def _waiting_for(self, runtime: Runtime) -> list[Key]:
         """A runtime appeared or changed: only jobs that could not be resolved go on because of it."""
+        waiting = self._obstacles.waiting(Reason.RUNTIME_MISSING)
+        if not waiting:
+            # Also while the first lists arrive, when TrainJobs cannot be looked up yet.
+            return []
         keys = (Key(job.namespace, job.name) for job in self._runtimes.jobs_of(runtime))
-        return [key for key in keys if self._obstacles.blocks(key, Reason.RUNTIME_MISSING)]
+        return [key for key in keys if key in waiting]
 
 
 def _is_ours(job: TrainJob) -> bool:

@@ -6,13 +6,13 @@ cluster does not serve are left out, and count as absent.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from trainwright.api.base import Object, Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Builder, Cache, Client, Key, Kind, MetadataOnly, NotFound
-from trainwright.controller.runtime.errors import CacheError, DecodeError
+from trainwright.controller.runtime.errors import CacheError, DecodeError, NotSynced
 from trainwright.controller.runtime.objects import AnyObject, name_of, namespace_of
 from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, Runtimes
 from trainwright.plugins.contract import ClusterFacts, Enqueue, Reference, Unreadable, Watch
@@ -44,9 +44,9 @@ class WatchedKinds:
                 case Enqueue.OWNER:
                     builder.owns(kind)
                 case Enqueue.SUSPENDED_IN_NAMESPACE:
-                    builder.watches(kind, lambda obj: _suspended(cache.list(TrainJob, namespace_of(obj))))
+                    builder.watches(kind, _once_synced(lambda obj: cache.list(TrainJob, namespace_of(obj))))
                 case Enqueue.SUSPENDED_OF_RUNTIME_CLASS:
-                    builder.watches(kind, lambda obj: _suspended(_jobs_of_class(cache, runtimes, name_of(obj))))
+                    builder.watches(kind, _once_synced(lambda obj: _jobs_of_class(cache, runtimes, name_of(obj))))
 
     def facts(self, cache: Cache, references: Iterable[Reference]) -> ClusterFacts:
         """What the cache knows of the objects referred to. Reads nothing from the API server."""
@@ -96,10 +96,17 @@ async def absent_kinds(client: Client, watches: Iterable[Watch]) -> frozenset[Re
     return frozenset(absent)
 
 
-def _suspended(jobs: Iterable[TrainJob]) -> Iterator[Key]:
-    for job in jobs:
-        if job.spec is not None and job.spec.suspend:
-            yield Key(job.namespace, job.name)
+def _once_synced(jobs: Callable[[AnyObject], Iterable[TrainJob]]) -> Callable[[AnyObject], list[Key]]:
+    """The suspended ones among the jobs; none while first lists arrive, since every job is due then anyway."""
+
+    def mapper(obj: AnyObject) -> list[Key]:
+        try:
+            found = list(jobs(obj))
+        except NotSynced:
+            return []
+        return [Key(job.namespace, job.name) for job in found if job.spec is not None and job.spec.suspend]
+
+    return mapper
 
 
 def _jobs_of_class(cache: Cache, runtimes: Runtimes, runtime_class: str) -> Iterator[TrainJob]:

@@ -59,9 +59,9 @@ class Obstacles:
         """The job has none, or there is no such job any more."""
         self._since.pop(key, None)
 
-    def blocks(self, key: Key, reason: Reason) -> bool:
-        """Whether the job has an obstacle of that reason."""
-        return self._since.get(key, (None, 0.0))[0] is reason
+    def waiting(self, reason: Reason) -> set[Key]:
+        """The jobs that have an obstacle of that reason."""
+        return {key for key, (found, _) in self._since.items() if found is reason}
 
 
 def shortened(message: str) -> str:

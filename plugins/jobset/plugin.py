@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
+from trainwright.controller.runtime.objects import controller_of, uid_of
 from trainwright.plugins.contract import (
     APPLY,
     READ,
@@ -50,16 +51,27 @@ class JobSetPlugin:
             spec.parallelism = spec.completions = pod_set.count
 
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        """The JobSet, unless a running one must not be touched."""
+        """The JobSet, unless a running one must not be touched.
+
+        One that somebody else made is no reason to leave it out: applying it is what says that the name is taken.
+        """
         live = info.facts.get(jobset_of(job), JobSet)
-        return [jobset_component(info, job)] if may_apply(job, live) else []
+        if live is not None and is_of(job, live) and not may_apply(job, live):
+            return []
+        return [jobset_component(info, job)]
 
     def status(self, job: TrainJob, facts: ClusterFacts) -> Status | None:
-        """Conditions and counters of the JobSet; None while there is no JobSet."""
+        """Conditions and counters of the JobSet; None while the job has none of its own."""
         live = facts.get(jobset_of(job), JobSet)
-        return status_from(job, live) if live is not None else None
+        return status_from(job, live) if live is not None and is_of(job, live) else None
 
 
 def jobset_of(job: TrainJob) -> Reference:
     """Where the JobSet of a TrainJob is: same namespace, same name."""
     return Reference(JobSet.RESOURCE, job.namespace, job.name)
+
+
+def is_of(job: TrainJob, jobset: JobSet) -> bool:
+    """Whether the JobSet is this TrainJob's, and not that of somebody else who took the name (or had it before)."""
+    controller = controller_of(jobset)
+    return controller is not None and controller.uid == uid_of(job)

@@ -12,11 +12,16 @@ from trainwright.plugins.registry import Registry, built_in
 from trainwright.plugins.testing import runtime, train_job
 
 PIPELINE = Pipeline(Registry.load(candidates=built_in()))
+TIME = "2026-01-02T03:04:05Z"
+COMPLETED = {"type": "Completed", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": TIME}
 JOBSET = Reference(JobSet.RESOURCE, "team", "job")
 
 
-def jobset(*, suspend: bool | None = None, status: object = None) -> JobSet:
-    return msgspec.convert({"metadata": {"name": "job"}, "spec": {"suspend": suspend}, "status": status}, JobSet)
+def jobset(*, suspend: bool | None = None, status: object = None, of: str = "u-1") -> JobSet:
+    """A JobSet that the TrainJob with the uid `of` controls; `u-1` is the uid of `train_job`."""
+    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "job", "uid": of}
+    metadata = {"name": "job", "ownerReferences": [{**owner, "controller": True}]}
+    return msgspec.convert({"metadata": metadata, "spec": {"suspend": suspend}, "status": status}, JobSet)
 
 
 def test_the_plain_job_becomes_one_jobset() -> None:
@@ -89,6 +94,17 @@ def test_a_running_jobset_is_left_alone(suspend: bool | None, live: JobSet | Non
     assert [component.document["kind"] for component in rendering.components] == ["JobSet"] * applied
 
 
+@pytest.mark.parametrize("suspend", [False, True])
+def test_a_jobset_of_somebody_else_is_neither_believed_nor_passed_over(suspend: bool) -> None:
+    # The document comes out whatever the other one's state, so that applying it says that the name is taken.
+    facts = ClusterFacts({JOBSET: jobset(suspend=suspend, status={"restarts": 0, "conditions": [COMPLETED]}, of="u-2")})
+
+    (component,) = PIPELINE.render(train_job(), runtime(), facts).components
+
+    assert component.document["kind"] == "JobSet"
+    assert PIPELINE.status(train_job(), facts) is None
+
+
 def test_facts_are_announced_and_a_failed_read_can_be_retried() -> None:
     job = train_job()
     facts = ClusterFacts({JOBSET: Unreadable("connection lost")})
@@ -98,9 +114,6 @@ def test_facts_are_announced_and_a_failed_read_can_be_retried() -> None:
         PIPELINE.render(job, runtime(), facts)
     with pytest.raises(FactUnavailable, match="not announced"):
         PIPELINE.render(job, runtime(), ClusterFacts())
-
-
-TIME = "2026-01-02T03:04:05Z"
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ def test_one_that_was_gone_begins_anew() -> None:
     obstacles.met(KEY, MISSING)
     clock.seconds += PATIENCE_SECONDS
     obstacles.gone(KEY)
-    assert not obstacles.blocks(KEY, Reason.RUNTIME_MISSING)
+    assert obstacles.waiting(Reason.RUNTIME_MISSING) == set()
     assert obstacles.met(KEY, MISSING) == PATIENCE_SECONDS
-    assert obstacles.blocks(KEY, Reason.RUNTIME_MISSING)
+    assert obstacles.waiting(Reason.RUNTIME_MISSING) == {KEY}
+    assert obstacles.waiting(Reason.BUILD_FAILED) == set()
