@@ -97,15 +97,15 @@ def _limits(old: Schema, new: Schema, path: str) -> _Found:
         lower = word in _LOWER_LIMITS
         tighter = after is not None and (before is None or (after > before if lower else after < before))
         what = f"{word} {_told(old, word)} became {_told(new, word)}"
-        yield path, what, *((Verdict.BREAKS_STORED, _TIGHTER) if tighter else (Verdict.SAFE, "more is allowed"))
+        yield path, what, *_limit(tighter=tighter)
     if old.get("pattern") != new.get("pattern"):
         what = f"pattern {_told(old, 'pattern')} became {_told(new, 'pattern')}"
-        yield (
-            path,
-            what,
-            *((Verdict.BREAKS_STORED, _TIGHTER) if "pattern" in new else (Verdict.SAFE, "more is allowed")),
-        )
+        yield path, what, *_limit(tighter="pattern" in new)
     yield from _enum(old, new, path)
+
+
+def _limit(*, tighter: bool) -> tuple[Verdict, str]:
+    return (Verdict.BREAKS_STORED, _TIGHTER) if tighter else (Verdict.SAFE, "more is allowed")
 
 
 def _enum(old: Schema, new: Schema, path: str) -> _Found:
@@ -114,7 +114,7 @@ def _enum(old: Schema, new: Schema, path: str) -> _Found:
         return
     if before is None or after is None:
         what, tighter = ("enum added", True) if before is None else ("enum removed", False)
-        yield path, what, *((Verdict.BREAKS_STORED, _TIGHTER) if tighter else (Verdict.SAFE, "more is allowed"))
+        yield path, what, *_limit(tighter=tighter)
         return
     for value in before:
         if value not in after:

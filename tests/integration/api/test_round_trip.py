@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any object that an API server sends is the same after decoding and encoding, for the fields that we know."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+import trainwright.api.kubernetes.admissionregistration.v1 as admissionregistration_v1
+import trainwright.api.kubernetes.authorization.v1 as authorization_v1
+import trainwright.api.kubernetes.batch.v1 as batch_v1
+import trainwright.api.kubernetes.coordination.v1 as coordination_v1
+import trainwright.api.kubernetes.core.v1 as core_v1
+import trainwright.api.kubernetes.events.v1 as events_v1
+import trainwright.api.kubernetes.node.v1 as node_v1
+from trainwright.api.base import Object
+from trainwright.controller.runtime.testing import ControlPlane
+
+Json = dict[str, Any]
+MODULES = (
+    admissionregistration_v1,
+    authorization_v1,
+    batch_v1,
+    coordination_v1,
+    core_v1,
+    events_v1,
+    node_v1,
+)
+KINDS: dict[str, type[Object]] = {
+    kind.RESOURCE.kind: kind
+    for module in MODULES
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Object)
+}
+POD: Json = {
+    "containers": [
+        {
+            "name": "a",
+            "image": "a",
+            "ports": [{"containerPort": 80}],
+            "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+            "resources": {"limits": {"cpu": "1500m", "memory": "1Gi"}},
+            "livenessProbe": {"httpGet": {"port": "http"}},
+        }
+    ],
+    "volumes": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "c"}}]}}],
+    "tolerations": [{"operator": "Exists"}],
+}
+WEBHOOK = {
+    "name": "a.example.com",
+    "clientConfig": {"url": "https://example.com/a"},
+    "sideEffects": "None",
+    "admissionReviewVersions": ["v1"],
+}
+CREATED: list[Json] = [
+    {"kind": "Pod", "spec": POD},
+    {
+        "kind": "Job",
+        "spec": {
+            "template": {"spec": {**POD, "restartPolicy": "Never"}},
+            "completionMode": "Indexed",
+            "completions": 2,
+        },
+    },
+    {"kind": "ConfigMap", "data": {"a": "b"}, "binaryData": {"c": "AAAA"}},
+    {"kind": "Secret", "stringData": {"a": "b"}},
+    {"kind": "Service", "spec": {"ports": [{"port": 80, "targetPort": "http"}], "clusterIP": "None"}},
+    {"kind": "ServiceAccount"},
+    {
+        "kind": "PersistentVolumeClaim",
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    },
+    {"kind": "LimitRange", "spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}}]}},
+    {
+        "kind": "Lease",
+        "spec": {"holderIdentity": "me", "renewTime": "2026-11-20T08:30:00.000000Z", "leaseDurationSeconds": 15},
+    },
+    {
+        "kind": "Event",
+        "eventTime": "2026-11-20T08:30:00.123456Z",
+        "action": "Tested",
+        "reason": "Test",
+        "type": "Normal",
+        "reportingController": "example.com/test",
+        "reportingInstance": "one",
+        "regarding": {"kind": "Pod", "name": "a", "namespace": "NAMESPACE"},
+    },
+    {"kind": "Node", "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
+    {"kind": "RuntimeClass", "handler": "a"},
+    {"kind": "MutatingWebhookConfiguration", "webhooks": [WEBHOOK]},
+    {"kind": "ValidatingWebhookConfiguration", "webhooks": [WEBHOOK]},
+    {"kind": "Namespace"},
+]
+
+
+def set_fields(value: Any) -> Any:
+    """What an object says in fields that are set: null is not."""
+    if isinstance(value, dict):
+        return {name: set_fields(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [set_fields(item) for item in value]
+    return value
+
+
+@pytest.mark.parametrize("document", CREATED, ids=lambda document: document["kind"])
+def test_created_objects(control_plane: ControlPlane, namespace: str, document: Json) -> None:
+    kind = KINDS[document["kind"]]
+    metadata: Json = {"name": f"round-trip-{namespace}"}
+    if kind.RESOURCE.namespaced:
+        metadata["namespace"] = namespace
+    text = json.dumps({**document, "apiVersion": kind.RESOURCE.api_version, "metadata": metadata})
+    made = control_plane.kubectl("create", "-o", "json", "-f", "-", stdin=text.replace("NAMESPACE", namespace))
+    read = control_plane.kubectl("get", "--raw", kind.RESOURCE.path(namespace, metadata["name"]))
+    for sent in (made, read):
+        decoded = msgspec.json.decode(sent, type=kind)
+        assert json.loads(msgspec.json.encode(decoded)) == set_fields(json.loads(sent))
+        assert decoded.deepcopy() == decoded
+    if not kind.RESOURCE.namespaced:
+        control_plane.kubectl("delete", document["kind"], metadata["name"], "--wait=false")
+
+
+def test_everything_that_is_there(control_plane: ControlPlane) -> None:
+    count = 0
+    for kind in KINDS.values():
+        if kind.RESOURCE.kind == "SubjectAccessReview":
+            continue  # is only created, never stored
+        text = control_plane.kubectl("get", "--raw", kind.RESOURCE.path())
+        for item in json.loads(text)["items"]:
+            decoded = msgspec.convert(item, kind)
+            assert json.loads(msgspec.json.encode(decoded)) == set_fields(item), kind
+            count += 1
+    assert count > 5
+
+
+def test_events_without_a_time(control_plane: ControlPlane, namespace: str) -> None:
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "old", "namespace": namespace},
+        "involvedObject": {"kind": "Pod", "name": "a", "namespace": namespace},
+        "reason": "Old",
+        "type": "Normal",
+    }
+    control_plane.kubectl("create", "-f", "-", stdin=json.dumps(event))
+    sent = control_plane.kubectl("get", "--raw", events_v1.Event.RESOURCE.path(namespace, "old"))
+    assert json.loads(sent)["eventTime"] is None
+    decoded = msgspec.json.decode(sent, type=events_v1.Event)
+    assert decoded.event_time is None
+    assert decoded.reason == "Old"
