@@ -25,6 +25,7 @@ from trainwright.plugins.contract.findings import (
     invalid,
     required,
 )
+from trainwright.plugins.contract.gang import gang_members, gang_requests, may_regroup
 from trainwright.plugins.contract.info import Info, Runtime
 from trainwright.plugins.contract.owner import owned_metadata
 from trainwright.plugins.contract.podset import PodSet
@@ -42,6 +43,7 @@ from trainwright.plugins.contract.points import (
     WatchExtension,
 )
 from trainwright.plugins.contract.provenance import TRAIN_JOB, Conflict, Ledger, Setting
+from trainwright.plugins.contract.rendezvous import PORT, open_trainer_port, takes_part
 from trainwright.plugins.contract.requests import cpu_count, gpu_count
 from trainwright.plugins.contract.trainer import TrainerSettings
 
@@ -50,6 +52,7 @@ __all__ = [
     "EXTENSION_POINTS",
     "OFFLINE",
     "PLACEHOLDER",
+    "PORT",
     "READ",
     "TRAIN_JOB",
     "ClusterFacts",
@@ -91,9 +94,14 @@ __all__ = [
     "WatchExtension",
     "cpu_count",
     "forbidden",
+    "gang_members",
+    "gang_requests",
     "gpu_count",
     "internal",
     "invalid",
+    "may_regroup",
+    "open_trainer_port",
     "owned_metadata",
     "required",
+    "takes_part",
 ]

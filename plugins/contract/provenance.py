@@ -25,7 +25,7 @@ class Setting:
     plugin: str
     """Who wrote it; empty for the template, which is made before any plugin runs."""
     source: str
-    """Whose value it is: the plugin's name, or `TRAIN_JOB`."""
+    """Whose value it is: the plugin's name, `TRAIN_JOB`, or the patch of a manager."""
     phase: str
     why: str
 
@@ -52,7 +52,7 @@ class Ledger:
         self._conflicts: dict[str, Conflict] = {}
         self.plugin = ""
         """Who is writing now; set by the pipeline."""
-        self.phase = ""
+        self.phase = "template"
 
     def record(self, path: str, value: Any, *, before: Any, why: str, source: str = "") -> None:
         """Note that the current plugin set the value at the path, where `before` was (None: nothing)."""
@@ -68,14 +68,19 @@ class Ledger:
         """Note a value of the TrainJob that the template took over before any plugin ran."""
         self._settings[path] = Setting(path, value, "", TRAIN_JOB, "template", why)
 
+    def patched(self, path: str, value: Any, *, before: Any, manager: str) -> None:
+        """Note a value that an entry of runtimePatches set."""
+        self.record(path, value, before=before, why="spec.runtimePatches", source=f"the patch of {manager}")
+
     def settings(self) -> tuple[Setting, ...]:
         """The last setting of each path, in the order in which the paths were first set."""
         return tuple(self._settings.values())
 
     def conflicts(self) -> tuple[Conflict, ...]:
-        """The last conflict of each path. That the TrainJob replaces values of the runtime is its purpose."""
+        """The last conflict of each path."""
         return tuple(self._conflicts.values())
 
     def _replaced(self, path: str, loser: str, winner: str) -> None:
-        if winner != loser and {winner, loser} != {TRAIN_JOB, RUNTIME}:
+        """Users and patches are there to replace values of the runtime; everything else is a surprise to somebody."""
+        if winner != loser and (loser != RUNTIME or winner == self.plugin):
             self._conflicts[path] = Conflict(path, loser, winner)

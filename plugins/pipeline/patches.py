@@ -6,10 +6,14 @@ Entries are applied one after another, in the order of the list, each as a strat
 
 from collections.abc import Sequence
 
+import msgspec
+
 from trainwright.api.jobset.v1alpha2 import JobSetSpec
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.trainer.v1alpha1 import JobSetTemplatePatch, RuntimePatch
-from trainwright.plugins.contract import Ledger
+from trainwright.controller.runtime.objects import Document
+from trainwright.plugins.contract import Ledger, Refusal
+from trainwright.plugins.pipeline.strategic import Scribe, merge
 
 
 def patched_metadata(base: ObjectMeta | None, patches: Sequence[RuntimePatch]) -> tuple[dict[str, str], dict[str, str]]:
@@ -29,8 +33,32 @@ def patched_metadata(base: ObjectMeta | None, patches: Sequence[RuntimePatch]) -
 
 def patched_template(base: JobSetSpec, patches: Sequence[RuntimePatch], ledger: Ledger) -> JobSetSpec:
     """A copy of the runtime's JobSet spec with all entries merged into it."""
-    del patches, ledger
-    return base.deepcopy()
+    changes = [change for change in map(_change, patches) if change is not None]
+    if not changes:
+        return base.deepcopy()
+    merged: Document = msgspec.to_builtins(base)
+    for manager, patch in changes:
+        merged = merge(JobSetSpec, merged, patch, Scribe(ledger, manager))
+    _restore_order(merged, [job.name for job in base.replicated_jobs or ()])
+    try:
+        return msgspec.convert(merged, JobSetSpec)
+    except msgspec.ValidationError as error:
+        raise Refusal(f"the template with spec.runtimePatches is no JobSet: {error}", phase="template") from error
+
+
+def _change(patch: RuntimePatch) -> tuple[str, Document] | None:
+    template = _template(patch)
+    if template is None or template.spec is None:
+        return None
+    return patch.manager, msgspec.to_builtins(template.spec)
+
+
+def _restore_order(merged: Document, names: Sequence[str]) -> None:
+    """Replicated jobs start in the order of the runtime, whatever order patches name them in."""
+    rank = {name: index for index, name in enumerate(names)}
+    jobs = merged.get("replicatedJobs")
+    if jobs:
+        jobs.sort(key=lambda job: rank.get(job["name"], 0))
 
 
 def _template(patch: RuntimePatch) -> JobSetTemplatePatch | None:

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the processes of a distributed training meet: the first pod of the trainer."""
+
+from typing import Final
+
+from trainwright.api.kubernetes.core.v1 import ContainerPort
+from trainwright.api.trainer.v1alpha1.constants import TRAINER_PORT
+from trainwright.plugins.contract.container import ContainerModel
+from trainwright.plugins.contract.info import Info
+from trainwright.plugins.contract.podset import PodSet
+
+PORT: Final = str(TRAINER_PORT)
+"""The port as the value of a variable."""
+
+
+def open_trainer_port(container: ContainerModel, *, why: str) -> None:
+    """Declare the port at which the first pod listens."""
+    container.set_port(ContainerPort(container_port=TRAINER_PORT), why=why)
+
+
+def takes_part(info: Info, pods: PodSet) -> bool:
+    """Whether the framework is set up in the trainer's main container.
+
+    A TrainJob without spec.trainer leaves the container to the runtime, as far as that can work: several nodes could
+    not find each other.
+    """
+    return (info.job.spec is not None and info.job.spec.trainer is not None) or pods.count > 1

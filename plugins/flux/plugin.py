@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extension points of the Flux plugin."""
+
+from collections.abc import Iterable, Sequence
+
+from trainwright.api.kubernetes.core.v1 import (
+    ConfigMap,
+    ConfigMapVolumeSource,
+    Container,
+    EmptyDirVolumeSource,
+    Secret,
+    SecretVolumeSource,
+    Volume,
+    VolumeMount,
+)
+from trainwright.api.trainer.v1alpha1 import FluxMLPolicySource, TrainJob
+from trainwright.api.trainer.v1alpha1.constants import NODE
+from trainwright.plugins.contract import (
+    APPLY,
+    PLACEHOLDER,
+    READ,
+    Component,
+    Finding,
+    Info,
+    PodSet,
+    Reference,
+    Rule,
+    Runtime,
+    Watch,
+    invalid,
+    owned_metadata,
+)
+from trainwright.plugins.flux.curve import KEY, with_new_certificate
+from trainwright.plugins.flux.scripts import broker_configuration, entrypoint_script, init_script
+from trainwright.plugins.flux.settings import (
+    NETWORK_DEVICE,
+    QUEUE_POLICY,
+    VIEW_IMAGE,
+    command_of,
+    index_range,
+    settings_of,
+    shape_of,
+)
+
+_INSTALLER = "flux-installer"
+_SHELL = "/bin/bash"
+_SCRIPTS_DIRECTORY = "/etc/flux-config"
+_INIT_SCRIPT = "init.sh"
+_ENTRYPOINT_SCRIPT = "entrypoint.sh"
+_INSTALL, _SOFTWARE, _CURVE, _MEMORY = "flux-install", "spack-install", "flux-curve", "shared-memory"
+
+
+class FluxPlugin:
+    """Source: spec/plugins.md section 2.2. The number of pods and the TrainJob's variables are PlainML's."""
+
+    name = "Flux"
+    after = ("PlainML",)
+    rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(Secret.RESOURCE, *READ, *APPLY))
+
+    def watches(self) -> Sequence[Watch]:
+        """Scripts and certificates of TrainJobs."""
+        return (Watch(ConfigMap.RESOURCE, metadata_only=True), Watch(Secret.RESOURCE, metadata_only=True))
+
+    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
+        """Whether there is a certificate already."""
+        if runtime.spec is not None and runtime.spec.ml_policy is not None and runtime.spec.ml_policy.flux is not None:
+            yield _certificate_of(job)
+
+    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+        """The name of the init container is taken."""
+        nodes = info.pod_set(NODE)
+        if _policy(info) is None or nodes is None:
+            return
+        for container in nodes.init_containers:
+            if container.name == _INSTALLER:
+                problem = "the Flux plugin adds an init container of this name; rename the runtime's"
+                yield invalid("spec.trainer.initContainers", _INSTALLER, problem)
+
+    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
+        """Wrap the command, and give the nodes Flux, the scripts and the certificate."""
+        if _policy(info) is None:
+            return
+        image = settings_of(info)[VIEW_IMAGE]
+        command = [_SHELL, f"{_SCRIPTS_DIRECTORY}/{_ENTRYPOINT_SCRIPT}", command_of(info)]
+        info.trainer.set_command(command, why="starts Flux, which runs the command")
+        info.trainer.set_args(None, why="they are part of the command")
+        nodes = info.pod_set(NODE)
+        if nodes is not None:
+            _add_volumes(nodes, job)
+            _add_installer(nodes, job, image)
+            for container in nodes.containers:
+                if container.name == NODE:
+                    for mount in _mounts(job):
+                        container.set_mount(mount, why="Flux, its scripts and its certificate")
+
+    def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
+        """The scripts; and the certificate, unless there is one."""
+        policy = _policy(info)
+        if policy is None:
+            return
+        yield _scripts(info, job, policy)
+        if not info.facts.exists(_certificate_of(job)):
+            yield Component(
+                {
+                    "apiVersion": Secret.RESOURCE.api_version,
+                    "kind": Secret.RESOURCE.kind,
+                    "metadata": owned_metadata(job, _certificate_name(job)),
+                    "data": {KEY: PLACEHOLDER},
+                },
+                generate=with_new_certificate,
+            )
+
+
+def _policy(info: Info) -> FluxMLPolicySource | None:
+    return info.ml_policy.flux if info.ml_policy is not None else None
+
+
+def _scripts_name(job: TrainJob) -> str:
+    return f"{job.name}-flux-entrypoint"
+
+
+def _certificate_name(job: TrainJob) -> str:
+    return f"{job.name}-flux-curve"
+
+
+def _certificate_of(job: TrainJob) -> Reference:
+    return Reference(Secret.RESOURCE, job.namespace, _certificate_name(job))
+
+
+def _add_volumes(nodes: PodSet, job: TrainJob) -> None:
+    scripts = ConfigMapVolumeSource(name=_scripts_name(job), default_mode=0o755)
+    certificate = SecretVolumeSource(secret_name=_certificate_name(job), default_mode=0o400)
+    for volume, why in (
+        (Volume(name=_SOFTWARE, empty_dir=EmptyDirVolumeSource()), "software of the view"),
+        (Volume(name=_INSTALL, empty_dir=EmptyDirVolumeSource()), "Flux, copied from the view"),
+        (Volume(name=_scripts_name(job), config_map=scripts), "scripts"),
+        (Volume(name=_MEMORY, empty_dir=EmptyDirVolumeSource(medium="Memory")), "memory shared between processes"),
+        (Volume(name=_CURVE, secret=certificate), "certificate of the brokers"),
+    ):
+        nodes.set_volume(volume, why=why)
+
+
+def _add_installer(nodes: PodSet, job: TrainJob, image: str) -> None:
+    installer = Container(
+        name=_INSTALLER,
+        image=image,
+        command=[_SHELL, f"{_SCRIPTS_DIRECTORY}/{_INIT_SCRIPT}"],
+        volume_mounts=[
+            VolumeMount(name=_INSTALL, mount_path="/mnt/flux"),
+            VolumeMount(name=_scripts_name(job), mount_path=_SCRIPTS_DIRECTORY, read_only=True),
+        ],
+    )
+    nodes.add_init_container(installer, why="copies Flux to where the nodes run it")
+
+
+def _mounts(job: TrainJob) -> tuple[VolumeMount, ...]:
+    return (
+        VolumeMount(name=_INSTALL, mount_path="/mnt/flux"),
+        VolumeMount(name=_SOFTWARE, mount_path="/opt/software"),
+        VolumeMount(name=_scripts_name(job), mount_path=_SCRIPTS_DIRECTORY, read_only=True),
+        VolumeMount(name=_CURVE, mount_path="/curve", read_only=True),
+        VolumeMount(name=_MEMORY, mount_path="/dev/shm", read_only=True),  # noqa: S108 - a mount, not a file of ours
+    )
+
+
+def _scripts(info: Info, job: TrainJob, policy: FluxMLPolicySource) -> Component:
+    settings, shape = settings_of(info), shape_of(info, job, policy, info.pod_set(NODE))
+    hosts = f"{job.name}-{NODE}-0-[{index_range(shape.nodes)}]"
+    broker = broker_configuration(
+        hosts=hosts,
+        subdomain=info.subdomain,
+        namespace=job.namespace,
+        device=settings[NETWORK_DEVICE],
+        queue_policy=settings[QUEUE_POLICY],
+    )
+    entrypoint = entrypoint_script(
+        main_host=f"{job.name}-{NODE}-0-0", run_flags=shape.run_flags, resource_flags=shape.resource_flags
+    )
+    return Component(
+        {
+            "apiVersion": ConfigMap.RESOURCE.api_version,
+            "kind": ConfigMap.RESOURCE.kind,
+            "metadata": owned_metadata(job, _scripts_name(job)),
+            "data": {
+                _ENTRYPOINT_SCRIPT: entrypoint,
+                _INIT_SCRIPT: init_script(hosts=hosts, job_name=job.name, broker=broker),
+            },
+        }
+    )

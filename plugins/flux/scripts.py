@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two scripts of a Flux job: what the view's image prepares, and what each node then runs.
+
+The view brings Flux itself. It is copied from its image to a shared volume, so that any image can be trained in. The
+scripts meet in that volume, below /mnt/flux. Values are put in by name; everything else is the shell's.
+"""
+
+from string import Template
+
+_INIT = Template("""\
+#!/bin/bash
+# Prepares the volume that the nodes run Flux from. Runs once per pod, in the image of the view.
+set -eu
+
+root=/opt/view
+install=/mnt/flux/config
+mainHost="$main_host"
+hosts="$hosts"
+
+export PATH="$${root}/bin:$${PATH}"
+mkdir -p "$${root}/bin"
+mkdir -p "$${install}/etc/flux/system/cron.d" "$${install}/var/lib/flux" "$${install}/etc/flux/config" \\
+  "$${install}/run/flux" "$${install}/etc/curve"
+
+echo "$${hosts}" > "$${install}/etc/flux/system/hostlist"
+
+cat <<'EOT' >> "$${install}/etc/flux/config/broker.toml"
+$broker
+EOT
+
+mkdir -p /mnt/flux/view
+view=$$(echo /opt/views/._view/*)
+cp -R "$${view}"/* /mnt/flux/view/
+cp -R /opt/software /mnt/flux/
+touch /mnt/flux/flux-operator-done.txt
+""")
+
+_BROKER = Template("""\
+[access]
+allow-guest-user = true
+allow-root-owner = true
+
+[resource]
+path = "/mnt/flux/config/etc/flux/system/R"
+
+[bootstrap]
+curve_cert = "/mnt/flux/config/etc/curve/curve.cert"
+default_port = 8050
+default_bind = "tcp://$device:%p"
+default_connect = "tcp://%h.$subdomain.$namespace.svc.cluster.local:%p"
+hosts = [
+  { host = "$hosts" },
+]
+
+[archive]
+dbpath = "/mnt/flux/config/var/lib/flux/job-archive.sqlite"
+period = "1m"
+busytimeout = "50s"
+
+[sched-fluxion-qmanager]
+queue-policy = "$queue_policy"
+""")
+
+_ENTRYPOINT = Template("""\
+#!/bin/bash
+# Starts the broker of this node. The arguments are the command to train with; the first node runs it, the others serve.
+set -u
+
+mainHost="$main_host"
+flags="$run_flags"
+install=/mnt/flux/config
+view=/mnt/flux/view
+
+export PATH="$${PATH}:$${view}/bin"
+mkdir -p /opt/software
+cp -R /mnt/flux/software/* /opt/software/
+
+# The view's Python packages, for the interpreter that the view itself was made with.
+library=$$(echo "$${view}"/lib/python3*)
+export PYTHONPATH="$${PYTHONPATH:-}:$${library}/site-packages"
+interpreter=$$(find -L /opt/software -path "*/bin/$$(basename "$${library}")" -type f 2>/dev/null | head -n 1)
+if [ -n "$${interpreter}" ]; then
+  ln -sf "$${interpreter}" "$${view}/bin/python3"
+  ln -sf "$${interpreter}" "$${view}/bin/python"
+fi
+
+export FLUX_RC_EXTRA="$${view}/etc/flux/rc1.d"
+
+cat <<'LOAD' > /mnt/flux/load-fluxion.sh
+#!/bin/bash
+flux module remove sched-simple
+flux module load sched-fluxion-resource
+flux module load sched-fluxion-qmanager
+LOAD
+
+# For people who enter the pod: the environment in which flux commands reach this instance.
+cat <<VIEW > /mnt/flux/flux-view.sh
+#!/bin/bash
+export PATH="$${PATH}"
+export PYTHONPATH="$${PYTHONPATH}"
+export LD_LIBRARY_PATH="$${LD_LIBRARY_PATH:-}:$${view}/lib"
+export fluxsocket="local://$${install}/run/flux/local"
+VIEW
+
+command="$$*"
+
+mkdir -p "$${install}/etc/curve"
+cp /curve/curve.cert "$${install}/etc/curve/curve.cert"
+chmod go-r "$${install}/etc/curve/curve.cert"
+chown "$$(id -u)" "$${install}/etc/curve/curve.cert"
+
+flux R encode --hosts="$$(cat "$${install}/etc/flux/system/hostlist")" $resource_flags > "$${install}/etc/flux/system/R"
+
+state="$${install}/var/lib/flux"
+mkdir -p "$${state}" /tmp/fluxout
+options="-Scron.directory=$${install}/etc/flux/system/cron.d -Stbon.fanout=256 -Srundir=$${install}/run/flux"
+options="$${options} -Sstatedir=$${state} -Slocal-uri=local://$${install}/run/flux/local"
+options="$${options} -Slog-stderr-level=0 -Slog-stderr-mode=local"
+
+# Options and command are words of their own from here on: both come as one line.
+code=0
+if [ "$$(hostname)" = "$${mainHost}" ]; then
+  if [ -z "$${command}" ]; then
+    flux broker --config-path "$${install}/etc/flux/config" $${options} || code=$$?
+  else
+    flux start -o --config "$${install}/etc/flux/config" $${options} flux run $${flags} $${command} || code=$$?
+  fi
+else
+  # The first node may not be there yet.
+  until flux start -o --config "$${install}/etc/flux/config" $${options}; do
+    sleep 15
+  done
+fi
+
+touch /mnt/flux/flux-operator-complete.txt
+# A training that failed must not look complete.
+exit "$${code}"
+""")
+
+
+def broker_configuration(*, hosts: str, subdomain: str, namespace: str, device: str, queue_policy: str) -> str:
+    """broker.toml, the same on all nodes."""
+    return _BROKER.substitute(
+        hosts=hosts, subdomain=subdomain, namespace=namespace, device=device, queue_policy=queue_policy
+    ).rstrip("\n")
+
+
+def init_script(*, hosts: str, job_name: str, broker: str) -> str:
+    """init.sh of the init container."""
+    return _INIT.substitute(hosts=hosts, main_host=f"{job_name}-0", broker=broker)
+
+
+def entrypoint_script(*, main_host: str, run_flags: str, resource_flags: str) -> str:
+    """entrypoint.sh of the nodes. Exits with the code of the training."""
+    return _ENTRYPOINT.substitute(main_host=main_host, run_flags=run_flags, resource_flags=resource_flags)

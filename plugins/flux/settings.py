@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scripts of a Flux job depend on."""
+
+from dataclasses import dataclass
+
+from trainwright.api.kubernetes.core.v1 import EnvVar
+from trainwright.api.trainer.v1alpha1 import FluxMLPolicySource, TrainJob
+from trainwright.plugins.contract import Info, PodSet, gpu_count
+
+VIEW_IMAGE = "FLUX_VIEW_IMAGE"
+NETWORK_DEVICE = "FLUX_NETWORK_DEVICE"
+QUEUE_POLICY = "FLUX_QUEUE_POLICY"
+_DEFAULTS = {
+    VIEW_IMAGE: "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy",
+    NETWORK_DEVICE: "eth0",
+    QUEUE_POLICY: "fcfs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Nodes, processes and devices of the instance."""
+
+    nodes: int
+    tasks: int
+    """Processes on each node."""
+    gpus: int
+    """Accelerators of each node."""
+
+    @property
+    def run_flags(self) -> str:
+        """Options of flux run."""
+        flags = f"-N {self.nodes} -n {self.nodes * self.tasks}"
+        return f"{flags} -g {self.gpus}" if self.gpus > 0 else flags
+
+    @property
+    def resource_flags(self) -> str:
+        """Options of flux R encode."""
+        flags = f"--cores={index_range(self.tasks)}"
+        return f"{flags} --gpu={index_range(self.gpus)}" if self.gpus > 0 else flags
+
+
+def settings_of(info: Info) -> dict[str, str]:
+    """Image, device and queue policy: the TrainJob's variables, else those of the container, else defaults.
+
+    Only literal values can be read here; a variable from another source has no value before the pod runs.
+    """
+    container = info.trainer_container
+    variables: tuple[EnvVar, ...] = (*(container.env if container is not None else ()), *info.trainer_env)
+    given = {v.name: v.value or "" for v in variables if v.name in _DEFAULTS and v.value_from is None}
+    return {**_DEFAULTS, **given}
+
+
+def shape_of(info: Info, job: TrainJob, policy: FluxMLPolicySource, nodes: PodSet | None) -> Shape:
+    """Numbers of the TrainJob, else of the runtime."""
+    trainer = job.spec.trainer if job.spec is not None else None
+    count = trainer.num_nodes if trainer is not None else None
+    tasks = trainer.num_proc_per_node if trainer is not None else None
+    return Shape(
+        nodes=count if count is not None else nodes.count if nodes is not None else 1,
+        tasks=tasks if tasks is not None else policy.num_proc_per_node or 1,
+        gpus=gpu_count(info.resources_per_node()),
+    )
+
+
+def command_of(info: Info) -> str:
+    """What the user wanted to run, as one line: command and arguments of the TrainJob, or the container's command.
+
+    Arguments of the container stay there, and reach the script as they are.
+    """
+    container = info.trainer_container
+    own = container.command if container is not None else ()
+    command = info.trainer.command if info.trainer.command is not None else own
+    return " ".join((*command, *(info.trainer.args or ()))).strip()
+
+
+def index_range(count: int) -> str:
+    """Indices of that many things: 0, or 0-3."""
+    return "0" if count == 1 else f"0-{count - 1}"

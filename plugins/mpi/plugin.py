@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extension points of the MPI plugin."""
+
+from collections.abc import Iterable, Sequence
+
+from trainwright.api.kubernetes.core.v1 import (
+    ConfigMap,
+    ConfigMapVolumeSource,
+    KeyToPath,
+    Secret,
+    SecretVolumeSource,
+    Volume,
+    VolumeMount,
+)
+from trainwright.api.trainer.v1alpha1 import MPIMLPolicySource, TrainJob
+from trainwright.api.trainer.v1alpha1.constants import LAUNCHER, NODE
+from trainwright.plugins.contract import (
+    APPLY,
+    PLACEHOLDER,
+    READ,
+    TRAIN_JOB,
+    Component,
+    ContainerModel,
+    Finding,
+    Info,
+    PodSet,
+    Reference,
+    Refusal,
+    Rule,
+    Runtime,
+    Watch,
+    gpu_count,
+    invalid,
+    owned_metadata,
+)
+from trainwright.plugins.mpi.keys import PRIVATE, PUBLIC, with_new_keys
+
+_OPEN_MPI = "OpenMPI"
+_KEYS_VOLUME = "mpi-ssh-auth"
+_HOSTS_VOLUME = "mpi-hostfile"
+_HOSTS_DIRECTORY = "/etc/mpi"
+_HOSTS_FILE = "hostfile"
+_DEFAULT_KEYS_DIRECTORY = "/root/.ssh"
+_ENV_HOSTS = "OMPI_MCA_orte_default_hostfile"
+_ENV_FQDN = "OMPI_MCA_orte_keep_fqdn_hostnames"
+_ENV_SLOTS = "OMPI_MCA_orte_set_default_slots"
+_ENV_RSH = "OMPI_MCA_plm_rsh_args"
+_RESERVED = frozenset({_ENV_HOSTS, _ENV_FQDN, _ENV_SLOTS, _ENV_RSH})
+
+
+class MPIPlugin:
+    """Source: spec/plugins.md section 2.5."""
+
+    name = "MPI"
+    rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(Secret.RESOURCE, *READ, *APPLY))
+
+    def watches(self) -> Sequence[Watch]:
+        """Host files and keys of TrainJobs."""
+        return (Watch(ConfigMap.RESOURCE, metadata_only=True), Watch(Secret.RESOURCE, metadata_only=True))
+
+    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
+        """Whether there are keys already."""
+        if runtime.spec is not None and runtime.spec.ml_policy is not None and runtime.spec.ml_policy.mpi is not None:
+            yield _keys_of(job)
+
+    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+        """Several nodes need both jobs where the launcher is one of them; some variables are not the user's."""
+        policy = _policy(info)
+        trainer = job.spec.trainer if job.spec is not None else None
+        if policy is None or trainer is None:
+            return
+        nodes = 1 if trainer.num_nodes is None else trainer.num_nodes
+        complete = info.pod_set(LAUNCHER) is not None and info.pod_set(NODE) is not None
+        if nodes >= 2 and policy.run_launcher_as_node and not complete:
+            problem = f"must be 1, since the runtime lacks a replicated job {LAUNCHER} or {NODE}"
+            yield invalid("spec.trainer.numNodes", nodes, problem)
+        reserved = sorted({variable.name for variable in trainer.env or ()} & _RESERVED)
+        if reserved:
+            yield invalid("spec.trainer.env", trainer.env, f"{', '.join(reserved)}: set by the MPI plugin; remove them")
+
+    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
+        """Set the number of nodes, mount keys and host file, and point the launcher at them."""
+        policy = _policy(info)
+        if policy is None:
+            return
+        nodes, launcher = info.pod_set(NODE), info.pod_set(LAUNCHER)
+        _set_nodes(policy, job, nodes)
+        for pod_set in (nodes, launcher):
+            if pod_set is not None:
+                _mount_keys(policy, job, pod_set)
+        if launcher is not None:
+            self._set_up_launcher(info, policy, job, launcher)
+
+    def _set_up_launcher(self, info: Info, policy: MPIMLPolicySource, job: TrainJob, launcher: PodSet) -> None:
+        source = ConfigMapVolumeSource(
+            name=_hosts_name(job), items=[KeyToPath(key=_HOSTS_FILE, path=_HOSTS_FILE, mode=0o444)]
+        )
+        launcher.set_volume(Volume(name=_HOSTS_VOLUME, config_map=source), why="list of the nodes")
+        for container in launcher.containers:
+            if container.name == NODE:
+                mount = VolumeMount(name=_HOSTS_VOLUME, mount_path=_HOSTS_DIRECTORY)
+                container.set_mount(mount, why="list of the nodes")
+                _point_to_hosts(policy, container, _slots(info, job))
+
+    def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
+        """The keys, unless they exist, and the host file."""
+        policy = _policy(info)
+        if policy is None:
+            return
+        if not info.facts.exists(_keys_of(job)):
+            yield Component(
+                {
+                    "apiVersion": Secret.RESOURCE.api_version,
+                    "kind": Secret.RESOURCE.kind,
+                    "metadata": owned_metadata(job, _keys_name(job)),
+                    "type": "kubernetes.io/ssh-auth",
+                    "immutable": True,
+                    "data": {PRIVATE: PLACEHOLDER, PUBLIC: PLACEHOLDER},
+                },
+                generate=with_new_keys,
+            )
+        yield Component(
+            {
+                "apiVersion": ConfigMap.RESOURCE.api_version,
+                "kind": ConfigMap.RESOURCE.kind,
+                "metadata": owned_metadata(job, _hosts_name(job)),
+                "data": {_HOSTS_FILE: _host_file(info, policy, _slots(info, job))},
+            }
+        )
+
+
+def _policy(info: Info) -> MPIMLPolicySource | None:
+    return info.ml_policy.mpi if info.ml_policy is not None else None
+
+
+def _keys_name(job: TrainJob) -> str:
+    return f"{job.name}-mpi-ssh-auth"
+
+
+def _hosts_name(job: TrainJob) -> str:
+    return f"{job.name}-mpi-hostfile"
+
+
+def _keys_of(job: TrainJob) -> Reference:
+    return Reference(Secret.RESOURCE, job.namespace, _keys_name(job))
+
+
+def _set_nodes(policy: MPIMLPolicySource, job: TrainJob, nodes: PodSet | None) -> None:
+    """The launcher counts as one of the nodes when it is one; at least one pod of the other kind stays."""
+    trainer = job.spec.trainer if job.spec is not None else None
+    if nodes is None or trainer is None or trainer.num_nodes is None:
+        return
+    count = max(trainer.num_nodes - 1, 1) if policy.run_launcher_as_node else trainer.num_nodes
+    why = (
+        "spec.trainer.numNodes, one of which is the launcher"
+        if policy.run_launcher_as_node
+        else "spec.trainer.numNodes"
+    )
+    nodes.set_count(count, why=why, source=TRAIN_JOB)
+
+
+def _slots(info: Info, job: TrainJob) -> int:
+    """Processes on each node: the TrainJob's number, else the runtime's, where one stands for one per accelerator."""
+    policy = _policy(info)
+    trainer = job.spec.trainer if job.spec is not None else None
+    if trainer is not None and trainer.num_proc_per_node is not None:
+        return trainer.num_proc_per_node
+    slots = 1 if policy is None or policy.num_proc_per_node is None else policy.num_proc_per_node
+    gpus = gpu_count(info.resources_per_node())
+    return gpus if slots == 1 and gpus > 1 else slots
+
+
+def _mount_keys(policy: MPIMLPolicySource, job: TrainJob, pod_set: PodSet) -> None:
+    source = SecretVolumeSource(
+        secret_name=_keys_name(job),
+        default_mode=0o400,
+        items=[
+            KeyToPath(key=PRIVATE, path="id_rsa", mode=0o640),
+            KeyToPath(key=PUBLIC, path="id_rsa.pub", mode=0o644),
+            KeyToPath(key=PUBLIC, path="authorized_keys", mode=0o644),
+        ],
+    )
+    pod_set.set_volume(Volume(name=_KEYS_VOLUME, secret=source), why="keys for SSH between launcher and nodes")
+    directory = policy.ssh_auth_mount_path or _DEFAULT_KEYS_DIRECTORY
+    for container in pod_set.containers:
+        if container.name == NODE:
+            mount = VolumeMount(name=_KEYS_VOLUME, mount_path=directory)
+            container.set_mount(mount, why="keys for SSH between launcher and nodes")
+
+
+def _point_to_hosts(policy: MPIMLPolicySource, container: ContainerModel, slots: int) -> None:
+    _only_open_mpi(policy)
+    container.set_env(_ENV_HOSTS, f"{_HOSTS_DIRECTORY}/{_HOSTS_FILE}", why="where the nodes are listed")
+    container.set_env(_ENV_FQDN, "true", why="the list has whole host names")
+    container.set_env(_ENV_SLOTS, str(slots), why="processes on each node")
+    container.set_env(_ENV_RSH, "-o ConnectionAttempts=10", why="nodes may start later than the launcher")
+
+
+def _host_file(info: Info, policy: MPIMLPolicySource, slots: int) -> str:
+    """One line per pod that takes part, in the order of the template."""
+    _only_open_mpi(policy)
+    taking_part = (NODE, LAUNCHER) if policy.run_launcher_as_node else (NODE,)
+    hosts = (host for pod_set in info.pod_sets if pod_set.name in taking_part for host in pod_set.hosts())
+    return "".join(f"{host} slots={slots}\n" for host in hosts)
+
+
+def _only_open_mpi(policy: MPIMLPolicySource) -> None:
+    implementation = _OPEN_MPI if policy.mpi_implementation is None else policy.mpi_implementation
+    if implementation != _OPEN_MPI:
+        raise Refusal(f"mpiImplementation {implementation!r} is not supported; the runtime must set it to {_OPEN_MPI}")

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategic merge patches, as Kubernetes applies them to a typed object.
+
+Which lists are merged, and by which key, is read from the models. Absent and empty values of a patch say nothing; there
+are no directives here, so nothing can be deleted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainwright.api import merge as metadata
+from trainwright.api.base import Struct, copy_open
+from trainwright.api.kubernetes.core.v1 import EnvVar, EnvVarSource, Volume
+from trainwright.controller.runtime.objects import Document
+from trainwright.plugins.contract import Ledger
+
+_SILENT = frozenset({"value", "readOnly", "subPath", "subPathExpr", "medium", "sizeLimit"})
+"""Fields of which an empty or false value is not sent, so that it leaves what is there."""
+_RIVALS = {model: frozenset(metadata.fields(model)) for model in (EnvVar, EnvVarSource, Volume)}
+"""Structs of which only one field, apart from the name, may be set: what a patch sets takes the place of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scribe:
+    """Notes who set what while a patch is merged."""
+
+    ledger: Ledger
+    manager: str
+    path: str = "spec"
+
+    def at(self, step: str) -> "Scribe":
+        """For a field below."""
+        return Scribe(self.ledger, self.manager, f"{self.path}.{step}")
+
+    def item(self, key: Any) -> "Scribe":
+        """For an item of a list."""
+        return Scribe(self.ledger, self.manager, f"{self.path}[{key}]")
+
+    def note(self, value: Any, before: Any) -> None:
+        """The value was set."""
+        self.ledger.patched(self.path, value, before=before, manager=self.manager)
+
+
+def merge(model: type[Struct], base: Document, patch: Mapping[str, Any], scribe: Scribe) -> Document:
+    """The base with the patch in it, both in wire form. Neither is changed."""
+    fields = metadata.fields(model)
+    merged = _without_rivals(model, dict(base), patch)
+    for name, value in patch.items():
+        field = fields.get(name)
+        if field is None or _says_nothing(field, value):
+            continue
+        merged[name] = _merged(field, merged.get(name), value, scribe.at(name))
+    return merged
+
+
+def _merged(field: metadata.Field, base: Any, value: Any, scribe: Scribe) -> Any:
+    replaced = "replace" in field.merge.patch
+    if field.shape == "struct" and field.struct is not None and not replaced:
+        return merge(field.struct, base or {}, value, scribe)
+    if field.shape == "list" and "merge" in field.merge.patch:
+        if field.struct is not None and field.merge.patch_key:
+            return _merged_items(field.struct, field.merge.patch_key, base or [], value, scribe)
+        return [*(base or []), *(item for item in value if item not in (base or []))]
+    if field.shape in ("map", "open") and isinstance(base, dict) and not replaced:
+        for key, item in value.items():
+            scribe.item(key).note(item, base.get(key))
+        return {**base, **value}
+    scribe.note(value, base)
+    return copy_open(value)
+
+
+def _merged_items(
+    model: type[Struct], key: str, base: Sequence[Document], patch: Sequence[Document], scribe: Scribe
+) -> list[Document]:
+    """Items of the same key are merged, others added; the order is explained at `in_merge_order`."""
+    before = {item.get(key): item for item in base}
+    changed: dict[Any, Document] = {}
+    for item in patch:
+        name = item.get(key)
+        start = changed.get(name, before.get(name, {}))
+        changed[name] = merge(model, start, item, scribe.item(name))
+    untouched = [name for name in before if name not in changed]
+    order = in_merge_order(list(before), untouched, list(changed))
+    return [changed[name] if name in changed else before[name] for name in order]
+
+
+def in_merge_order(base: Sequence[Any], untouched: Sequence[Any], patched: Sequence[Any]) -> list[Any]:
+    """Keys of a merged list.
+
+    Two queues: what the patch left alone in the base's order, and what it has in its own. The first one's head goes
+    next only if both heads are in the base and it precedes the other there. So new items come before the rest of the
+    base, and a patch can change the order of items.
+    """
+    place = {name: index for index, name in enumerate(base)}
+    left, right = list(untouched), list(patched)
+    result = []
+    while left and right:
+        first = right[0] in place and place[left[0]] < place[right[0]]
+        result.append((left if first else right).pop(0))
+    return [*result, *left, *right]
+
+
+def _says_nothing(field: metadata.Field, value: Any) -> bool:
+    if field.wire in _SILENT:
+        return not value
+    return value is None or value == [] or (value == {} and field.shape != "struct")
+
+
+def _without_rivals(model: type[Struct], base: Document, patch: Mapping[str, Any]) -> Document:
+    """The base without what cannot stand beside the patch: a volume has one source, a variable has one value."""
+    rivals = _RIVALS.get(model)
+    if rivals is None:
+        return base
+    shared = rivals - {"name"}
+    if shared.isdisjoint(name for name, value in patch.items() if value is not None):
+        return base
+    return {name: value for name, value in base.items() if name not in shared or name in patch}

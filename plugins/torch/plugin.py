@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extension points of the Torch plugin: the PET_* variables that torchrun takes its settings from."""
+
+from collections.abc import Iterable
+
+from trainwright.api.trainer.v1alpha1 import TorchMLPolicySource, TrainJob
+from trainwright.api.trainer.v1alpha1.constants import NODE
+from trainwright.plugins.contract import (
+    PORT,
+    TRAIN_JOB,
+    ContainerModel,
+    Finding,
+    Info,
+    PodSet,
+    Refusal,
+    cpu_count,
+    gpu_count,
+    open_trainer_port,
+    takes_part,
+)
+from trainwright.plugins.torch.tune import tuned_command, wants_tune
+from trainwright.plugins.torch.validation import findings
+
+AUTO = "auto"
+"""torchrun's word for: one process per accelerator."""
+
+
+class TorchPlugin:
+    """Source: spec/plugins.md section 2.8."""
+
+    name = "Torch"
+
+    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+        """Reserved variables, targets of envInjection, and what torchtune cannot do."""
+        policy = info.ml_policy.torch if info.ml_policy is not None else None
+        return findings(info, policy, job) if policy is not None else ()
+
+    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
+        """Set the number of pods, and the variables of the main container and of envInjection's targets."""
+        policy = info.ml_policy.torch if info.ml_policy is not None else None
+        if policy is None:
+            return
+        pods = info.trainer_pods
+        trainer = job.spec.trainer if job.spec is not None else None
+        if pods is not None and trainer is not None and trainer.num_nodes is not None:
+            pods.set_count(trainer.num_nodes, why="spec.trainer.numNodes", source=TRAIN_JOB)
+        processes, why = processes_per_node(info, job)
+        container = info.trainer_container
+        if pods is not None and container is not None and takes_part(info, pods):
+            self._set_up(info, job, pods, container, (processes, why))
+        _inject(info, policy, pods, (processes, why))
+
+    def _set_up(
+        self, info: Info, job: TrainJob, pods: PodSet, container: ContainerModel, processes: tuple[str, str]
+    ) -> None:
+        for variable in info.trainer_env:
+            container.set_variable(variable, why="spec.trainer.env", source=TRAIN_JOB)
+        _set_shape(container, pods, processes)
+        if wants_tune(info):
+            command = tuned_command(info, job, pods, processes[0])
+            info.trainer.set_command(command, why="torchtune recipe and configuration for these nodes and devices")
+        else:
+            _set_master(container, pods.host())
+        open_trainer_port(container, why="torchrun's rendezvous listens here")
+
+
+def processes_per_node(info: Info, job: TrainJob) -> tuple[str, str]:
+    """Value of PET_NPROC_PER_NODE, and why.
+
+    The TrainJob's number; else one per accelerator, which torchrun counts itself; else one per CPU.
+    """
+    trainer = job.spec.trainer if job.spec is not None else None
+    if trainer is not None and trainer.num_proc_per_node is not None:
+        return str(trainer.num_proc_per_node), "spec.trainer.numProcPerNode"
+    resources = info.resources_per_node()
+    gpus = gpu_count(resources)
+    if gpus > 0:
+        return AUTO, f"torchrun counts the accelerators ({gpus} in the resources)"
+    cpus = cpu_count(resources)
+    return str(max(1, cpus)), f"one per CPU ({cpus} in the resources), without accelerators"
+
+
+def _set_shape(container: ContainerModel, pods: PodSet | None, processes: tuple[str, str]) -> None:
+    container.set_env("PET_NNODES", str(pods.count if pods is not None else 1), why="number of nodes")
+    container.set_env("PET_NPROC_PER_NODE", processes[0], why=processes[1])
+    container.set_completion_index("PET_NODE_RANK", why="index of the pod")
+
+
+def _set_master(container: ContainerModel, host: str) -> None:
+    container.set_env("PET_MASTER_ADDR", host, why="the first pod hosts the rendezvous")
+    container.set_env("PET_MASTER_PORT", PORT, why="port of the rendezvous")
+
+
+def _inject(info: Info, policy: TorchMLPolicySource, pods: PodSet | None, processes: tuple[str, str]) -> None:
+    for target in (policy.env_injection.targets if policy.env_injection is not None else None) or ():
+        pod_set = info.pod_set(target.job_name)
+        for name in target.container_names:
+            container = pod_set.any_container(name) if pod_set is not None else None
+            if container is None:
+                where = f"container {name} of replicated job {target.job_name}"
+                raise Refusal(f"envInjection names {where}, which the runtime does not have; correct the runtime")
+            _set_shape(container, pods, processes)
+            _set_master(container, _first_host(info, pods))
+
+
+def _first_host(info: Info, pods: PodSet | None) -> str:
+    """Host of the first node; a runtime without a labelled trainer keeps to the conventional name."""
+    return pods.host() if pods is not None else f"{info.job.name}-{NODE}-0-0.{info.subdomain}"

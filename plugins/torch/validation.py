@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the Torch plugin refuses."""
+
+from collections.abc import Iterator
+
+from trainwright.api.trainer.v1alpha1 import TorchMLPolicySource, Trainer, TrainJob
+from trainwright.plugins.contract import Finding, Info, gpu_count, invalid
+from trainwright.plugins.torch.tune import MANAGED, QLORA, QLORA_SINGLE_DEVICE, choose, method_of, model_of, wants_tune
+
+_RESERVED = frozenset({"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"})
+_LLAMA_1B, _LLAMA_3B, _LLAMA_70B, _QWEN = "llama3_2/1B", "llama3_2/3B", "llama3_3/70B", "qwen2_5/1.5B"
+_MODELS = (_LLAMA_1B, _LLAMA_3B, _LLAMA_70B, _QWEN)
+_ON_SEVERAL_NODES = (_LLAMA_70B,)
+_NEVER_QUANTISED = (_QWEN,)
+_QUANTISED_ON_ONE_DEVICE = (_LLAMA_1B, _LLAMA_3B)
+
+
+def findings(info: Info, policy: TorchMLPolicySource, job: TrainJob) -> Iterator[Finding]:
+    """Everything that is wrong."""
+    yield from _injection_findings(info, policy, job)
+    trainer = job.spec.trainer if job.spec is not None else None
+    if trainer is None:
+        return
+    reserved = sorted({variable.name for variable in trainer.env or ()} & _RESERVED)
+    if reserved:
+        yield invalid("spec.trainer.env", trainer.env, f"{', '.join(reserved)}: set by the Torch plugin; remove them")
+    if wants_tune(info):
+        yield from _tune_findings(info, job, trainer)
+
+
+def _injection_findings(info: Info, policy: TorchMLPolicySource, job: TrainJob) -> Iterator[Finding]:
+    assert job.spec is not None
+    for target in (policy.env_injection.targets if policy.env_injection is not None else None) or ():
+        pod_set = info.pod_set(target.job_name)
+        for name in target.container_names:
+            if pod_set is None or pod_set.any_container(name) is None:
+                where = f"container {name} of replicated job {target.job_name}"
+                yield invalid("spec.runtimeRef", target, f"the runtime's envInjection names {where}, which it lacks")
+
+
+def _tune_findings(info: Info, job: TrainJob, trainer: Trainer) -> Iterator[Finding]:
+    assert job.spec is not None
+    name = job.spec.runtime_ref.name
+    model, method = model_of(name), method_of(trainer.args or ())
+    nodes = 1 if trainer.num_nodes is None else trainer.num_nodes
+    processes = "auto" if trainer.num_proc_per_node is None else str(trainer.num_proc_per_node)
+    _, suffix = choose(nodes, processes, gpu_count(info.resources_per_node()), method)
+    if model not in _MODELS:
+        yield invalid("spec.runtimeRef.name", name, f"no torchtune model by that name; there are {', '.join(_MODELS)}")
+    if nodes > 1 and model not in _ON_SEVERAL_NODES:
+        yield invalid("spec.trainer.numNodes", nodes, f"must be 1 for {model or 'this runtime'}")
+    if QLORA in suffix and model in _NEVER_QUANTISED:
+        yield invalid("spec.runtimeRef.name", name, f"{model} cannot be quantised; remove model.quantize_base")
+    if QLORA in suffix and suffix != QLORA_SINGLE_DEVICE and model in _QUANTISED_ON_ONE_DEVICE:
+        given = trainer.num_proc_per_node if trainer.num_proc_per_node is not None else processes
+        problem = f"{model} can be quantised on a single device only"
+        yield invalid("spec.trainer.numProcPerNode", given, problem)
+        yield invalid("spec.trainer.resourcesPerNode", trainer.resources_per_node, problem)
+    if nodes > 1 and (method.lora or method.quantised):
+        yield invalid("spec.trainer.numNodes", nodes, "low-rank tuning runs on one node only")
+    yield from _managed_findings(trainer)
+
+
+def _managed_findings(trainer: Trainer) -> Iterator[Finding]:
+    for index, arg in enumerate(trainer.args or ()):
+        if arg.partition("=")[0] in MANAGED:
+            yield invalid(f"spec.trainer.args[{index}]", arg, "the runtime sets this for its volumes; remove it")

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""XGBoost: workers that find each other through a tracker in the first pod, one per accelerator.
+
+The TrainJob's own variables are PlainML's, which runs first, so that they can be referred to and not overridden.
+"""
+
+from collections.abc import Iterable
+
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.plugins.contract import (
+    PORT,
+    TRAIN_JOB,
+    Finding,
+    Info,
+    forbidden,
+    gpu_count,
+    open_trainer_port,
+    takes_part,
+)
+
+_RESERVED = ("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER")
+
+
+class XGBoostPlugin:
+    """Source: spec/plugins.md section 2.11."""
+
+    name = "XGBoost"
+    after = ("PlainML",)
+
+    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+        """The tracker's variables are not the user's."""
+        trainer = job.spec.trainer if job.spec is not None else None
+        if info.ml_policy is None or info.ml_policy.xgboost is None or trainer is None:
+            return
+        for index, variable in enumerate(trainer.env or ()):
+            if variable.name in _RESERVED:
+                yield forbidden(f"spec.trainer.env[{index}]", f"{variable.name} is set by the XGBoost plugin")
+
+    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
+        """Set the number of pods, the tracker's address and the number of workers."""
+        pods = info.trainer_pods
+        if info.ml_policy is None or info.ml_policy.xgboost is None or pods is None:
+            return
+        trainer = job.spec.trainer if job.spec is not None else None
+        if trainer is not None and trainer.num_nodes is not None:
+            pods.set_count(trainer.num_nodes, why="spec.trainer.numNodes", source=TRAIN_JOB)
+        container = info.trainer_container
+        if container is None or not takes_part(info, pods):
+            return
+        per_node = gpu_count(info.resources_per_node()) or 1
+        container.set_env("DMLC_TRACKER_URI", pods.host(), why="the first pod runs the tracker")
+        container.set_env("DMLC_TRACKER_PORT", PORT, why="the tracker's port")
+        container.set_completion_index("DMLC_TASK_ID", why="index of the pod")
+        workers = str(pods.count * per_node)
+        container.set_env("DMLC_NUM_WORKER", workers, why=f"{pods.count} nodes with {per_node} workers each")
+        open_trainer_port(container, why="the tracker listens here")
