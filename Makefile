@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help install run test unit integration e2e generate verify check fmt types control-plane lock clean
+.PHONY: help install run test unit integration e2e bench generate verify check fmt types control-plane lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,7 +23,7 @@ install: $(INSTALLED) ## Set up .venv with the locked dependencies and the packa
 $(INSTALLED): hack/requirements.txt pyproject.toml hack/install.py
 	@$(PYTHON) hack/install.py
 
-run: $(INSTALLED) ## Start a whole Kubernetes control plane on this machine; Ctrl-C stops it
+run: $(INSTALLED) ## Start a Kubernetes control plane and our manager, and run a TrainJob; Ctrl-C stops it all
 	@$(BIN)/python hack/run.py
 
 test: control-plane ## Run all tests: unit, integration (a real API server), e2e (the whole chain)
@@ -38,6 +38,9 @@ integration: control-plane ## Run the tests against a real API server
 e2e: control-plane ## Run the tests of the whole chain
 	@$(BIN)/pytest tests/e2e $(PYTEST_ARGS)
 
+bench: control-plane ## Run the scripts of tests/bench one after the other; they print figures and assert none
+	@for script in tests/bench/*.py; do echo "$$script"; $(BIN)/python "$$script" || exit; done
+
 generate: $(INSTALLED) ## Make everything that is generated anew: models, CRDs, docs
 	@$(BIN)/python -m trainwright.codegen
 
@@ -45,20 +48,20 @@ verify: $(INSTALLED) ## Fail if anything generated differs from what its sources
 	@$(BIN)/python -m trainwright.codegen --check
 
 check: $(INSTALLED) ## Run every check that is not a test: format, lint, types, layers, shell
-	@PATH="$(CURDIR)/$(BIN):$$PATH" hack/check
+	@hack/check
 
 fmt: $(INSTALLED) ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 
 types: $(INSTALLED) ## Check the types only: mypy and pyright
-	@PATH="$(CURDIR)/$(BIN):$$PATH" hack/check types
+	@hack/check types
 
 control-plane: $(INSTALLED) ## Provide the programs of the test control plane, building what is missing
 	@$(BIN)/python -m trainwright.controller.runtime.testing
 
 lock: $(INSTALLED) ## Resolve the development dependencies anew into hack/requirements.txt
-	@PATH="$(CURDIR)/$(BIN):$$PATH" hack/lock
+	@hack/lock
 
 clean: ## Delete what the targets made in this folder; the control plane's cache stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info

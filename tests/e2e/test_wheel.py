@@ -8,20 +8,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.repository import ROOT, git
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy of what git knows or would add, so that nothing built here lands in it."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    files = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    files = git("ls-files", "--cached", "--others", "--exclude-standard", "-z")
     existing = "\0".join(name for name in files.split("\0") if name and (ROOT / name).exists())
     archive = subprocess.run(
         ["tar", "--create", "--null", "--files-from=-"],

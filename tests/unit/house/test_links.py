@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.repository import ROOT, git
+
 PACKAGES = ("api", "codegen", "controller", "plugins")
 
 
@@ -46,9 +47,7 @@ def test_install_refuses_a_clone_without_links(tmp_path: Path) -> None:
 
 
 def test_install_knows_every_link_of_the_repository() -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "--stage"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
+    listed = git("ls-files", "--stage").splitlines()
     links = {line.split("\t")[1] for line in listed if line.startswith("120000")}
     assert set(runpy.run_path(str(ROOT / "hack" / "install.py"))["LINKS"]) == links
 
@@ -58,3 +57,10 @@ def test_types_are_published() -> None:
     assert spec is not None
     assert spec.origin is not None
     assert Path(spec.origin).with_name("py.typed").is_file()
+
+
+def test_git_answers_in_a_checkout_of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    refused = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "dubious ownership" in refused.stderr
+    assert "pyproject.toml" in git("ls-files").splitlines()

@@ -1,18 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make help` tells the truth: every target that is meant for people is listed, with a line of its own."""
 
+import os
 import re
 import subprocess
-from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+import pytest
+
+from tests.repository import ROOT
+
+# What a make passes on to those that it starts: these tests may run under `make unit`.
+MAKE_VARIABLES = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
 
 
+def make(*arguments: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in MAKE_VARIABLES}
+    command = ["make", "--no-print-directory", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(params=[False, True], ids=["from a shell", "from a make"])
+def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param:
+        monkeypatch.setenv("MAKELEVEL", "1")
+        monkeypatch.setenv("MAKEFLAGS", "w")
+
+
+@pytest.mark.usefixtures("level")
 def test_help_lists_every_phony_target() -> None:
     makefile = (ROOT / "Makefile").read_text()
     declared = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
     assert declared is not None
-    printed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    printed = make("help")
     listed = [line.split()[0] for line in printed.splitlines()]
     assert sorted(listed) == sorted(declared[1].split())
     assert all(len(line.split()) > 2 for line in printed.splitlines())
+
+
+def test_bench_runs_every_script_in_turn() -> None:
+    recipe = make("--dry-run", "bench")
+    assert "for script in tests/bench/*.py; do" in recipe
+    assert '"$script" || exit' in recipe
