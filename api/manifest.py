@@ -74,6 +74,31 @@ def load(text: str) -> Any:
     return found[0].data if found else None
 
 
+class _Dumper(yaml.CSafeDumper):
+    """Each value where it stands (no anchors), and quotes around text that would be read as something else."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+    def represent_text(self, data: str) -> yaml.Node:
+        if "\n" in data:
+            return self.represent_scalar(_TAG + "str", data, style="|")
+        return self.represent_scalar(_TAG + "str", data, style=None if _is_text(data) else "'")
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
+
+def dump(data: Any) -> str:
+    """YAML text of plain data, with keys in order, that `load` and Kubernetes read back as the same data."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=True, width=120, allow_unicode=True, default_flow_style=False)
+
+
+def _is_text(text: str) -> bool:
+    """Whether a plain scalar of these characters is read as text."""
+    return text not in _NULL | _TRUE | _FALSE and isinstance(_number(text), str)
+
+
 def _explain(text: str, line: int, error: yaml.MarkedYAMLError) -> str:
     rows = text.splitlines()
     if line <= len(rows) and re.match(r"^ *\t", rows[line - 1]):
