@@ -12,7 +12,7 @@ import yaml
 
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.definition import Kind, Schema
-from trainwright.codegen.python import BANNER
+from trainwright.codegen.text import BANNER
 
 OBJECT_META = "meta/v1/ObjectMeta"
 

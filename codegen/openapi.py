@@ -35,17 +35,19 @@ def document(catalog: Catalog) -> Schema:
 
 def _struct(catalog: Catalog, definition: Definition) -> Schema:
     schema = definition.schema
-    required = set(schema.get("required", ()))
+    # The API server fills in a default before it asks for what is required; so must whoever decodes.
+    properties = schema.get("properties", {})
+    required = {name for name in schema.get("required", ()) if "default" not in catalog.resolve(properties[name])}
     literal = not definition.package.foreign
-    properties: Schema = {}
-    for name, child in schema.get("properties", {}).items():
+    made: Schema = {}
+    for name, child in properties.items():
         converted = _value(catalog, child, literal=literal)
         if name not in required:
             converted = _nullable(converted)
         if child.get("description"):
             converted["description"] = child["description"]
-        properties[name] = converted
-    out: Schema = {"type": "object", "properties": properties}
+        made[name] = converted
+    out: Schema = {"type": "object", "properties": made}
     if required:
         out["required"] = sorted(required)
     if schema.get("description"):

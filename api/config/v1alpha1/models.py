@@ -146,7 +146,7 @@ class Plugins(Struct, kw_only=True):
         if n.enabled is not None:
             n.enabled = n.enabled.copy()
         if n.settings is not None:
-            n.settings = {k0: copy_open(x) for k0, x in n.settings.items()}
+            n.settings = {k: copy_open(x) for k, x in n.settings.items()}
         return n
 
 

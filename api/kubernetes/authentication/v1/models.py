@@ -36,7 +36,7 @@ class UserInfo(Struct, kw_only=True):
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.extra is not None:
-            n.extra = {k0: x.copy() for k0, x in n.extra.items()}
+            n.extra = {k: x.copy() for k, x in n.extra.items()}
         if n.groups is not None:
             n.groups = n.groups.copy()
         return n

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shape of a value, read from the annotation of its field: what there is to copy and to default in it."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+_PLAIN = frozenset({"str", "int", "float", "bool"})
+
+
+class Form(Enum):
+    """How a value is built."""
+
+    PLAIN = "plain"
+    """Immutable: text, numbers, truth values, and unions of them."""
+    STRUCT = "struct"
+    LIST = "list"
+    MAP = "map"
+    OPEN = "open"
+    """Any JSON object."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A form and what is inside it."""
+
+    form: Form
+    inner: "Shape | None" = None
+    """Of items of a list and values of a map."""
+
+    def nested(self) -> "Iterator[Shape]":
+        """The lists and maps from the outside to whatever they hold, and that last."""
+        shape: Shape | None = self
+        while shape is not None:
+            yield shape
+            shape = shape.inner
+
+
+def shape_of(annotation: ast.expr) -> Shape:
+    """The shape that an annotation describes; `None` in it is left out of account."""
+    options = [option for option in _union(annotation) if ast.unparse(option) != "None"]
+    if len(options) != 1:
+        return Shape(Form.PLAIN)
+    (option,) = options
+    if isinstance(option, ast.Subscript):
+        return _container(option)
+    return Shape(Form.PLAIN if ast.unparse(option) in _PLAIN else Form.STRUCT)
+
+
+def _container(annotation: ast.Subscript) -> Shape:
+    outer = ast.unparse(annotation.value)
+    if outer == "list":
+        return Shape(Form.LIST, shape_of(annotation.slice))
+    if outer == "dict" and isinstance(annotation.slice, ast.Tuple):
+        value = annotation.slice.elts[1]
+        return Shape(Form.OPEN) if ast.unparse(value) == "Any" else Shape(Form.MAP, shape_of(value))
+    return Shape(Form.PLAIN)  # Literal
+
+
+def _union(annotation: ast.expr) -> list[ast.expr]:
+    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+        return [*_union(annotation.left), *_union(annotation.right)]
+    return [annotation]
