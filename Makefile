@@ -20,6 +20,13 @@ help: ## List the targets
 
 install: $(INSTALLED) ## Set up .venv with the locked dependencies and the package itself, editable
 
+# A PYTHON that is named, here or in the environment, is the one to use, whatever made the .venv that is there.
+ifneq ($(origin PYTHON),file)
+ifneq ($(shell $(PYTHON) hack/install.py --is-current 2>&1 || echo no),)
+.PHONY: $(INSTALLED)
+endif
+endif
+
 $(INSTALLED): hack/requirements.txt pyproject.toml hack/install.py
 	@$(PYTHON) hack/install.py
 

@@ -3,10 +3,13 @@
 
 uv does the work when it is on PATH, else venv and pip. Nothing is resolved: hack/requirements.txt holds exact versions
 with their hashes, and the package is built with the setuptools of that list. `.venv/installed` is written last, so that
-an interrupted run is taken up again.
+an interrupted run is taken up again; what is broken, or was made by another Python, is made anew.
+
+`install.py --is-current` only tells, by its exit code, whether .venv was made by this Python.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,6 +34,10 @@ def check_python() -> None:
         )
 
 
+# Here, and not in main: what follows is written for the Pythons that pass.
+check_python()
+
+
 def check_links() -> None:
     """Refuse a clone whose symbolic links became text files: every import would fail in an odd way."""
     broken = [name for name in LINKS if not (ROOT / name).is_symlink()]
@@ -49,6 +56,35 @@ def run(*command: str | Path) -> None:
     done = subprocess.run([str(part) for part in command], check=False, cwd=ROOT, env=environment)
     if done.returncode != 0:
         raise SystemExit(f"error: {' '.join(str(part) for part in command)} failed with code {done.returncode}")
+
+
+def is_current() -> bool:
+    """Whether .venv was made by this version of Python."""
+    settings = VENV / "pyvenv.cfg"
+    # venv and uv call it by different names.
+    made_by = re.search(r"(?m)^version(?:_info)? *= *(\d+)\.(\d+)", settings.read_text() if settings.is_file() else "")
+    return made_by is not None and (int(made_by[1]), int(made_by[2])) == sys.version_info[:2]
+
+
+def is_whole() -> bool:
+    """Whether .venv has a Python that runs, and a pip; an interrupted run may have left less."""
+    try:
+        done = subprocess.run([VENV / "bin" / "python", "-m", "pip", "--version"], check=False, capture_output=True)
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+def clear() -> None:
+    """Empty .venv if it cannot be used; the folder itself may be a link to a larger disk."""
+    if not VENV.is_dir() or not any(VENV.iterdir()) or (is_current() and is_whole()):
+        return
+    print("making .venv anew: the one that is there is broken or was made by another Python", flush=True)
+    for entry in VENV.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
 
 
 def install_with_uv(uv: str) -> None:
@@ -81,11 +117,13 @@ def install_with_pip() -> None:
 
 def main() -> None:
     """Do it all, saying what takes long."""
-    check_python()
+    if sys.argv[1:] == ["--is-current"]:
+        raise SystemExit(not is_current())
     check_links()
     began = time.monotonic()
     uv = shutil.which("uv")
     print(f"setting up .venv with {'uv' if uv else 'pip'} (about 700 MB; a minute or two the first time) …", flush=True)
+    clear()
     if uv is not None:
         install_with_uv(uv)
     else:

@@ -11,10 +11,8 @@ import pytest
 from tests.repository import ROOT, git
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy of what git knows or would add, so that nothing built here lands in it."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+def copy_sources(target: Path) -> None:
+    """Copy what git knows or would add, links as links, so that nothing built here gets into a build."""
     files = git("ls-files", "--cached", "--others", "--exclude-standard", "-z")
     existing = "\0".join(name for name in files.split("\0") if name and (ROOT / name).exists())
     archive = subprocess.run(
@@ -24,14 +22,26 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
         check=True,
     )
-    subprocess.run(["tar", "--extract"], cwd=source, input=archive.stdout, check=True)
-    build = (
+    subprocess.run(["tar", "--extract"], cwd=target, input=archive.stdout, check=True)
+
+
+def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    """Build the wheel of a source folder as pip would; its file name is the last line printed."""
+    program = (
         "import os, sys; from setuptools.build_meta import build_wheel; "
         "os.chdir(sys.argv[1]); print(build_wheel(sys.argv[2]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", build, str(source), str(target)], capture_output=True, text=True, check=False
+    return subprocess.run(
+        [sys.executable, "-c", program, str(source), str(target)], capture_output=True, text=True, check=False
     )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    copy_sources(source)
+    done = build(source, target)
     assert done.returncode == 0, done.stderr
     return target / done.stdout.splitlines()[-1]
 
@@ -73,3 +83,21 @@ def test_the_wheel_runs_where_it_is_installed(wheel: Path, tmp_path: Path) -> No
         check=False,
     )
     assert tools.stdout.startswith("etcd "), tools.stderr
+
+
+def test_a_clone_without_links_is_refused(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    target.mkdir()
+    copy_sources(source)
+    for name in ("api", "codegen", "controller", "plugins"):
+        link = source / "trainwright" / name
+        text = str(link.readlink())
+        link.unlink()
+        # What git writes where links are off.
+        link.write_text(text)
+    done = build(source, target)
+    assert done.returncode == 1
+    assert "must be symbolic links: trainwright/api, trainwright/codegen, trainwright/controller" in done.stderr
+    assert "core.symlinks=true" in done.stderr
+    assert list(target.iterdir()) == []

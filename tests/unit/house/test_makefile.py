@@ -3,7 +3,10 @@
 
 import os
 import re
+import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +16,10 @@ from tests.repository import ROOT
 MAKE_VARIABLES = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
 
 
-def make(*arguments: str) -> str:
+def make(*arguments: str, folder: Path = ROOT) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in MAKE_VARIABLES}
     command = ["make", "--no-print-directory", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -43,3 +46,31 @@ def test_bench_runs_every_script_in_turn() -> None:
     recipe = make("--dry-run", "bench")
     assert "for script in tests/bench/*.py; do" in recipe
     assert '"$script" || exit' in recipe
+
+
+def copy_of(folder: Path, version: str) -> None:
+    """The Makefile and the installer beside a .venv that is done, made by this version of Python."""
+    (folder / "hack").mkdir()
+    for name in ("Makefile", "pyproject.toml", "hack/install.py", "hack/requirements.txt"):
+        shutil.copy(ROOT / name, folder / name)
+    (folder / ".venv").mkdir()
+    (folder / ".venv" / "pyvenv.cfg").write_text(f"version = {version}\n")
+    (folder / ".venv" / "installed").touch()
+
+
+@pytest.mark.parametrize(
+    ("version", "named", "installs"),
+    [
+        ("3.2.1", True, True),
+        (".".join(map(str, sys.version_info[:3])), True, False),
+        ("3.2.1", False, False),
+    ],
+    ids=["another one is named", "the same is named", "none is named"],
+)
+def test_the_environment_is_made_by_the_python_that_is_named(
+    version: str, named: bool, installs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHON", raising=False)
+    copy_of(tmp_path, version)
+    choice = [f"PYTHON={sys.executable}"] if named else []
+    assert (" hack/install.py" in make("--dry-run", "unit", *choice, folder=tmp_path)) == installs
