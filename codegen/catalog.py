@@ -14,7 +14,7 @@ from typing import Any
 
 from trainwright.api.manifest import Document, ManifestError, Path, documents
 from trainwright.codegen.definition import Definition, Kind, Package, Schema, subschemas
-from trainwright.codegen.kubernetes import SCALARS, KubernetesTypes
+from trainwright.codegen.kubernetes import SCALARS, KubernetesTypes, published_versions
 from trainwright.codegen.problems import Problems
 
 _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -85,6 +85,9 @@ def read(api: File, problems: Problems) -> Catalog:
 
 
 def _files(api: File, problems: Problems) -> Iterator[_File]:
+    if not (api / AUTHORED_SCHEMA).is_file():
+        problems.add(str(api), 0, "", f"is no folder of schemas: it has no {AUTHORED_SCHEMA}")
+        return
     schema = json.loads((api / AUTHORED_SCHEMA).read_text(encoding="utf-8"))
     rules = importlib.import_module("jsonschema").Draft202012Validator(schema)
     for path in sorted(api.glob("*/**/*.yaml")):
@@ -134,7 +137,15 @@ def _listing(files: list[_File], problems: Problems) -> _File:
 
 def _kubernetes(listing: _File, problems: Problems) -> KubernetesTypes:
     data = listing.document.data
-    types = KubernetesTypes(data["kubernetesVersion"], data.get("overlay", {}), data.get("definitions", {}))
+    version = data["kubernetesVersion"]
+    if version not in published_versions():
+        known = ", ".join(published_versions())
+        line = listing.document.line(("kubernetesVersion",))
+        problems.add(
+            listing.name, line, "", f"there are no schemas of Kubernetes {version}; there are those of {known}"
+        )
+        problems.stop_if_any()
+    types = KubernetesTypes(version, data.get("overlay", {}), data.get("definitions", {}))
     for key, name in types.unknown_overlays():
         line = listing.document.line(("overlay", key, "properties", name))
         problems.add(listing.name, line, f"overlay.{key}.{name}", "Kubernetes has no such field")

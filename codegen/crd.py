@@ -8,8 +8,7 @@ keeps of it: everything at the root is the server's own business, and embedded m
 import copy
 from typing import Any
 
-import yaml
-
+from trainwright.api.manifest import dump
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.definition import Kind, Schema
 from trainwright.codegen.text import BANNER
@@ -82,15 +81,3 @@ def files(catalog: Catalog) -> dict[str, str]:
     }
     made["kustomization.yaml"] = BANNER + dump(listing)
     return made
-
-
-class _Dumper(yaml.CSafeDumper):
-    """Writes every value where it stands: no anchors for equal parts."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-        return True
-
-
-def dump(data: Any) -> str:
-    """YAML text with keys in order."""
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=True, width=120, allow_unicode=True)

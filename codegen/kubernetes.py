@@ -7,8 +7,10 @@ adds what api/kubernetes/kinds.yaml supplies, and leaves Kubernetes' prose behin
 """
 
 import json
+import re
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from trainwright.codegen.definition import Definition, Package, Schema
@@ -101,10 +103,21 @@ class KubernetesTypes:
         return short
 
 
+def published_versions() -> list[str]:
+    """The versions of Kubernetes that the build-time dependency has schemas of, oldest first."""
+    found = [re.fullmatch(r"v(\d+\.\d+)\.0-local", folder.name) for folder in _folder().iterdir()]
+    return sorted(
+        (match[1] for match in found if match), key=lambda version: [int(part) for part in version.split(".")]
+    )
+
+
+def _folder() -> Traversable:
+    return resources.files("kubernetes_validate") / "kubernetes-json-schema"
+
+
 @cache
 def _published(version: str) -> dict[str, Schema]:
-    root = resources.files("kubernetes_validate") / "kubernetes-json-schema" / f"v{version}.0-local"
-    text = (root / "_definitions.json").read_text(encoding="utf-8")
+    text = (_folder() / f"v{version}.0-local" / "_definitions.json").read_text(encoding="utf-8")
     definitions: dict[str, Schema] = json.loads(text)["$defs"]
     return definitions
 

@@ -9,6 +9,18 @@ from trainwright.codegen.definition import Definition, Kind, Package, Schema
 from trainwright.codegen.output import MARK
 
 _BANNER = f"<!-- {MARK} Edit those, not this file. -->\n"
+_EDITORS = """
+## In your editor
+
+Beside the schemas lies a JSON Schema of each kind, such as `api/trainer/v1alpha1/trainjob.schema.json`. An editor with
+the YAML language server completes and checks a manifest that names it in its first line:
+
+```yaml
+# yaml-language-server: $schema=path/to/api/trainer/v1alpha1/trainjob.schema.json
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+```
+"""
 _LIMITS = {
     "minimum": "at least {}",
     "maximum": "at most {}",
@@ -32,7 +44,7 @@ def files(catalog: Catalog) -> dict[str, str]:
         "\nOptimizationJob, which other releases of this API group ship without a controller, is not part of this one "
         "yet.\n"
     )
-    made["README.md"] = f"{_BANNER}\n# API reference\n\n{rows}{note}"
+    made["README.md"] = f"{_BANNER}\n# API reference\n\n{rows}{note}{_EDITORS}"
     return made
 
 

@@ -161,6 +161,17 @@ def test_overlay_of_a_field_that_kubernetes_has_not(checkout: Path, edit: Edit) 
     assert "overlay.core/v1/GRPCAction.servic: Kubernetes has no such field" in problem
 
 
+def test_kubernetes_of_the_future(checkout: Path, edit: Edit) -> None:
+    edit("api/kubernetes/kinds.yaml", 'kubernetesVersion: "1.36"', 'kubernetesVersion: "1.99"')
+    (problem,) = problems_of(checkout)
+    assert "there are no schemas of Kubernetes 1.99; there are those of 1.25, 1.26" in problem
+
+
+def test_not_a_checkout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--root", str(tmp_path)]) == EXIT_WRONG_SCHEMA
+    assert "it has no authored.schema.json" in capsys.readouterr().err
+
+
 def test_nothing_is_written(checkout: Path, edit: Edit, capsys: pytest.CaptureFixture[str]) -> None:
     edit(JOB, NODES, NODES + "        default: x\n")
     before = sorted(checkout.rglob("*"))
