@@ -65,7 +65,12 @@ class ExternalAuthorization:
                     persist_config=False,
                 )
                 self._configuration = configuration
-            value = self._configuration.get_api_key_with_prefix("authorization")
+            value = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
         except Exception as error:  # the package raises many kinds; all mean the same here
             raise ConfigurationError(f"credentials of context {self._source.context!r}: {error}") from error
-        return str(value) if value else None
+        if not value:  # the package logs what went wrong and goes on without a credential
+            raise ConfigurationError(
+                f"credentials of context {self._source.context!r}: the plugin gave no bearer token, see the log;"
+                " client certificates from plugins are not supported"
+            )
+        return str(value)

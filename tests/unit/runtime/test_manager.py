@@ -150,7 +150,8 @@ class Slow:
         {end}
 
 def make():
-    manager = Manager(ClusterConfig(server="http://127.0.0.1:1"), metrics_address=None, probe_address=None, grace={grace})
+    config = ClusterConfig(server="http://127.0.0.1:1")
+    manager = Manager(config, metrics_address=None, probe_address=None, grace={grace})
     manager.add(Slow())
     return manager
 

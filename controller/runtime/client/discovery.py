@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kinds a server has, and where: REST mapping for kinds given by name (C-11).
+
+Answers are kept. A kind that is not in them is looked for again at the server, so a CRD installed a moment ago is
+found; a group version that is gone is dropped.
+"""
+
+from typing import Any
+
+import msgspec
+
+from trainwright.api.base import Resource
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.errors import ConfigurationError, NotFound
+from trainwright.controller.runtime.objects import Document
+
+_AGGREGATED = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+)
+
+
+class _Listed(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool = False
+
+
+class _ResourceList(msgspec.Struct):
+    resources: list[_Listed] = []
+
+
+class Discovery:
+    """Looks up kinds through a client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._versions: dict[str, dict[str, Resource]] = {}
+        self._names: dict[str, list[Resource]] | None = None
+
+    async def resource(self, api_version: str, kind: str) -> Resource:
+        """Where `apiVersion` and `kind` of a document lead to. Raises NotFound if the server does not have it."""
+        known = self._versions.get(api_version, {}).get(kind)
+        if known is None:
+            self._versions.pop(api_version, None)
+            known = (await self._fetch(api_version)).get(kind)
+        if known is None:
+            raise NotFound(f"the server has no {kind} in {api_version}", code=404, reason="NotFound")
+        return known
+
+    async def resource_of(self, document: Document) -> Resource:
+        """As `resource`, for a whole document. Raises ConfigurationError without apiVersion or kind."""
+        api_version, kind = document.get("apiVersion"), document.get("kind")
+        if not api_version or not kind:
+            raise ConfigurationError("a document needs apiVersion and kind")
+        return await self.resource(str(api_version), str(kind))
+
+    async def named(self, name: str) -> Resource:
+        """The kind that a person means: plural, singular, short name or kind, with `.group` if need be, in any case.
+
+        The version is the one that the server prefers. Raises NotFound; ConfigurationError lists the candidates if
+        several groups have that name.
+        """
+        for fresh in (False, True):
+            found = self._match(await self._all(fresh=fresh), name.lower())
+            if found:
+                break
+        else:
+            raise NotFound(f"the server has no kind named {name!r}", code=404, reason="NotFound")
+        if len(found) > 1:
+            several = ", ".join(sorted(f"{r.plural}.{r.group}".rstrip(".") for r in found))
+            raise ConfigurationError(f"{name!r} may be any of {several}: name the group too")
+        return found[0]
+
+    def _match(self, names: dict[str, list[Resource]], name: str) -> list[Resource]:
+        if name in names:
+            found = names[name]
+            core = [r for r in found if not r.group]
+            return core or found
+        short, _, group = name.partition(".")
+        return [r for r in names.get(short, ()) if group and r.group == group]
+
+    async def _fetch(self, api_version: str) -> dict[str, Resource]:
+        group, _, version = api_version.rpartition("/")
+        path = f"/apis/{api_version}" if group else f"/api/{version}"
+        response = await self._client.send(Request("GET", path, {}, {"Accept": "application/json"}))
+        listed = msgspec.json.decode(response.body, type=_ResourceList).resources
+        kinds = {
+            one.kind: Resource(group=group, version=version, kind=one.kind, plural=one.name, namespaced=one.namespaced)
+            for one in listed
+            if "/" not in one.name
+        }
+        self._versions[api_version] = kinds
+        return kinds
+
+    async def _all(self, *, fresh: bool) -> dict[str, list[Resource]]:
+        if self._names is not None and not fresh:
+            return self._names
+        names: dict[str, list[Resource]] = {}
+        for path in ("/api", "/apis"):
+            response = await self._client.send(Request("GET", path, {}, {"Accept": _AGGREGATED}))
+            for group in msgspec.json.decode(response.body).get("items") or ():
+                self._note(names, group)
+        self._names = names
+        return names
+
+    def _note(self, names: dict[str, list[Resource]], group: dict[str, Any]) -> None:
+        group_name = (group.get("metadata") or {}).get("name", "")
+        seen: set[str] = set()
+        for version in group.get("versions") or ():  # the preferred one comes first
+            for one in version.get("resources") or ():
+                kind = (one.get("responseKind") or {}).get("kind", "")
+                if kind in seen or not kind:
+                    continue
+                seen.add(kind)
+                resource = Resource(
+                    group=group_name,
+                    version=version["version"],
+                    kind=kind,
+                    plural=one["resource"],
+                    namespaced=one.get("scope") == "Namespaced",
+                )
+                words = {
+                    resource.plural,
+                    kind.lower(),
+                    one.get("singularResource") or "",
+                    *(one.get("shortNames") or ()),
+                }
+                for word in words - {""}:
+                    names.setdefault(word, []).append(resource)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kubeconfigs and service accounts (H-5)."""
+
+import base64
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trainwright.controller.runtime.client.config import in_cluster, load_config
+from trainwright.controller.runtime.client.credentials import TLSFiles, authorization_of
+from trainwright.controller.runtime.errors import ConfigurationError
+
+
+def kubeconfig(path: Path, *, user: dict[str, Any] | None = None, **cluster: Any) -> Path:
+    document = {
+        "current-context": "one",
+        "clusters": [{"name": "c", "cluster": {"server": "https://api:6443/", **cluster}}],
+        "contexts": [{"name": "one", "context": {"cluster": "c", "user": "u", "namespace": "home"}}],
+        "users": [{"name": "u", "user": user or {"token": "secret-token"}}],
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def test_a_kubeconfig_is_read_whole(tmp_path: Path) -> None:
+    encoded = base64.b64encode(b"PEM").decode()
+    user = {"tokenFile": "sub/token", "client-certificate-data": encoded, "as": "bob", "as-groups": ["g"]}
+    path = kubeconfig(
+        tmp_path / "config",
+        user=user,
+        **{"certificate-authority": "ca.pem", "tls-server-name": "kubernetes", "proxy-url": "http://proxy:3128"},
+    )
+    config = load_config(path)
+    assert (config.server, config.namespace) == ("https://api:6443", "home")
+    assert config.ca_file == str(tmp_path / "ca.pem")
+    assert config.token_file == str(tmp_path / "sub" / "token")
+    assert config.client_cert_data == b"PEM"
+    assert (config.tls_server_name, config.proxy_url) == ("kubernetes", "http://proxy:3128")
+    assert (config.impersonate_user, config.impersonate_groups) == ("bob", ("g",))
+
+
+def test_secrets_are_not_in_the_representation(tmp_path: Path) -> None:
+    assert "secret-token" not in repr(load_config(kubeconfig(tmp_path / "config")))
+
+
+def test_files_are_merged_and_the_first_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = kubeconfig(tmp_path / "one")
+    two = tmp_path / "two"
+    two.write_text(
+        yaml.safe_dump(
+            {
+                "current-context": "two",
+                "clusters": [
+                    {"name": "c", "cluster": {"server": "https://wrong"}},
+                    {"name": "d", "cluster": {"server": "https://d"}},
+                ],
+                "contexts": [{"name": "two", "context": {"cluster": "d"}}],
+            }
+        )
+    )
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join([str(one), str(two), str(tmp_path / "missing")]))
+    assert load_config().server == "https://api:6443"
+    assert load_config(context="two").server == "https://d"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"current-context": None}, r"no current-context is set; name one of \['one'\]"),
+        ({"current-context": "nine"}, r"context 'nine' is not defined \(defined: one\)"),
+        ({"users": []}, r"user 'u' is not defined \(defined: none\)"),
+        ({"clusters": [{"name": "c", "cluster": {}}]}, r"cluster 'c' has no server URL"),
+        ({"users": [{"name": "u", "user": {"client-key-data": "%%"}}]}, r"client-key-data is not base64"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = kubeconfig(tmp_path / "config")
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **change}))
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        load_config(path)
+    assert str(path) in str(caught.value)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="No such file"):
+        load_config(tmp_path / "missing")
+    (tmp_path / "list").write_text("[1]")
+    with pytest.raises(ConfigurationError, match="a mapping is expected"):
+        load_config(tmp_path / "list")
+    (tmp_path / "broken").write_text("{")
+    with pytest.raises(ConfigurationError, match="not YAML"):
+        load_config(tmp_path / "broken")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
+    with pytest.raises(ConfigurationError, match="none of the files exists"):
+        load_config()
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="give --kubeconfig, set KUBECONFIG, or run in a pod"):
+        load_config()
+
+
+def test_a_pod_is_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ConfigurationError, match="KUBERNETES_SERVICE_HOST is not set"):
+        in_cluster(tmp_path)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    (tmp_path / "namespace").write_text("system\n")
+    config = in_cluster(tmp_path)
+    assert (config.server, config.namespace) == ("https://[fd00::1]:443", "system")
+    assert config.token_file == str(tmp_path / "token")
+
+
+async def test_each_credential_gives_its_header(tmp_path: Path) -> None:
+    token = load_config(kubeconfig(tmp_path / "a"))
+    assert await authorization_of(token).header() == "Bearer secret-token"
+    basic = load_config(kubeconfig(tmp_path / "b", user={"username": "u", "password": "p"}))
+    assert await authorization_of(basic).header() == "Basic " + base64.b64encode(b"u:p").decode()
+    nobody = load_config(kubeconfig(tmp_path / "c", user={"client-key": "x"}))
+    assert await authorization_of(nobody).header() is None
+
+
+async def test_an_exec_plugin_is_asked_again_after_a_refusal(tmp_path: Path) -> None:
+    """Through the kubernetes package, which is imported here only."""
+    plugin = tmp_path / "plugin"
+    plugin.write_text(
+        "#!/bin/sh\n"
+        f'echo x >> {tmp_path}/calls; n=$(wc -l < {tmp_path}/calls | tr -d " ")\n'
+        'echo "{\\"apiVersion\\":\\"client.authentication.k8s.io/v1\\",\\"kind\\":\\"ExecCredential\\",'
+        '\\"status\\":{\\"token\\":\\"token-$n\\"}}"\n'
+    )
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+    api = "client.authentication.k8s.io/v1"
+    user = {"exec": {"apiVersion": api, "command": str(plugin), "interactiveMode": "Never"}}
+    config = load_config(kubeconfig(tmp_path / "config", user=user))
+    source = authorization_of(config)
+    assert await source.header() == "Bearer token-1"
+    assert await source.header() == "Bearer token-1"
+    assert await source.renew()
+    assert await source.header() == "Bearer token-2"
+    plugin.write_text("#!/bin/sh\necho no ticket >&2\nexit 1\n")
+    broken = authorization_of(config)
+    with pytest.raises(ConfigurationError, match="credentials of context 'one'"):
+        await broken.header()
+
+
+def test_files_of_a_tls_context_are_watched(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_text("not a certificate")
+    cluster: dict[str, Any] = {"certificate-authority": str(ca)}
+    files = TLSFiles(load_config(kubeconfig(tmp_path / "config", **cluster)))
+    assert not files.changed()
+    with pytest.raises(ConfigurationError, match="TLS for https://api:6443"):
+        files.context()
+    ca.write_text("something else")
+    assert files.changed()
+    assert not files.changed()
+    ca.unlink()
+    assert files.changed()
