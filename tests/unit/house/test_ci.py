@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`.ci/run` on a bare machine: it installs what the README asks for, if it may, and says so if it may not.
+
+Everything on its PATH is a stand-in that writes down how it was called.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.repository import ROOT
+
+LOG = 'echo "{name} $*" >> {log}'
+
+
+class Machine:
+    """A folder of programs, and .ci/run in a checkout that holds nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        self._bin = folder / "bin"
+        self._bin.mkdir()
+        self._log = folder / "log"
+        (folder / "checkout" / ".ci").mkdir(parents=True)
+        self._script = folder / "checkout" / ".ci" / "run"
+        shutil.copy(ROOT / ".ci" / "run", self._script)
+        for name in ("bash", "dirname"):
+            found = shutil.which(name)
+            assert found is not None
+            (self._bin / name).symlink_to(found)
+
+    def has(self, name: str, body: str = ":") -> None:
+        path = self._bin / name
+        path.write_text(f"#!/bin/sh\n{LOG.format(name=name, log=self._log)}\n{body}\n")
+        path.chmod(0o755)
+
+    def run(self) -> tuple[int, str]:
+        """Exit code and standard error."""
+        done = subprocess.run(
+            [self._script], env={"PATH": str(self._bin)}, capture_output=True, text=True, check=False, timeout=60
+        )
+        return done.returncode, done.stderr
+
+    @property
+    def calls(self) -> list[str]:
+        return self._log.read_text().splitlines()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """One with everything, on which we are root."""
+    machine = Machine(tmp_path)
+    for name in ("make", "git", "python3", "apt-get"):
+        machine.has(name)
+    machine.has("id", "echo 0")
+    return machine
+
+
+STEPS = ["make install", "make check", "make test"]
+
+
+def test_where_nothing_is_missing_nothing_is_installed(machine: Machine) -> None:
+    assert machine.run() == (0, "")
+    assert [call for call in machine.calls if not call.startswith("python3")] == STEPS
+
+
+def test_what_is_missing_is_installed(machine: Machine, tmp_path: Path) -> None:
+    machine.has("python3", "exit 1")
+    for name in ("make", "git"):
+        (tmp_path / "bin" / name).unlink()
+    make = tmp_path / "bin" / "make"
+    made = f"printf '#!/bin/sh\\necho \"make $*\" >> {tmp_path / 'log'}\\n' > {make}; /bin/chmod +x {make}"
+    machine.has("apt-get", f'[ "$1" = update ] || {{ {made}; }}')
+    assert machine.run() == (0, "")
+    installs = [call for call in machine.calls if call.startswith("apt-get")]
+    assert installs[0].startswith("apt-get update")
+    assert installs[1].endswith(" ca-certificates make git python3-venv")
+    assert len([call for call in machine.calls if call.startswith("make")]) == len(STEPS)
+
+
+def test_uv_needs_no_venv(machine: Machine) -> None:
+    machine.has("python3", "exit 1")
+    machine.has("uv")
+    assert machine.run() == (0, "")
+    assert [call for call in machine.calls if call.startswith("apt-get")] == []
+
+
+@pytest.mark.parametrize("lacks", ["the rights", "apt-get"])
+def test_what_it_may_not_install_it_names(machine: Machine, lacks: str, tmp_path: Path) -> None:
+    machine.has("python3", "exit 1")
+    if lacks == "apt-get":
+        (tmp_path / "bin" / "apt-get").unlink()
+    else:
+        machine.has("id", "echo 1000")
+    code, errors = machine.run()
+    assert code == 1
+    assert errors.startswith("error: install these first")
+    assert errors.endswith(": python3-venv\n")
+
+
+def test_a_failing_step_ends_it(machine: Machine) -> None:
+    machine.has("make", '[ "$1" != check ]')
+    assert machine.run()[0] == 1
+    assert machine.calls[-1] == "make check"
