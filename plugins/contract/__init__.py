@@ -40,6 +40,7 @@ from trainwright.plugins.contract.points import (
     PreComponentBuilder,
     TrainJobStatus,
     UsesFacts,
+    UsesStatusFacts,
     WatchExtension,
 )
 from trainwright.plugins.contract.provenance import TRAIN_JOB, Conflict, Ledger, Setting
@@ -88,6 +89,7 @@ __all__ = [
     "TrainerSettings",
     "Unreadable",
     "UsesFacts",
+    "UsesStatusFacts",
     "Verdict",
     "Warned",
     "Watch",

@@ -113,6 +113,15 @@ class ComponentBuilder(Protocol):
 
 
 @runtime_checkable
+class UsesStatusFacts(Protocol):
+    """PostExecution: which objects of the cluster `status` must know of. The runtime does not matter there any more."""
+
+    def status_facts(self, job: TrainJob) -> Iterable[Reference]:
+        """References that `status` will look up in its facts for this job."""
+        ...
+
+
+@runtime_checkable
 class TrainJobStatus(Protocol):
     """PostExecution: what has become of the job. At most one plugin has it."""
 
@@ -130,6 +139,7 @@ EXTENSION_POINTS: dict[str, type] = {
     "enforce_pod_spec": EnforcePodSpec,
     "prepare_components": PreComponentBuilder,
     "build": ComponentBuilder,
+    "status_facts": UsesStatusFacts,
     "status": TrainJobStatus,
 }
 """Extension points by the method that a plugin has, in the order in which they run."""

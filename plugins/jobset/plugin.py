@@ -60,6 +60,10 @@ class JobSetPlugin:
             return []
         return [jobset_component(info, job)]
 
+    def status_facts(self, job: TrainJob) -> Iterable[Reference]:
+        """The JobSet of this name, whoever made it."""
+        yield jobset_of(job)
+
     def status(self, job: TrainJob, facts: ClusterFacts) -> Status | None:
         """Conditions and counters of the JobSet; None while the job has none of its own."""
         live = facts.get(jobset_of(job), JobSet)

@@ -68,6 +68,18 @@ class Pipeline:
             found.update(dict.fromkeys(guard.collect(entry.name, "uses_facts", uses_facts, guard.job, guard.runtime)))
         return tuple(found)
 
+    def status_references(self, job: TrainJob) -> tuple[Reference, ...]:
+        """The same for `status`, which needs no runtime: one may be gone long before its jobs are.
+
+        Raises PipelineError.
+        """
+        guard = Guard(job)
+        found: dict[Reference, None] = {}
+        for entry in self.registry.having("status_facts"):
+            hook = _hook(entry, "status_facts")
+            found.update(dict.fromkeys(guard.collect(entry.name, "status_facts", hook, guard.job)))
+        return tuple(found)
+
     def validate(self, job: TrainJob, runtime: Runtime, facts: ClusterFacts, *, old: TrainJob | None = None) -> Verdict:
         """Every field error and warning of every plugin; `old` is the TrainJob before an update.
 
@@ -75,13 +87,19 @@ class Pipeline:
         it, and the others are asked all the same.
         """
         guard = Guard(job, runtime, old)
+        info: Info | None
+        refused: FieldError | None = None
         try:
             info = self._resolved(guard, facts)
         except Refusal as refusal:
-            return Verdict(errors=(FieldError("spec.runtimeRef", ErrorType.INVALID, str(refusal), job.spec),))
+            info, refused = self._unpatched(guard, facts), _refused(job, refusal)
         findings: list[Finding] = []
-        for entry in self.registry.having("validate"):
-            findings += self._findings(entry, guard, info)
+        if info is not None:
+            for entry in self.registry.having("validate"):
+                findings += self._findings(entry, guard, info)
+        # What a plugin says of the same patches is more exact.
+        if refused is not None and not any(isinstance(finding, FieldError) for finding in findings):
+            findings.append(refused)
         return Verdict.of(findings)
 
     def enforced(self, job: TrainJob, runtime: Runtime, facts: ClusterFacts) -> Info:
@@ -120,6 +138,18 @@ class Pipeline:
         except ValueError as error:
             raise Refusal(f"the template cannot be used: {error}", phase="template") from error
 
+    def _unpatched(self, guard: Guard, facts: ClusterFacts) -> Info | None:
+        """The model as it would be without patches, so that plugins can say what is wrong with them."""
+        assert guard.runtime is not None
+        if guard.job.spec is None:
+            return None
+        plain = msgspec.structs.replace(guard.job.spec, runtime_patches=None)
+        job = msgspec.structs.replace(guard.job, spec=plain)
+        try:
+            return resolve(job, guard.runtime, facts, guard.ledger)
+        except (Refusal, ValueError):
+            return None
+
     def _shaped(self, guard: Guard, facts: ClusterFacts) -> Info:
         info = self._resolved(guard, facts)
         for hook in SHAPING:
@@ -138,6 +168,15 @@ class Pipeline:
 
 def _hook(entry: Loaded, hook: str) -> Any:
     return getattr(entry.plugin, hook)
+
+
+def _refused(job: TrainJob, refusal: Refusal) -> FieldError:
+    spec = job.spec
+    if spec is None:
+        return FieldError("spec", ErrorType.INVALID, refusal.message)
+    if spec.runtime_patches:
+        return FieldError("spec.runtimePatches", ErrorType.INVALID, refusal.message, spec.runtime_patches)
+    return FieldError("spec.runtimeRef", ErrorType.INVALID, refusal.message, spec.runtime_ref)
 
 
 def _checked(finding: Finding, plugin: str) -> Finding:
