@@ -4,16 +4,18 @@
 import copy
 from typing import Any
 
+from trainwright.api.validation.errors import Path, spoken
 from trainwright.api.validation.schema import KindSchema, Schema, children
 
 
-def prepare(kind: KindSchema, document: dict[str, Any]) -> dict[str, Any]:
-    """A copy of the document as it would be stored."""
+def prepare(kind: KindSchema, document: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A copy of the document as it would be stored, and the paths of the fields that were dropped as unknown."""
     prepared = copy.deepcopy(document)
+    dropped: list[str] = []
     _default(kind, kind.document, prepared)
     _drop_nulls(kind, kind.document, prepared)
-    _prune(kind, kind.document, prepared)
-    return prepared
+    _prune(kind, kind.document, prepared, (), dropped)
+    return prepared, dropped
 
 
 def _default(kind: KindSchema, schema: Schema, value: Any) -> None:
@@ -34,10 +36,11 @@ def _drop_nulls(kind: KindSchema, schema: Schema, value: Any) -> None:
             _drop_nulls(kind, inner, part)
 
 
-def _prune(kind: KindSchema, schema: Schema, value: Any) -> None:
+def _prune(kind: KindSchema, schema: Schema, value: Any, path: Path, dropped: list[str]) -> None:
     if isinstance(value, dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
         for name in list(value):
             if kind.field(schema, name) is None:
                 del value[name]
-    for _, inner, part in children(kind, schema, value):
-        _prune(kind, inner, part)
+                dropped.append(spoken((*path, name)))
+    for step, inner, part in children(kind, schema, value):
+        _prune(kind, inner, part, (*path, step), dropped)

@@ -23,6 +23,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The document with defaults and without what the schema does not know."""
     errors: list[FieldError]
     """Empty when the document would be accepted."""
+    dropped: list[str]
+    """Paths of fields that the schema does not know: most often, typing mistakes. The API server warns of them."""
     unchecked: list[str]
     """Rules that could not be looked at, since they need functions that only an API server has."""
 
@@ -38,8 +40,8 @@ def validate(
     given = _plain(document)
     kind = _schema(given)
     unchecked = rules.unchecked(kind)
-    stored = admission.prepare(kind, given)
-    before = admission.prepare(kind, _plain(old)) if old is not None else None
+    stored, dropped = admission.prepare(kind, given)
+    before = admission.prepare(kind, _plain(old))[0] if old is not None else None
     if kind.has_status:
         stored = _with_status_apart(stored, before or {}, subresource)
     found = list(structure.metadata_errors(stored)) if kind.served else []
@@ -51,7 +53,7 @@ def validate(
         old_root = rules.ABSENT if before is None else before
         found += rules.rule_errors(kind, kind.document, stored, old_root)
     errors = sorted({error for _, error in found}, key=lambda error: (error.field, error))
-    return Result(stored=stored, errors=errors, unchecked=unchecked)
+    return Result(stored=stored, errors=errors, dropped=dropped, unchecked=unchecked)
 
 
 def _plain(document: Mapping[str, Any] | Struct) -> dict[str, Any]:

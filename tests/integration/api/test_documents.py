@@ -54,12 +54,14 @@ class Server:
         address = urllib.parse.urlsplit(control_plane.url)
         context = ssl.create_default_context(cadata=control_plane.ca.decode())
         self.connection = http.client.HTTPSConnection(address.netloc, context=context)
+        self.warnings: list[str] = []
         self.headers = {"Authorization": f"Bearer {control_plane.token}", "Content-Type": "application/json"}
 
     def send(self, method: str, path: str, document: Json | None = None) -> tuple[int, bytes]:
         body = json.dumps(document) if document is not None else None
         self.connection.request(method, path, body, self.headers)
         answer = self.connection.getresponse()
+        self.warnings = answer.headers.get_all("Warning") or []
         return answer.status, answer.read()
 
 
@@ -127,7 +129,8 @@ def test_same_answer(server: Server, namespace: str, case: Any) -> None:
 
 # Models hold all of embedded metadata; of what these cases put there, a CustomResourceDefinition keeps five fields.
 PRUNED = {"patch metadata", "pod volumes"}
-CREATED = [case for case in CASES if case.old is None and case.wrong == () and case.name not in PRUNED]
+ACCEPTED = [case for case in CASES if case.old is None and case.wrong == ()]
+CREATED = [case for case in ACCEPTED if case.name not in PRUNED]
 
 
 @pytest.mark.parametrize("case", CREATED, ids=lambda case: case.name)
@@ -140,3 +143,18 @@ def test_set_defaults_as_the_server_does(server: Server, namespace: str, case: A
     stored = json.loads(text)
     assert bare(json.loads(msgspec.json.encode(mine))) == bare(stored)
     assert json.loads(msgspec.json.encode(decoder.decode(text))) == stored, "a round trip changed the object"
+
+
+@pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case.name)
+def test_warns_of_the_same_unknown_fields(server: Server, namespace: str, case: Any) -> None:
+    code, _ = server.send(
+        "POST",
+        f"{KINDS[case.document['kind']].RESOURCE.path(namespace)}?dryRun=All&fieldValidation=Warn",
+        case.document,
+    )
+    assert code == 201
+    unknown = re.compile(r'unknown field \\"(.*?)\\"')
+    warned = {match[1] for warning in server.warnings for match in unknown.finditer(warning)}
+    status = {"status"} if "status" in case.document else set()
+    offline = {field for field in validate(case.document).dropped if field.split(".")[0] not in status}
+    assert offline == {field for field in warned if field.split(".")[0] not in status}

@@ -24,6 +24,7 @@ GROUPS = (
     "apis/coordination.k8s.io/v1",
     "apis/events.k8s.io/v1",
     "apis/node.k8s.io/v1",
+    "apis/scheduling.k8s.io/v1",
 )
 MERGING = (
     "x-kubernetes-list-type",

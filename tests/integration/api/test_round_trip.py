@@ -14,6 +14,7 @@ import trainwright.api.kubernetes.coordination.v1 as coordination_v1
 import trainwright.api.kubernetes.core.v1 as core_v1
 import trainwright.api.kubernetes.events.v1 as events_v1
 import trainwright.api.kubernetes.node.v1 as node_v1
+import trainwright.api.kubernetes.scheduling.v1 as scheduling_v1
 from trainwright.api.base import Object
 from trainwright.controller.runtime.testing import ControlPlane
 
@@ -26,6 +27,7 @@ MODULES = (
     core_v1,
     events_v1,
     node_v1,
+    scheduling_v1,
 )
 KINDS: dict[str, type[Object]] = {
     kind.RESOURCE.kind: kind
@@ -88,6 +90,7 @@ CREATED: list[Json] = [
     },
     {"kind": "Node", "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}},
     {"kind": "RuntimeClass", "handler": "a"},
+    {"kind": "PriorityClass", "value": 7},
     {"kind": "MutatingWebhookConfiguration", "webhooks": [WEBHOOK]},
     {"kind": "ValidatingWebhookConfiguration", "webhooks": [WEBHOOK]},
     {"kind": "Namespace"},

@@ -140,7 +140,7 @@ def test_every_document(kind: type[Struct]) -> None:
         defaulted.set_defaults()
         assert msgspec.json.encode(defaulted) == once, "defaulting twice is not defaulting once"
         if kind is not Configuration or document.get("health", {}).get("healthProbeBindAddress") != "":
-            assert json.loads(once) == prepare(schema, document), "the offline API server defaults otherwise"
+            assert json.loads(once) == prepare(schema, document)[0], "the offline API server defaults otherwise"
 
     holds()
 
