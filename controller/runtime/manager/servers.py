@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP servers of the process: metrics, probes, debug (M-27, M-28, M-30). One of the two places that know aiohttp.
+"""HTTP servers of the process: metrics, probes, debug (M-27, M-28, M-30). One of the few places that know aiohttp.
 
 A server is a runnable that listens as soon as it is started, keeps answering while the groups above it end, and gives
 requests in process a moment when it is stopped itself.

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Admission: questions of the API server, answered by functions on models."""
