@@ -44,8 +44,8 @@ def is_true(conditions: Iterable[object] | None, type: str) -> bool:  # noqa: A0
 def set_condition(conditions: Sequence[C] | None, wanted: C, *, now: Now = wall_clock) -> list[C]:
     """The conditions with `wanted` in them, in the same order, a new type at the end; the input is not changed.
 
-    `wanted` carries no transition time: it gets the current one's if the status is the same, else `now()`. Status
-    messages are compared too; reason, message and observed generation may change without a transition.
+    The transition time that `wanted` carries is ignored: it gets the current one's if the status is the same, else
+    `now()`. Reason, message and observed generation may change without a transition.
     """
     result = list(conditions or ())
     type_ = _get(wanted, "type")

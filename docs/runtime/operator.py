@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: INP001 - an example to copy, not a package
+"""A complete operator: a ConfigMap labelled `web=yes` becomes a Deployment of nginx and a Service in front of it."""
+
+import sys
+
+from trainwright.api.base import Resource
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Service
+from trainwright.controller.runtime import Done, Key, Manager, Result, Terminal, load_config, run
+
+DEPLOYMENT = Resource(group="apps", version="v1", kind="Deployment", plural="deployments", namespaced=True)
+
+
+class Web:
+    """Keeps Deployment and Service as the ConfigMap wants them."""
+
+    def __init__(self, manager: Manager) -> None:
+        self.manager = manager
+        builder = manager.controller("web").for_(ConfigMap, label_selector="web=yes")
+        builder.owns(DEPLOYMENT).owns(Service).reconcile(self.reconcile, workers=4)
+
+    async def reconcile(self, key: Key) -> Result:
+        """Bring one web up to date; called after every change of it or of its children."""
+        web = self.manager.cache.get(ConfigMap, key.name, key.namespace)
+        if web is None:
+            return Done()  # its children go with it: they carry an owner reference
+        replicas = (web.data or {}).get("replicas", "1")
+        if not replicas.isdigit():
+            raise Terminal(f"data.replicas is {replicas!r}: write a whole number")
+        labels = {"app": key.name}
+        meta = {"name": key.name, "namespace": key.namespace}
+        container = {"name": "web", "image": "nginx", "ports": [{"containerPort": 80}]}
+        deployment = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": meta,
+            "spec": {
+                "replicas": int(replicas),
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            },
+        }
+        spec = {"selector": labels, "ports": [{"port": 80}]}
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+        await self.manager.applier.apply([deployment, service], owner=web)
+        return Done()
+
+
+def make() -> Manager:
+    """The manager of this process, with its one controller."""
+    manager = Manager(load_config(), field_manager="web-operator", user_agent="web")
+    Web(manager)
+    return manager
+
+
+if __name__ == "__main__":
+    sys.exit(run(make))

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator of docs/runtime, run as a user would: a process, a kubeconfig, and kubectl."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainwright.controller.runtime.testing import ControlPlane
+
+OPERATOR = Path(__file__).parents[3] / "docs" / "runtime" / "operator.py"
+
+
+def test_it_is_short() -> None:
+    assert len(OPERATOR.read_text().splitlines()) < 60
+
+
+def test_the_documented_operator_works(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    environment = {**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)}
+    # The ports of metrics and probes are taken from the defaults, as a user would; the test gives free ones.
+    source = OPERATOR.read_text().replace(
+        'user_agent="web"', 'metrics_address=None, probe_address=None, user_agent="web"'
+    )
+    program = tmp_path / "operator.py"
+    program.write_text(source)
+    with (
+        log.open("wb") as output,
+        subprocess.Popen([sys.executable, str(program)], env=environment, stderr=output) as process,
+    ):
+        try:
+            kubectl = ["-n", namespace]
+            control_plane.kubectl("create", "configmap", "shop", "--from-literal=replicas=2", *kubectl)
+            control_plane.kubectl("label", "configmap", "shop", "web=yes", *kubectl)
+            deployment = wait_for(control_plane, namespace, "deployment", lambda d: d["spec"]["replicas"] == 2)
+            assert deployment["metadata"]["ownerReferences"][0]["name"] == "shop"
+            wait_for(control_plane, namespace, "service", lambda s: s["spec"]["ports"][0]["port"] == 80)
+            control_plane.kubectl("scale", "deployment", "shop", "--replicas=9", *kubectl)
+            wait_for(control_plane, namespace, "deployment", lambda d: d["spec"]["replicas"] == 2)
+            control_plane.kubectl("patch", "configmap", "shop", *kubectl, "-p", '{"data":{"replicas":"many"}}')
+            wait_until(lambda: "data.replicas is 'many': write a whole number" in log.read_text())
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+    assert process.returncode == 0, log.read_text()
+
+
+def wait_for(control_plane: ControlPlane, namespace: str, kind: str, holds: Callable[[Any], bool]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+
+    def look() -> bool:
+        items = json.loads(control_plane.kubectl("get", kind, "-n", namespace, "-o", "json"))["items"]
+        found.update(next((item for item in items if item["metadata"]["name"] == "shop"), {}))
+        return bool(found) and holds(found)
+
+    wait_until(look)
+    return found
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

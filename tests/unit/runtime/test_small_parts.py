@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Versions, selectors, conditions, backs of envelopes: S27, S59 and what has no scenario."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.kubernetes.meta.v1 import Condition
+from trainwright.controller.runtime import Builder, Done, Key, Result, Trigger
+from trainwright.controller.runtime.conditions import find, is_true, remove_condition, set_condition
+from trainwright.controller.runtime.context import ContextFilter, Reconcile, current
+from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.metrics.registry import OVERFLOW, Metrics
+from trainwright.controller.runtime.selectors import parse_label_selector
+from trainwright.controller.runtime.testing.clock import jumping, settle
+from trainwright.controller.runtime.testing.objects import config_map
+from trainwright.controller.runtime.testing.scripted import frame, is_list, is_watch, listing
+from trainwright.controller.runtime.versions import at_least, compare
+
+
+def test_versions_are_compared_only_if_canonical() -> None:  # S59
+    assert compare("10", "9") == 1
+    assert compare("9", "10") == -1
+    assert compare("10", "10") == 0
+    assert compare("100000000000000000000001", "100000000000000000000002") == -1
+    for odd in ("007", "abc", "", "-1", "1.0", "٣"):
+        assert compare(odd, "10") is None
+        assert not at_least("10", odd)
+    assert compare("abc", "abc") == 0
+
+
+@pytest.mark.parametrize(
+    ("selector", "matching", "other"),
+    [
+        ("", {}, None),
+        ("a=b", {"a": "b"}, {"a": "c"}),
+        ("a==b", {"a": "b"}, {}),
+        ("a!=b", {}, {"a": "b"}),
+        ("a in (b, c),d", {"a": "c", "d": ""}, {"a": "c"}),
+        ("a notin (b,c)", {"a": "d"}, {"a": "b"}),
+        ("a,!b", {"a": "x"}, {"a": "x", "b": "y"}),
+        ("example.com/x=", {"example.com/x": ""}, {"example.com/x": "y"}),
+    ],
+)
+def test_selectors(selector: str, matching: dict[str, str], other: dict[str, str] | None) -> None:
+    parsed = parse_label_selector(selector)
+    assert parsed.matches(matching)
+    assert other is None or not parsed.matches(other)
+
+
+def test_a_wrong_selector_is_quoted() -> None:
+    with pytest.raises(ConfigurationError, match="'a ~ b' is no requirement"):
+        parse_label_selector("x=y,a ~ b")
+
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def ready(status: str, message: str = "") -> Condition:
+    return Condition(type="Ready", status=status, reason="R", message=message, last_transition_time="")
+
+
+def test_conditions_do_not_flap() -> None:
+    first = set_condition(None, ready("False"), now=lambda: START)
+    assert first[0].last_transition_time == "2026-01-01T00:00:00Z"
+    later = START + timedelta(hours=1)
+    again = set_condition(first, ready("False"), now=lambda: later)
+    assert again[0] is first[0]
+    worded = set_condition(first, ready("False", "still"), now=lambda: later)
+    assert (worded[0].message, worded[0].last_transition_time) == ("still", "2026-01-01T00:00:00Z")
+    assert first[0].message == ""
+    turned = set_condition(worded, ready("True"), now=lambda: later)
+    assert turned[0].last_transition_time == "2026-01-01T01:00:00Z"
+    up = Condition(type="Up", status="True", reason="", message="", last_transition_time="")
+    two = set_condition(turned, up, now=lambda: START)
+    assert [c.type for c in two] == ["Ready", "Up"]
+    assert is_true(two, "Up")
+    assert not is_true(two, "Down")
+    assert find(None, "Up") is None
+    assert [c.type for c in remove_condition(two, "Ready")] == ["Up"]
+
+
+def test_conditions_may_be_dictionaries() -> None:
+    wanted = {"type": "Ready", "status": "True", "reason": "R", "message": "", "observedGeneration": 3}
+    first: list[dict[str, Any]] = set_condition(None, wanted, now=lambda: START)
+    assert first == [{**wanted, "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+    assert set_condition(first, wanted)[0] is first[0]
+    assert set_condition(first, {**wanted, "observedGeneration": 4})[0]["observedGeneration"] == 4
+
+
+def test_log_records_say_whose_work_it_was() -> None:
+    record = logging.makeLogRecord({"msg": "hello"})
+    token = current.set(Reconcile("web", Key("ns", "shop"), "id1", ("added", "changed")))
+    try:
+        assert ContextFilter().filter(record)
+    finally:
+        current.reset(token)
+    told = vars(record)
+    assert (told["controller"], told["namespace"], told["object_name"]) == ("web", "ns", "shop")
+    assert (told["reconcile_id"], told["reasons"]) == ("id1", "added,changed")
+
+
+@jumping
+async def test_many_priorities_share_a_label(scenario_class: Any) -> None:  # S27
+    metrics = Metrics(process=False)
+    trigger = Trigger()
+
+    async def reconcile(_: Key) -> Result:
+        return Done()
+
+    builder = Builder(scenario_class().cache, "many").source(trigger)
+    controller = builder.reconcile(reconcile)
+    metrics.watch_controller(controller)
+
+    def depths() -> dict[str, float]:
+        family = next(f for f in metrics.registry.collect() if f.name == "workqueue_depth")
+        return {sample.labels["priority"]: sample.value for sample in family.samples}
+
+    for priority in range(30):
+        controller.queue.add(Key("", f"{priority}"), priority=priority)
+        depths()
+    assert len(depths()) == 26
+    assert depths()[OVERFLOW] == 5
+    while len(controller.queue):
+        item = await controller.queue.get()
+        assert item is not None
+        controller.queue.done(item.key)
+    assert sum(depths().values()) == 0
+    with pytest.raises(ConfigurationError, match="'many' exists already"):
+        metrics.watch_controller(controller)
+
+
+@jumping
+async def test_keys_are_collected_before_leadership(scenario_class: Any) -> None:  # S106
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10", config_map("a", version="1"), config_map("b", version="1")))
+    stream = s.transport.stream(is_watch)
+    seen: list[str] = []
+
+    async def reconcile(key: Key) -> Result:
+        seen.append(key.name)
+        return Done()
+
+    controller = Builder(s.cache).for_(ConfigMap).reconcile(reconcile)
+    async with s.running():
+        for version in range(11, 15):
+            stream.send(frame("MODIFIED", config_map("a", version=str(version))))
+        await settle()
+        assert controller.statistics().queue.depth == 2
+
+        task = asyncio.ensure_future(controller.run())
+        await settle()
+        assert sorted(seen) == ["a", "b"]
+        controller.request_stop()
+        await task
