@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
         compiled.files.update(compiled.release)
     pending = output.changes(root, compiled.files)
     if options.check:
-        return _check(compiled, pending)
+        return report_check(compiled, pending)
     output.write(root, pending)
     if not options.release:
         _report(compiled.unacknowledged)
@@ -50,7 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _check(compiled: Compiled, pending: list[output.Change]) -> int:
+def report_check(compiled: Compiled, pending: list[output.Change]) -> int:
+    """Print what `--check` found; gives the exit code."""
     for change in pending:
         print(change.diff(), end="")
     if pending:

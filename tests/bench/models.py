@@ -104,7 +104,7 @@ def training_runtime() -> dict[str, Any]:
 
 
 def _metadata(name: str) -> dict[str, Any]:
-    owned = {f"f:field{index}": {".": {}, 'k:{"name":"a"}': {"f:name": {}}} for index in range(10)}
+    owned: dict[str, Any] = {f"f:field{index}": {".": {}, 'k:{"name":"a"}': {"f:name": {}}} for index in range(10)}
     return {
         "name": name,
         "namespace": "default",

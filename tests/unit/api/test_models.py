@@ -3,6 +3,7 @@
 
 import copy
 import json
+import os
 from typing import Any
 
 import msgspec
@@ -33,8 +34,10 @@ TEXT = st.text(alphabet='aZ0-/ é\U0001f600"\\', max_size=6)
 OPEN = st.recursive(
     st.booleans() | st.integers() | TEXT, lambda inner: st.dictionaries(TEXT, inner, max_size=2), max_leaves=4
 )
+EXAMPLES = int(os.environ.get("EXAMPLES", "60"))
+"""Documents per kind. `EXAMPLES=2000` takes minutes and finds what a quick run does not."""
 MANY = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

@@ -94,10 +94,11 @@ def test_canonical_is_exact(number: int, suffix: str) -> None:
     made = Quantity.parse(f"{number}{suffix}")
     again = Quantity.parse(made.canonical())
     assert again == made
-    factors = {"n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": 1, "k": 1000, "M": 10**6}
-    factors |= {"G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "e3": 1000, "E-2": Fraction(1, 100)}
+    tens = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "e3": 3, "E-2": -2}
+    twos = {"Ki": 10, "Mi": 20, "Gi": 30}
+    factor = Fraction(2) ** twos[suffix] if suffix in twos else Fraction(10) ** tens[suffix]
     largest = 2**63 - 1 if suffix.endswith("i") else 10**99
-    assert Fraction(made.nanos, 10**9) == min(number * factors[suffix], largest)
+    assert Fraction(made.nanos, 10**9) == min(number * factor, largest)
 
 
 @given(st.integers(-(10**15), 10**15), st.integers(-(10**15), 10**15))

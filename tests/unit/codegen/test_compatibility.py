@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from trainwright.codegen import catalog, released
-from trainwright.codegen.__main__ import EXIT_CHECK_FAILED, main
+from trainwright.codegen.__main__ import report_check
 from trainwright.codegen.compatibility import Change, Verdict, compare
+from trainwright.codegen.compiler import Compiled
 from trainwright.codegen.problems import Problems
 
 JOB = "api/trainer/v1alpha1/trainjob.yaml"
@@ -142,12 +143,20 @@ def test_a_removed_kind(checkout: Path) -> None:
     assert str(change) == ("ClusterTrainingRuntime: <root>: kind removed: breaks clients, its objects are not served")
 
 
-def test_the_command_fails_until_the_break_is_released(
-    checkout: Path, edit: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["--root", str(checkout)]
+def test_a_release_makes_the_break_the_rule(checkout: Path, edit: Callable[..., None]) -> None:
     edit(JOB, "        maximum: 100\n", "        maximum: 99\n")
-    assert main([*arguments, "--check"]) == EXIT_CHECK_FAILED
-    assert "1 change(s) must be undone, or acknowledged in" in capsys.readouterr().err
-    assert main([*arguments, "--release"]) == 0
+    (checkout / released.ACKNOWLEDGED).write_text(ENTRY, encoding="utf-8")
+    files = released.snapshot(catalog.read(checkout / "api", Problems()))
+    for path, text in files.items():
+        (checkout / path).write_text(text, encoding="utf-8")
     assert judged(checkout) == ([], [])
+
+
+def test_the_check_fails_on_a_break(capsys: pytest.CaptureFixture[str]) -> None:
+    (change,) = compare("K", {"type": "object", "properties": {"a": TEXT}}, {"type": "object"})
+    assert report_check(Compiled(files={}, changes=[change], unacknowledged=[change], release={}), []) == 1
+    told = capsys.readouterr().err
+    assert "K: a: field removed: breaks stored objects, what is stored there is lost" in told
+    assert f"1 change(s) must be undone, or acknowledged in {released.ACKNOWLEDGED}" in told
+    assert report_check(Compiled(files={}, changes=[change], unacknowledged=[], release={}), []) == 0
+    assert "1 change(s) since the last release" in capsys.readouterr().out

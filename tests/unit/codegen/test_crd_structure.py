@@ -53,7 +53,7 @@ def structure(value: Any) -> Any:
 def difference(known: Catalog, name: str) -> DeepDiff:
     recorded = json.loads((RECORDED / f"{name}.json").read_text(encoding="utf-8"))
     made = structure(crd.render(known, known.kinds[KINDS[name]])["spec"])
-    return DeepDiff(recorded, made)
+    return DeepDiff(recorded, made) if recorded != made else DeepDiff({}, {})
 
 
 @pytest.mark.parametrize("name", [name for name in KINDS if name not in ("trainjobs", "jobsets")])
