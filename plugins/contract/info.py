@@ -153,8 +153,17 @@ class Info:
 
 
 def carried(variable: EnvVar) -> EnvVar:
-    """A variable of the TrainJob as it goes into a container: a literal value is written out even when it is empty, and
-    gives way to a source."""
-    if variable.value_from is not None:
-        return EnvVar(name=variable.name, value_from=variable.value_from.deepcopy())
-    return EnvVar(name=variable.name, value=variable.value or "")
+    """A variable of the TrainJob as it goes into a container.
+
+    A literal value is written out even when it is empty, and gives way to a source. Of a field its path is carried, of a
+    resource all three parts, written out: a JobSet that runs already has them so, and cannot be changed.
+    """
+    if variable.value_from is None:
+        return EnvVar(name=variable.name, value=variable.value or "")
+    source = variable.value_from.deepcopy()
+    if source.field_ref is not None:
+        source.field_ref.api_version = None
+    if source.resource_field_ref is not None:
+        source.resource_field_ref.container_name = source.resource_field_ref.container_name or ""
+        source.resource_field_ref.divisor = source.resource_field_ref.divisor or "0"
+    return EnvVar(name=variable.name, value_from=source)

@@ -24,7 +24,7 @@ mkdir -p "$${install}/etc/flux/system/cron.d" "$${install}/var/lib/flux" "$${ins
 
 echo "$${hosts}" > "$${install}/etc/flux/system/hostlist"
 
-cat <<'EOT' >> "$${install}/etc/flux/config/broker.toml"
+cat <<'EOT' >> $${install}/etc/flux/config/broker.toml
 $broker
 EOT
 

@@ -41,9 +41,10 @@ def patched_template(base: JobSetSpec, patches: Sequence[RuntimePatch], ledger: 
         merged = merge(JobSetSpec, merged, patch, Scribe(ledger, manager))
     _restore_order(merged, [job.name for job in base.replicated_jobs or ()])
     try:
-        return msgspec.convert(merged, JobSetSpec)
+        found: JobSetSpec = msgspec.convert(merged, JobSetSpec)
     except msgspec.ValidationError as error:
         raise Refusal(f"the template with spec.runtimePatches is no JobSet: {error}", phase="template") from error
+    return found
 
 
 def _change(patch: RuntimePatch) -> tuple[str, Document] | None:

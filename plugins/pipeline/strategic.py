@@ -17,7 +17,9 @@ from trainwright.plugins.contract import Ledger
 
 _SILENT = frozenset({"value", "readOnly", "subPath", "subPathExpr", "medium", "sizeLimit"})
 """Fields of which an empty or false value is not sent, so that it leaves what is there."""
-_RIVALS = {model: frozenset(metadata.fields(model)) for model in (EnvVar, EnvVarSource, Volume)}
+_RIVALS: Mapping[type[Struct], frozenset[str]] = {
+    model: frozenset(metadata.fields(model)) for model in (EnvVar, EnvVarSource, Volume)
+}
 """Structs of which only one field, apart from the name, may be set: what a patch sets takes the place of the others."""
 
 

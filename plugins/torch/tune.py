@@ -68,7 +68,7 @@ def tuned_command(info: Info, job: TrainJob, pods: PodSet, processes: str) -> li
     """The whole command: entry point, rendezvous if there are several processes, recipe, configuration, overrides."""
     assert job.spec is not None
     gpus = gpu_count(info.resources_per_node())
-    command = list(ENTRY_POINT)
+    command: list[str] = list(ENTRY_POINT)
     if pods.count > 1 or (gpus > 1 if processes == "auto" else int(processes) > 1):
         command.append(f"--rdzv_endpoint={pods.host()}:{PORT}")
     recipe, suffix = choose(pods.count, processes, gpus, method_of(info.trainer.args or ()))
