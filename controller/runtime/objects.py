@@ -46,6 +46,21 @@ class Owner(NamedTuple):
         return self.api_version.rpartition("/")[0]
 
 
+class PackedFields(NamedTuple):
+    """A fieldsV1 tree in a small form, in the place of the tree; `cache.fields` makes it. Copies share it."""
+
+    shape: bytes
+    """JSON with a zero byte in the place of each uid."""
+    uids: tuple[str, ...]
+
+    def unpack(self) -> Document:
+        """The tree, as a new dictionary."""
+        first, *rest = self.shape.split(b"\0")
+        text = first + b"".join(uid.encode() + part for uid, part in zip(self.uids, rest, strict=True))
+        tree: Document = msgspec.json.decode(text)
+        return tree
+
+
 class PartialObject(Object):
     """An object of any kind of which only the metadata was asked for."""
 
@@ -141,12 +156,12 @@ def managed_fields_of(obj: AnyObject, manager: str, subresource: str = "") -> Do
     for entry in _meta(obj, "managed_fields", "managedFields") or ():
         if isinstance(entry, dict):
             who, how, where = entry.get("manager"), entry.get("operation"), entry.get("subresource")
-            fields: Document | None = entry.get("fieldsV1")
+            fields: Document | PackedFields | None = entry.get("fieldsV1")
         else:
             who, how, where = entry.manager, entry.operation, entry.subresource
             fields = entry.fields_v1
         if who == manager and how == "Apply" and (where or "") == subresource:
-            return fields or {}
+            return fields.unpack() if isinstance(fields, PackedFields) else fields or {}
     return None
 
 

@@ -24,8 +24,8 @@ from trainwright.controller.runtime.cache.transforms import Transform
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.watch import Frame
 from trainwright.controller.runtime.errors import DecodeError, KubernetesError
-from trainwright.controller.runtime.kinds import Codec, Kind, codec_of
-from trainwright.controller.runtime.objects import AnyObject, Document, Key, key_of, resource_version_of
+from trainwright.controller.runtime.kinds import Codec, Kind, MetadataOnly, codec_of
+from trainwright.controller.runtime.objects import AnyObject, Document, Key, key_of, resource_version_of, wire
 from trainwright.controller.runtime.pacing import Pacer
 
 log = logging.getLogger(__name__)
@@ -170,11 +170,24 @@ class Informer:
         """The write was answered with `obj`: show it at once, if it belongs here."""
         version = resource_version_of(obj)
         watched = self.store.resource_version
-        if codec is self.codec and self.scope.admits(obj):
-            kept = self._transform(obj) if self._transform else obj
+        held = self._as_held(codec, obj) if self.scope.admits(obj) else None
+        if held is not None:
+            kept = self._transform(held) if self._transform else held
             if kept is not None and self.store.believe(kept) and self._on_store:
                 self._on_store(kept)
         self._echoes.land(flight, version, watched)
+
+    def _as_held(self, codec: Codec[Any], obj: AnyObject) -> AnyObject | None:
+        """The answer in the representation of this informer; None if it holds less than that."""
+        if codec is self.codec:
+            return obj
+        if isinstance(codec.kind, MetadataOnly):
+            return None
+        document = wire(obj)
+        if isinstance(self.kind, MetadataOnly):
+            document = {"metadata": document.get("metadata")}
+        held: AnyObject = self.codec.decode(msgspec.json.encode(document))
+        return held
 
     def landed_deleted(self, flight: Flight, uid: str) -> None:
         """The delete was answered: hide the object at once."""

@@ -8,6 +8,7 @@ of writes pass through it as well.
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+from trainwright.controller.runtime.cache.fields import pack
 from trainwright.controller.runtime.objects import AnyObject
 
 Transform: TypeAlias = Callable[[Any], AnyObject | None]
@@ -16,7 +17,10 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def trim_managed_fields(keep: Iterable[str] = ()) -> Transform:
-    """Drop the managedFields entries of everybody but the named managers, and kubectl's copy of the manifest."""
+    """Drop the managedFields entries of everybody but the named managers, and kubectl's copy of the manifest.
+
+    What is kept of managedFields is read with `objects.managed_fields_of` only: its trees are in a small form.
+    """
     managers = frozenset(keep)
 
     def transform(obj: AnyObject) -> AnyObject:
@@ -25,6 +29,8 @@ def trim_managed_fields(keep: Iterable[str] = ()) -> Transform:
             if entries := metadata.get("managedFields"):
                 kept = [entry for entry in entries if entry.get("manager") in managers]
                 if kept:
+                    for entry in kept:
+                        entry["fieldsV1"] = pack(entry.get("fieldsV1") or {})
                     metadata["managedFields"] = kept
                 else:
                     del metadata["managedFields"]
@@ -33,7 +39,10 @@ def trim_managed_fields(keep: Iterable[str] = ()) -> Transform:
         metadata = getattr(obj, "metadata", None)
         if metadata is not None:
             if metadata.managed_fields:
-                metadata.managed_fields = [e for e in metadata.managed_fields if e.manager in managers] or None
+                entries = [e for e in metadata.managed_fields if e.manager in managers]
+                for entry in entries:
+                    entry.fields_v1 = pack(entry.fields_v1 or {})
+                metadata.managed_fields = entries or None
             if metadata.annotations:
                 metadata.annotations.pop(LAST_APPLIED, None)
         return obj

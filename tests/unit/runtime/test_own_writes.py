@@ -4,14 +4,18 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.kubernetes.meta.v1 import ManagedFieldsEntry
+from trainwright.controller.runtime.cache.fields import pack
 from trainwright.controller.runtime.cache.store import Store
 from trainwright.controller.runtime.context import Reconcile, current
 from trainwright.controller.runtime.errors import ApiError
+from trainwright.controller.runtime.kinds import MetadataOnly
 from trainwright.controller.runtime.objects import Key, key_of, resource_version_of
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import config_map
@@ -255,3 +259,34 @@ def test_the_store_ends_where_the_server_is(steps: list[str], data: st.DataObjec
     assert store.ahead == 0
     seen = store.get(KEY)
     assert (resource_version_of(seen) if seen else None) == (resource_version_of(life.last) if life.exists else None)
+
+
+@jumping
+async def test_other_representations_show_the_answer_too(scenario_class: Any) -> None:
+    s = scenario_class()
+    for kind in (ConfigMap, ConfigMap.RESOURCE, MetadataOnly(ConfigMap)):
+        s.transport.answer(is_list, listing("10"))
+        s.transport.stream(is_watch)
+        s.cache.informer(kind)
+    async with s.running():
+        s.transport.answer(is_write, config_map("a", version="12", data={"k": "v"}))
+        await s.client.apply(config_map("a"), kind=ConfigMap.RESOURCE, field_manager="x")
+        assert s.cache.get(ConfigMap, "a", "default").data == {"k": "v"}
+        assert s.cache.get(ConfigMap.RESOURCE, "a", "default")["data"] == {"k": "v"}
+        assert s.cache.get(MetadataOnly(ConfigMap), "a", "default").metadata.resource_version == "12"
+
+
+def test_field_trees_are_kept_small_and_shared() -> None:
+    def tree(uid: str) -> dict[str, Any]:
+        return {"f:metadata": {"f:ownerReferences": {f'k:{{"uid":"{uid}"}}': {}}}, "f:data": {"f:k": {}}}
+
+    one, two = "01234567-89ab-cdef-0123-456789abcdef", "11111111-2222-3333-4444-555555555555"
+    packed, other = pack(tree(one)), pack(tree(two))
+    assert packed.unpack() == tree(one)
+    assert other.unpack() == tree(two)
+    assert packed.shape is other.shape
+    entry = ManagedFieldsEntry(fields_v1=packed)
+    assert entry.deepcopy().fields_v1 is packed
+    assert msgspec.to_builtins(entry)
+    assert pack(packed) is packed
+    assert pack({}).unpack() == {}
