@@ -25,7 +25,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     wire: str
     attribute: str
     shape: Literal["scalar", "struct", "list", "map", "open"]
-    """`open` is any JSON object, such as a RawExtension."""
+    """`open` is any JSON, such as a RawExtension."""
     struct: type[Struct] | None
     """The struct of the value, or of each item or value inside it."""
     merge: Merge
@@ -57,6 +57,8 @@ def _shape(annotation: Any) -> tuple[Literal["scalar", "struct", "list", "map", 
     if len(options) != 1:
         return "scalar", None
     option = options[0]
+    if option is Any:
+        return "open", None
     if isinstance(option, type) and issubclass(option, Struct):
         return "struct", option
     arguments = get_args(option)

@@ -18,6 +18,7 @@ from trainwright.codegen.definition import Definition, Package, Schema
 _PREFIXES = {
     "io.k8s.api.": "",
     "io.k8s.apimachinery.pkg.apis.": "",
+    "io.k8s.apiextensions-apiserver.pkg.apis.": "",
 }
 _QUANTITY_PATTERN = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"

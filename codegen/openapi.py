@@ -69,6 +69,8 @@ def _value(catalog: Catalog, schema: Schema, *, literal: bool) -> Schema:
         quantity = [_NUMBER] if "pattern" in schema else []
         return {"anyOf": [{"type": "integer"}, *quantity, {"type": "string"}]}
     kind: Any = schema.get("type")
+    if kind is None:
+        return {}  # any JSON
     out: Schema = {"type": kind}
     if kind == "array":
         out["items"] = _value(catalog, schema["items"], literal=literal)

@@ -18,7 +18,7 @@ class Form(Enum):
     LIST = "list"
     MAP = "map"
     OPEN = "open"
-    """Any JSON object."""
+    """Any JSON."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,10 @@ def shape_of(annotation: ast.expr) -> Shape:
     (option,) = options
     if isinstance(option, ast.Subscript):
         return _container(option)
-    return Shape(Form.PLAIN if ast.unparse(option) in _PLAIN else Form.STRUCT)
+    text = ast.unparse(option)
+    if text == "Any":
+        return Shape(Form.OPEN)
+    return Shape(Form.PLAIN if text in _PLAIN else Form.STRUCT)
 
 
 def _container(annotation: ast.Subscript) -> Shape:

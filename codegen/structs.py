@@ -24,10 +24,13 @@ class Field:
     attribute: str
     annotation: ast.expr
     required: bool
+    forward: bool = False
+    """Whether the annotation names a struct that is defined further down, or this very one."""
 
     def text(self) -> str:
         """The annotation as Python text."""
-        return ast.unparse(self.annotation)
+        text = ast.unparse(self.annotation)
+        return f'"{text}"' if self.forward else text
 
 
 @dataclass
@@ -124,4 +127,30 @@ def _field(name: str, statement: ast.AnnAssign) -> Field:
         required = "default" not in words
         if isinstance(label := words.get("name"), ast.Constant):
             wire = str(label.value)
-    return Field(wire, name, statement.annotation, required)
+    plain = _Plain()
+    annotation = plain.visit(statement.annotation)
+    return Field(wire, name, annotation, required, plain.forward)
+
+
+class _Plain(ast.NodeTransformer):
+    """Writes annotations one way: `X | None` for Optional[X], and names without quotes, which it remembers."""
+
+    def __init__(self) -> None:
+        self.forward = False
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        """Optional[X] is X | None; values of a Literal are no names."""
+        outer = ast.unparse(node.value)
+        if outer == "Literal":
+            return node
+        node.slice = self.visit(node.slice)
+        if outer == "Optional":
+            return ast.BinOp(node.slice, ast.BitOr(), ast.Constant(None))
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        """A quoted name is the name."""
+        if not isinstance(node.value, str):
+            return node
+        self.forward = True
+        return ast.parse(node.value, mode="eval").body
