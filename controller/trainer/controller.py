@@ -8,17 +8,19 @@ what their state means, is the plugins' to say.
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
 from trainwright.controller.runtime import Done, Key, Manager, Result, RetryAfter
-from trainwright.controller.runtime.errors import BadRequest, Forbidden, Invalid, NotControlled
-from trainwright.controller.runtime.objects import deletion_timestamp_of
+from trainwright.controller.runtime.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotControlled
+from trainwright.controller.runtime.objects import Document, deletion_timestamp_of
 from trainwright.controller.trainer.kinds import WatchedKinds
 from trainwright.controller.trainer.obstacles import Obstacle, Obstacles, Reason
 from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, RuntimeMissing, Runtimes, RuntimeUnsupported
+from trainwright.controller.trainer.snapshot import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.status import is_finished, status_patch, wanted_status
-from trainwright.plugins.contract import PipelineError
+from trainwright.plugins.contract import Component, PipelineError
 from trainwright.plugins.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,7 @@ class TrainJobController:
         for runtime in RUNTIMES:
             builder.watches(runtime, self._waiting_for)
         self._runtimes = Runtimes(manager.cache)
+        self._snapshots = Snapshots(self._client, self._cache, self._runtimes)
         kinds.declare(builder, self._cache, self._runtimes)
         builder.reconcile(self.reconcile, workers=workers)
         # An index is added to a declared kind, and `reconcile` is what declares them.
@@ -55,46 +58,52 @@ class TrainJobController:
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is None or not _is_ours(job):
             self._obstacles.gone(key)
+            self._snapshots.forget(key)
             return Done()
-        try:
-            runtime = self._runtimes.of(job)
-        except RuntimeMissing as error:
-            return await self._hindered(job, Obstacle(Reason.RUNTIME_MISSING, str(error), error, final=True))
-        except RuntimeUnsupported as error:
-            return await self._hindered(job, Obstacle(Reason.BUILD_FAILED, str(error), error, final=True))
-        try:
-            if not is_finished(job):
-                await self._apply(job, runtime)
-            await self._report(job, runtime)
-        except PipelineError as error:
-            return await self._hindered(job, Obstacle(Reason.BUILD_FAILED, str(error), error, final=True))
-        except (Invalid, Forbidden, BadRequest, NotControlled) as error:
-            return await self._hindered(job, Obstacle(Reason.APPLY_REFUSED, str(error), error, final=False))
-        self._obstacles.gone(key)
-        return Done()
+        obstacle = None
+        if not is_finished(job):
+            try:
+                await self._build(job)
+            except tuple(_OBSTACLES) as error:
+                obstacle = _obstacle(error)
+        return await self._report(key, job, obstacle)
 
-    async def _apply(self, job: TrainJob, runtime: Runtime) -> None:
+    async def _build(self, job: TrainJob) -> None:
+        """Make the job's objects as they should be."""
+        runtime = await self._snapshots.runtime_of(job)
         facts = self._kinds.facts(self._cache, self._pipeline.references(job, runtime))
         for component in self._pipeline.render(job, runtime, facts).components:
             if component.generate is None:
                 await self._applier.apply([component.document], owner=job)
             elif not self._kinds.exists(self._cache, component.key):
-                # Key material takes a while to make, and nobody else need wait for it.
-                document = await asyncio.to_thread(component.generate, component.document)
-                await self._client.create(document, kind=self._kinds.resource(component.key))
+                await self._create(component.generate, component)
 
-    async def _report(self, job: TrainJob, runtime: Runtime) -> None:
-        # Read after the objects were applied: own writes are seen at once.
-        facts = self._kinds.facts(self._cache, self._pipeline.references(job, runtime))
-        observed = self._pipeline.status(job, facts)
-        await self._write(job, wanted_status(job, observed, None, settled=True))
+    async def _create(self, generate: Callable[[Document], Document], component: Component) -> None:
+        # Key material takes a while to make, and nobody else need wait for it.
+        document = await asyncio.to_thread(generate, component.document)
+        try:
+            await self._client.create(document, kind=self._kinds.resource(component.key))
+        except AlreadyExists:
+            # It is left as it is, whoever made it: what it holds may be in use.
+            log.debug("%s %s exists already", component.key[1], component.key[3])
 
-    async def _hindered(self, job: TrainJob, obstacle: Obstacle) -> Result:
-        key = Key(job.namespace, job.name)
+    async def _report(self, key: Key, job: TrainJob, obstacle: Obstacle | None) -> Result:
+        """Write what is observed, and how it goes on."""
+        observed = None
+        try:
+            # Looked up after the objects were applied: own writes are seen at once.
+            facts = self._kinds.facts(self._cache, self._pipeline.status_references(job))
+            observed = self._pipeline.status(job, facts)
+        except PipelineError as error:
+            obstacle = obstacle or _obstacle(error)
+        if obstacle is None:
+            self._obstacles.gone(key)
+            await self._write(job, wanted_status(job, observed, None, settled=True))
+            return Done()
         wait = self._obstacles.met(key, obstacle)
         if wait <= 0:
             log.warning("%s is blocked (%s): %s", key, obstacle.reason, obstacle.message)
-        await self._write(job, wanted_status(job, None, None if wait > 0 else obstacle, settled=False))
+        await self._write(job, wanted_status(job, observed, None if wait > 0 else obstacle, settled=False))
         if not obstacle.final:
             raise obstacle.error
         return RetryAfter(wait, reason="blocked") if wait > 0 else Done()
@@ -112,6 +121,25 @@ class TrainJobController:
             return []
         keys = (Key(job.namespace, job.name) for job in self._runtimes.jobs_of(runtime))
         return [key for key in keys if key in waiting]
+
+
+_OBSTACLES: dict[type[Exception], tuple[Reason, bool]] = {
+    RuntimeMissing: (Reason.RUNTIME_MISSING, True),
+    RuntimeUnsupported: (Reason.BUILD_FAILED, True),
+    # Who took the name of the snapshot is not watched, so that its going wakes nobody.
+    SnapshotInvalid: (Reason.SNAPSHOT_INVALID, False),
+    PipelineError: (Reason.BUILD_FAILED, True),
+    Invalid: (Reason.APPLY_REFUSED, False),
+    Forbidden: (Reason.APPLY_REFUSED, False),
+    BadRequest: (Reason.APPLY_REFUSED, False),
+    NotControlled: (Reason.APPLY_REFUSED, False),
+}
+"""What is shown of an error, and whether trying again is useless. Others are tried again and not shown."""
+
+
+def _obstacle(error: Exception) -> Obstacle:
+    reason, final = next(found for kind, found in _OBSTACLES.items() if isinstance(error, kind))
+    return Obstacle(reason, str(error), error, final=final)
 
 
 def _is_ours(job: TrainJob) -> bool:

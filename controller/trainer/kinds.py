@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterable, Iterator
 
 from trainwright.api.base import Object, Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Builder, Cache, Client, Key, Kind, MetadataOnly, NotFound
 from trainwright.controller.runtime.errors import CacheError, DecodeError, NotSynced
-from trainwright.controller.runtime.objects import AnyObject, name_of, namespace_of
+from trainwright.controller.runtime.objects import AnyObject, controller_of, name_of, namespace_of
 from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, Runtimes
 from trainwright.plugins.contract import ClusterFacts, Enqueue, Reference, Unreadable, Watch
 
 log = logging.getLogger(__name__)
+
+TRAIN_JOB = TrainJob.RESOURCE
 
 _MODELS: dict[Resource, type[Object]] = {kind.RESOURCE: kind for kind in (JobSet,)}
 """Kinds whose content every job reads: a model decodes faster and keeps less than a dictionary."""
@@ -29,7 +32,9 @@ class WatchedKinds:
     def __init__(self, watches: Iterable[Watch], *, absent: frozenset[Resource] = frozenset()) -> None:
         """`absent`: optional resources that are not served; see `absent_kinds`."""
         self._absent = absent
-        self._watches = [watch for watch in watches if watch.resource not in absent]
+        # Of the controller itself, for the snapshots of runtimes; plugins with ConfigMaps declare the same.
+        own = Watch(ConfigMap.RESOURCE, metadata_only=True)
+        self._watches = [watch for watch in dict.fromkeys((own, *watches)) if watch.resource not in absent]
         self._kinds: dict[Resource, Kind] = {}
         for watch in self._watches:
             model: type[Object] | Resource = _MODELS.get(watch.resource, watch.resource)
@@ -42,7 +47,8 @@ class WatchedKinds:
             kind = self._kinds[watch.resource]
             match watch.enqueue:
                 case Enqueue.OWNER:
-                    builder.owns(kind)
+                    # There may be many more ConfigMaps and Secrets than those of TrainJobs; none is kept for nothing.
+                    builder.owns(kind, transforms=(_of_a_trainjob,) if isinstance(kind, MetadataOnly) else ())
                 case Enqueue.SUSPENDED_IN_NAMESPACE:
                     builder.watches(kind, _once_synced(lambda obj: cache.list(TrainJob, namespace_of(obj))))
                 case Enqueue.SUSPENDED_OF_RUNTIME_CLASS:
@@ -94,6 +100,12 @@ async def absent_kinds(client: Client, watches: Iterable[Watch]) -> frozenset[Re
             log.info("%s of %s is not served here; what needs it does without", resource.kind, resource.api_version)
             absent.add(resource)
     return frozenset(absent)
+
+
+def _of_a_trainjob(obj: AnyObject) -> AnyObject | None:
+    controller = controller_of(obj)
+    ours = controller is not None and (controller.kind, controller.group) == (TRAIN_JOB.kind, TRAIN_JOB.group)
+    return obj if ours else None
 
 
 def _once_synced(jobs: Callable[[AnyObject], Iterable[TrainJob]]) -> Callable[[AnyObject], list[Key]]:

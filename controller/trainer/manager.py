@@ -14,13 +14,16 @@ _OFF = "0"
 """As an address: serve nothing."""
 
 
-async def make_manager(cluster: ClusterConfig, configuration: Configuration, *, user_agent: str) -> Manager:
+async def make_manager(
+    cluster: ClusterConfig, configuration: Configuration, *, user_agent: str, detect_mutation: bool = False
+) -> Manager:
     """The manager of a process, inside its running event loop.
 
     Args:
         cluster: how to reach the API server.
         configuration: with its defaults set.
         user_agent: product name of the requests.
+        detect_mutation: look for code that changes shared objects; for tests.
 
     Raises:
         RegistryError: plugins that cannot be loaded together.
@@ -34,7 +37,8 @@ async def make_manager(cluster: ClusterConfig, configuration: Configuration, *, 
         user_agent=user_agent,
         metrics_address=None,
         probe_address=health if health and health != _OFF else None,
-        tune_collector=True,
+        tune_collector=not detect_mutation,
+        detect_mutation=detect_mutation,
     )
     watches = registry.watches()
     kinds = WatchedKinds(watches, absent=await absent_kinds(manager.client, watches))

@@ -22,6 +22,7 @@ class Reason(StrEnum):
     """Reasons of the condition `Blocked`."""
 
     RUNTIME_MISSING = "RuntimeMissing"
+    SNAPSHOT_INVALID = "SnapshotInvalid"
     BUILD_FAILED = "BuildFailed"
     APPLY_REFUSED = "ApplyRefused"
 

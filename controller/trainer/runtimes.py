@@ -62,6 +62,11 @@ class Runtimes:
         return self._cache.indexed(TrainJob, INDEX, _value(type(runtime), Key(runtime.namespace, runtime.name)))
 
 
+def kind_of_runtime(job: TrainJob) -> type[Runtime]:
+    """The kind of runtime that the job refers to. Raises RuntimeUnsupported."""
+    return _resolve(job)[0]
+
+
 def _resolve(job: TrainJob) -> tuple[type[Runtime], Key]:
     reference: RuntimeRef | None = job.spec.runtime_ref if job.spec is not None else None
     if reference is None:

@@ -2,9 +2,9 @@
 """A burst of TrainJobs: how long until the last JobSet, beside a bare HTTP client that makes the same writes.
 
 Both run in one control plane without JobSet's own controllers, so that what is measured is ours: first the bare client
-(one process that creates a TrainJob and then applies its JobSet, as many at a time as the manager has workers), then
-the manager, with the same client creating the TrainJobs only. Printed are both times, their ratio, and the manager's
-CPU, memory and API calls, the latter counted in the audit log by user agent.
+(one process that creates a TrainJob, its snapshot and its JobSet, as many jobs at a time as the manager has workers),
+then the manager, with the same client creating the TrainJobs only. Printed are both times, their ratio, and the CPU,
+memory and API calls of the manager, the latter counted in the audit log by user agent.
 """
 
 import argparse
@@ -115,11 +115,15 @@ async def spread(names: list[str], work: Callable[[str], Awaitable[None]]) -> No
 
 
 async def bare(client: BareClient, namespace: str, names: list[str], jobset: dict[str, Any]) -> float:
+    content = {"runtime": json.dumps(RUNTIME, indent=1)}
+
     async def life(name: str) -> None:
         created = await client.create(train_job(namespace, name))
+        owner = jobset["metadata"]["ownerReferences"][0] | {"name": name, "uid": created["metadata"]["uid"]}
+        metadata = {"name": f"{name}-runtime-snapshot", "ownerReferences": [owner]}
+        await client.call("POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": metadata, "data": content})
         document = copy.deepcopy(jobset)
-        document["metadata"] |= {"name": name, "namespace": namespace}
-        document["metadata"]["ownerReferences"][0] |= {"name": name, "uid": created["metadata"]["uid"]}
+        document["metadata"] |= {"name": name, "namespace": namespace, "ownerReferences": [owner]}
         path = f"{JOBSET}/namespaces/{namespace}/jobsets/{name}?fieldManager=bare&force=true"
         await client.call("PATCH", path, document, kind="application/apply-patch+yaml")
 

@@ -1,93 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The TrainJob controller on a real API server, with the test in the part of the JobSet controller."""
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Callable
-from typing import Any
-
 import pytest
 
-from trainwright.api.config.v1alpha1 import Configuration
-from trainwright.controller.runtime import Manager, load_config
-from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.trainer.manager import make_manager
-
-STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-POD = {"containers": [{"name": "node", "image": "example.com/none"}]}
-TEMPLATE = {
-    "spec": {"replicatedJobs": [{"name": "node", "template": {"metadata": STEP, "spec": {"template": {"spec": POD}}}}]}
-}
-TIME = "2026-01-02T03:04:05Z"
-
-
-@pytest.fixture(scope="session")
-def with_jobsets(control_plane: ControlPlane) -> ControlPlane:
-    """The shared API server with JobSet's definition, which does no other test any harm."""
-    control_plane.install_crds(provide(["jobset-manager"]).manifests["jobset-crd.yaml"])
-    return control_plane
-
-
-@pytest.fixture
-async def user(with_jobsets: ControlPlane, namespace: str) -> "AsyncIterator[User]":
-    """Somebody who works in one namespace while the manager runs."""
-    configuration = Configuration()
-    configuration.set_defaults()
-    assert configuration.health is not None
-    configuration.health.health_probe_bind_address = "0"
-    manager = await make_manager(load_config(with_jobsets.kubeconfig), configuration, user_agent=f"test/{namespace}")
-    async with asyncio.TaskGroup() as group:
-        group.create_task(manager.run(), name="manager")
-        await manager.wait_ready()
-        yield User(with_jobsets, namespace, manager)
-        manager.stop()
-
-
-class User:
-    def __init__(self, control_plane: ControlPlane, namespace: str, manager: Manager) -> None:
-        self.control_plane = control_plane
-        self.namespace = namespace
-        self.manager = manager
-
-    async def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        return await asyncio.to_thread(
-            self.control_plane.kubectl, "--namespace", self.namespace, *arguments, stdin=stdin
-        )
-
-    async def create(
-        self, kind: str, name: str, spec: dict[str, Any], *, api: str = "trainer.kubeflow.org/v1alpha1"
-    ) -> None:
-        document = {"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec}
-        await self.kubectl("create", "--filename=-", stdin=json.dumps(document))
-
-    async def job(self, name: str, **spec: Any) -> None:
-        await self.create("TrainJob", name, {"runtimeRef": {"kind": "TrainingRuntime", "name": "runtime"}, **spec})
-
-    async def runtime(self) -> None:
-        await self.create("TrainingRuntime", "runtime", {"mlPolicy": {"numNodes": 1}, "template": TEMPLATE})
-
-    async def get(self, kind: str, name: str) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = json.loads(
-            await self.kubectl("get", kind, name, "--ignore-not-found", "--show-managed-fields", "--output=json")
-            or "null"
-        )
-        return found
-
-    async def patch(self, kind: str, name: str, body: dict[str, Any], *options: str) -> None:
-        await self.kubectl("patch", kind, name, "--type=merge", "--patch", json.dumps(body), *options)
-
-    async def until(self, kind: str, name: str, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        """Wait for an object that satisfies the condition."""
-        async with asyncio.timeout(60):
-            while True:
-                found = await self.get(kind, name)
-                if found is not None and holds(found):
-                    return found
-
-
-def conditions(job: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {condition["type"]: condition for condition in job.get("status", {}).get("conditions", [])}
+from tests.integration.trainer.conftest import POD, TIME, User, conditions
 
 
 async def test_the_jobset_holds_what_runtime_and_job_say(user: User) -> None:
