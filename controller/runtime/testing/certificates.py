@@ -64,7 +64,7 @@ class Authority:
         if hosts is not None:
             builder = builder.add_extension(hosts, critical=False)
         folder = self._folder / folder_name
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)  # a program that is started anew gets a new one
         certificate_file, key_file = folder / "tls.crt", folder / "tls.key"
         certificate_file.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         _write_key(key_file, key)

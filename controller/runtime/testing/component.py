@@ -9,11 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
+from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 
 _GUARD = Path(__file__).with_name("guard.py")
 _LOG_LINES = 15
+_PORT_TAKEN = "address already in use"
 _POLL_SECONDS = 0.05
 _TERMINATE_SECONDS = 10.0
 _READY_SECONDS = 60.0
@@ -40,6 +42,47 @@ def is_free(port: int) -> bool:
         return True
 
 
+def start_guarded(
+    command: Sequence[str],
+    *,
+    output: int | IO[bytes],
+    errors: int | IO[bytes],
+    remove: Path | None = None,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    held: Sequence[int] = (),
+) -> "tuple[subprocess.Popen[bytes], int]":
+    """Start a program under a guard: the guard's process, and the lifeline to close when it has ended.
+
+    Args:
+        command: program and arguments.
+        output: standard output, as `subprocess.Popen` takes it.
+        errors: standard error, likewise.
+        remove: folder to delete should this process die before the program has ended.
+        folder: the program's working directory.
+        environment: the program's environment.
+        held: descriptors that the guard holds open (and the program does not), such as one with a lock.
+    """
+    lifeline, ours = os.pipe()
+    guarded = [sys.executable, "-I", "-S", str(_GUARD), str(lifeline), str(remove or ""), *command]
+    try:
+        process = subprocess.Popen(
+            guarded,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            cwd=folder,
+            env=environment,
+            pass_fds=(lifeline, *held),
+        )
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(lifeline)
+    return process, ours
+
+
 class Component:
     """A program that was started and must not outlive this process (see `guard.py`)."""
 
@@ -55,18 +98,10 @@ class Component:
         self.name = name
         self.command = tuple(command)
         self.log = log
-        lifeline, self._lifeline = os.pipe()
-        guarded = [sys.executable, "-I", "-S", str(_GUARD), str(lifeline), str(remove or ""), *command]
-        try:
-            with log.open("ab") as output:
-                self._process = subprocess.Popen(
-                    guarded, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(lifeline,)
-                )
-        except BaseException:
-            os.close(self._lifeline)
-            raise
-        finally:
-            os.close(lifeline)
+        with log.open("ab") as output:
+            # A log is appended to: what an earlier start wrote explains nothing about this one.
+            self._log_start = output.tell()
+            self._process, self._lifeline = start_guarded(command, output=output, errors=output, remove=remove)
 
     @property
     def pid(self) -> int:
@@ -93,19 +128,39 @@ class Component:
     def running(self) -> bool:
         return self._process.poll() is None
 
-    def wait_until(self, ready: Callable[[], bool], *, seconds: float) -> None:
+    def wait_until(self, ready: Callable[[], bool], *, seconds: float, beside: "Sequence[Component]" = ()) -> None:
         """Poll `ready` until it is true.
 
+        Args:
+            ready: whether the program serves.
+            seconds: how long at most.
+            beside: others that must go on running meanwhile, since this one may need them.
+
         Raises:
-            ControlPlaneError: the program ended, or the time ran out; with its last log lines.
+            ControlPlaneError: the program or one beside it ended, or the time ran out; with its last log lines.
         """
         deadline = time.monotonic() + seconds
         while not ready():
-            if not self.running:
-                raise ControlPlaneError(self._explain(f"ended with code {self._process.returncode} while starting"))
+            for component in (self, *beside):
+                component.must_run()
             if time.monotonic() > deadline:
                 raise ControlPlaneError(self._explain(f"was not ready after {seconds:.0f} s"))
             time.sleep(_POLL_SECONDS)
+
+    def must_run(self) -> None:
+        """Do nothing if the program runs.
+
+        Raises:
+            PortTakenError: it ended because another program listens on its port.
+            ControlPlaneError: it ended; with its last log lines.
+        """
+        if self.running:
+            return
+        ended = f"ended with code {self._process.returncode} while starting"
+        # Its last lines need not tell: other parts of the program may have had their say since.
+        if any(_PORT_TAKEN in line for line in self._log_lines()):
+            raise PortTakenError(self.name, self._explain(f"{ended} (another program listens on its port)"))
+        raise ControlPlaneError(self._explain(ended))
 
     def kill(self) -> None:
         """SIGKILL the program and wait for its end: a crash, for tests of what others make of it."""
@@ -130,8 +185,13 @@ class Component:
             self._lifeline = -1
 
     def last_log_lines(self) -> list[str]:
-        """The end of what the program wrote."""
-        return self.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        """The end of what the program wrote since this start."""
+        return self._log_lines()[-_LOG_LINES:]
+
+    def _log_lines(self) -> list[str]:
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace").splitlines()
 
     def _explain(self, what: str) -> str:
         lines = [f"{self.name} {what}; its log is {self.log} and ends with"]
@@ -150,7 +210,13 @@ class Components:
         return {name: component for name, (component, _) in self._running.items()}
 
     def launch(self, name: str, command: Sequence[str], ready: Callable[[], bool]) -> None:
-        """Start a program without waiting; `ready` tells when it serves."""
+        """Start a program without waiting; `ready` tells when it serves.
+
+        Raises:
+            ControlPlaneError: another one has this name.
+        """
+        if name in self._running:
+            raise ControlPlaneError(f"a program named {name} runs already: stop it first, or choose another name")
         component = Component(name, command, log=self._folder / f"{name}.log", remove=self._folder)
         self._running[name] = (component, ready)
 
@@ -160,24 +226,42 @@ class Components:
         Raises:
             ControlPlaneError: one ended or was not ready in time.
         """
-        for name in names or tuple(self._running):
-            component, ready = self._running[name]
-            component.wait_until(ready, seconds=_READY_SECONDS)
+        waited_for = [self._find(name) for name in names or tuple(self._running)]
+        components = [component for component, _ in waited_for]
+        for component, ready in waited_for:
+            component.wait_until(ready, seconds=_READY_SECONDS, beside=components)
+        # One that lost its port to another program may have looked ready: that program answered.
+        for component in components:
+            component.must_run()
 
     def restart(self, name: str, *, kill: bool) -> None:
-        """Stop one program, or crash it, and start it again with the same command; returns when it is ready."""
-        component, ready = self._running[name]
+        """Stop one program, or crash it, and start it again with the same command; returns when it is ready.
+
+        Raises:
+            ControlPlaneError: there is none of this name, or it does not become ready.
+        """
+        component, ready = self._find(name)
         self.stop_one(name, kill=kill)
         self.launch(name, component.command, ready)
         self.wait(name)
 
     def stop_one(self, name: str, *, kill: bool) -> None:
-        """Stop one program, or crash it."""
-        component, _ = self._running.pop(name)
+        """Stop one program, or crash it.
+
+        Raises:
+            ControlPlaneError: there is none of this name.
+        """
+        component, _ = self._find(name)
+        del self._running[name]
         if kill:
             component.kill()
         else:
             component.stop()
+
+    def _find(self, name: str) -> tuple[Component, Callable[[], bool]]:
+        if name not in self._running:
+            raise ControlPlaneError(f"there is no program named {name}; there are {', '.join(self._running) or 'none'}")
+        return self._running[name]
 
     def stop(self) -> None:
         """Stop every program, last started first. May be called again."""

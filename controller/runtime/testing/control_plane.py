@@ -13,6 +13,7 @@ import functools
 import http
 import http.client
 import json
+import os
 import secrets
 import shutil
 import ssl
@@ -21,23 +22,29 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from trainwright.controller.runtime.testing import programs
 from trainwright.controller.runtime.testing.audit import AuditLog
 from trainwright.controller.runtime.testing.binaries import Binaries, provide
 from trainwright.controller.runtime.testing.component import Component, Components, free_port, is_free
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
+from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
 
 _PORT_ATTEMPTS = 3
 _WAIT_SECONDS = 60
 _POLL_SECONDS = 0.05
 _FIELD_MANAGER = "control-plane"
+_MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class _HTTPSCommand(Protocol):
+    def __call__(self, binaries: Binaries, files: programs.Files, *, port: int) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -226,22 +233,31 @@ class ControlPlane:
             ready: asked again and again until true before this returns.
 
         Raises:
-            ControlPlaneError: it ended or was not ready in time; with its last log lines.
+            ControlPlaneError: the name is in use; or the program ended or was not ready in time, with its last log
+                lines, and is stopped.
         """
         components = self._running.components
         components.launch(name, command, ready or (lambda: True))
-        components.wait(name)
+        try:
+            components.wait(name)
+        except BaseException:
+            components.stop_one(name, kill=False)
+            raise
         return components.by_name[name]
 
     def stop_program(self, name: str, *, kill: bool = False) -> None:
-        """Stop (with `kill`: crash) one program and leave it stopped; `launch` may start it anew."""
+        """Stop (with `kill`: crash) one program and leave it stopped; `launch` may start it anew.
+
+        Raises:
+            ControlPlaneError: there is none of this name; the message lists those that there are.
+        """
         self._running.components.stop_one(name, kill=kill)
 
     def restart(self, name: str, *, kill: bool = False) -> None:
         """Stop one program (with `kill`: crash it) and start it again as it was; returns when it is ready.
 
         Raises:
-            ControlPlaneError: it does not become ready again.
+            ControlPlaneError: there is none of this name, or it does not become ready again.
         """
         self._running.components.restart(name, kill=kill)
 
@@ -254,9 +270,10 @@ class ControlPlane:
             url = self._launch_api(files, binaries, components, token, audit_log if self._audit else None)
             try:
                 components.wait()
-            except ControlPlaneError as error:
-                # Another program took a port between our look and our start: look again.
-                if "address already in use" not in str(error) or attempt == _PORT_ATTEMPTS:
+            except PortTakenError:
+                # Another program took a port between our look and our start: look again. Both start anew, since the API
+                # server was told etcd's port.
+                if attempt == _PORT_ATTEMPTS:
                     raise
                 components.stop()
             else:
@@ -286,37 +303,65 @@ class ControlPlane:
         return url
 
     def _start_rest(self, state: _Running) -> None:
-        files, binaries, components = state.files, state.binaries, state.components
-        if self._wanted["kube-controller-manager"]:
-            port = free_port()
-            command = programs.kube_controller_manager(binaries, files, port=port)
-            components.launch(
-                "kube-controller-manager", command, functools.partial(_answers, f"https://127.0.0.1:{port}/healthz")
-            )
-        if self._wanted["kube-scheduler"]:
-            port = free_port()
-            command = programs.kube_scheduler(binaries, files, port=port)
-            components.launch(
-                "kube-scheduler", command, functools.partial(_answers, f"https://127.0.0.1:{port}/healthz")
-            )
-        crds = [*self._crds, *([binaries.manifests["jobset-crd.yaml"]] if self._wanted["jobset-manager"] else [])]
-        if crds:
+        # Each looks for free ports of its own, so that one whose port was taken meanwhile is started anew alone.
+        starters: dict[str, Callable[[_Running], None]] = {
+            "kube-controller-manager": functools.partial(
+                self._launch_https, "kube-controller-manager", programs.kube_controller_manager
+            ),
+            "kube-scheduler": functools.partial(self._launch_https, "kube-scheduler", programs.kube_scheduler),
+            "jobset-manager": self._launch_jobset,
+            "kwok": self._launch_kwok,
+        }
+        wanted = [name for name in starters if self._wanted[name]]
+        # Those that need no definitions start while the definitions are made.
+        early = [name for name in wanted if name.startswith("kube-")]
+        for name in early:
+            starters[name](state)
+        jobset = [state.binaries.manifests["jobset-crd.yaml"]] if "jobset-manager" in wanted else []
+        if crds := [*self._crds, *jobset]:
             self.install_crds(*crds)
-        if self._wanted["jobset-manager"]:
-            webhook_port, health_port = free_port(), free_port()
-            self.apply(*programs.jobset_webhooks(binaries, files, webhook_port=webhook_port))
-            command = programs.jobset_manager(binaries, files, webhook_port=webhook_port, health_port=health_port)
-            components.launch(
-                "jobset-manager", command, functools.partial(_answers, f"http://127.0.0.1:{health_port}/readyz")
-            )
-        if self._wanted["kwok"]:
-            components.launch("kwok", programs.kwok(binaries, files), self._nodes_are_ready)
-            self.apply(*programs.pretend_nodes(self._kwok_nodes))
-        components.wait()
+        for name in wanted:
+            if name not in early:
+                starters[name](state)
+        attempts = Counter(wanted)
+        while True:
+            try:
+                state.components.wait()
+            except PortTakenError as error:
+                if not 0 < attempts[error.program] < _PORT_ATTEMPTS:
+                    raise
+                attempts[error.program] += 1
+                state.components.stop_one(error.program, kill=False)
+                starters[error.program](state)
+            else:
+                return
+
+    def _launch_https(self, name: str, command: _HTTPSCommand, state: _Running) -> None:
+        port = free_port()
+        url = f"https://127.0.0.1:{port}/healthz"
+        ready = functools.partial(_answers, url, authority=state.files.authority.pem)
+        state.components.launch(name, command(state.binaries, state.files, port=port), ready)
+
+    def _launch_jobset(self, state: _Running) -> None:
+        webhook_port, health_port = free_port(), free_port()
+        self.apply(*programs.jobset_webhooks(state.binaries, state.files, webhook_port=webhook_port))
+        command = programs.jobset_manager(
+            state.binaries, state.files, webhook_port=webhook_port, health_port=health_port
+        )
+        ready = functools.partial(_answers, f"http://127.0.0.1:{health_port}/readyz")
+        state.components.launch("jobset-manager", command, ready)
+
+    def _launch_kwok(self, state: _Running) -> None:
+        state.components.launch("kwok", programs.kwok(state.binaries, state.files), self._nodes_are_ready)
+        self.apply(*programs.pretend_nodes(self._kwok_nodes))
 
     def _nodes_are_ready(self) -> bool:
-        nodes = json.loads(self.kubectl("get", "nodes", "--output=json"))["items"]
-        return sum(_has_condition(node, "Ready") for node in nodes) == self._kwok_nodes
+        try:
+            nodes = json.loads(self.kubectl("get", "nodes", "--output=json"))["items"]
+        except ControlPlaneError:
+            return False  # the API server may be starting again too
+        # A test may have added nodes.
+        return sum(_has_condition(node, "Ready") for node in nodes) >= self._kwok_nodes
 
     def kubectl(self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
         """Run kubectl, as the administrator unless another kubeconfig is given; returns its standard output.
@@ -331,7 +376,10 @@ class ControlPlane:
             f"--cache-dir={state.files.folder / 'kubectl'}",
             *arguments,
         ]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+        # The user's own kubectl may have other defaults (a kuberc) and switches; they are not meant for this one.
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("KUBE")}
+        environment = inherited | {"KUBERC": "off"}
+        done = subprocess.run(command, input=stdin, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ControlPlaneError(f"kubectl {' '.join(arguments)} failed: {done.stderr.strip()}")
         return done.stdout
@@ -355,7 +403,8 @@ class ControlPlane:
         """Apply the CustomResourceDefinitions in the files and folders, and wait until they are served.
 
         Raises:
-            ControlPlaneError: a path does not exist, or the API server refused a definition; with its words.
+            ControlPlaneError: a path does not exist, a folder holds no manifests, or the API server refused a
+                definition; with its words.
         """
         files = [f"--filename={file}" for path in paths for file in _manifests(path)]
         self.kubectl("apply", "--server-side", f"--field-manager={_FIELD_MANAGER}", *files)
@@ -370,7 +419,12 @@ class ControlPlane:
     def _not_served(self, files: Sequence[str]) -> list[str]:
         answer = json.loads(self.kubectl("get", "--output=json", *files))
         crds = answer["items"] if answer["kind"] == "List" else [answer]
-        return [crd["metadata"]["name"] for crd in crds if not self._serves(crd)]
+        # The files may hold other objects too, which are served as soon as they are there.
+        return [
+            crd["metadata"]["name"]
+            for crd in crds
+            if crd["kind"] == "CustomResourceDefinition" and not self._serves(crd)
+        ]
 
     def _serves(self, crd: Mapping[str, Any]) -> bool:
         if not _has_condition(crd, "Established"):
@@ -394,11 +448,18 @@ class ControlPlane:
         return name
 
     def add_user(self, name: str, *, groups: Sequence[str] = ()) -> Path:
-        """Make a user with a client certificate and no rights beyond its groups'; returns its kubeconfig."""
+        """Make a user with a client certificate and no rights beyond its groups'; returns its kubeconfig.
+
+        Raises:
+            ControlPlaneError: there is a user of this name already, whose groups may be others.
+        """
         state = self._running
+        kubeconfig = state.files.folder / f"{name}.kubeconfig"
+        if kubeconfig.exists():
+            raise ControlPlaneError(f"there is a user {name} already: {kubeconfig} is its kubeconfig")
         certificate, key = state.files.authority.client(name, groups)
         return write_kubeconfig(
-            state.files.folder / f"{name}.kubeconfig",
+            kubeconfig,
             server=state.url,
             authority=state.files.authority.pem,
             user=name,
@@ -407,10 +468,16 @@ class ControlPlane:
 
 
 def _manifests(path: Path) -> list[Path]:
-    """The file itself, or a folder's YAML files but for the kustomization, which is no object."""
+    """The file itself, or a folder's manifests but for the kustomization, which is no object."""
     if not path.is_dir():
         return [path]
-    return sorted(file for file in path.glob("*.yaml") if file.name != "kustomization.yaml")
+    found = sorted(
+        file for file in path.iterdir() if file.suffix in _MANIFEST_SUFFIXES and file.stem.lower() != "kustomization"
+    )
+    if not found:
+        suffixes = ", ".join(f"*{suffix}" for suffix in _MANIFEST_SUFFIXES)
+        raise ControlPlaneError(f"{path} holds no CRDs ({suffixes})")
+    return found
 
 
 def _has_condition(document: Mapping[str, Any], kind: str) -> bool:
@@ -419,17 +486,15 @@ def _has_condition(document: Mapping[str, Any], kind: str) -> bool:
 
 
 def _answers(url: str, *, authority: bytes | None = None, token: str | None = None) -> bool:
-    """Whether a GET is answered with success. Without an authority the certificate is not looked at."""
+    """Whether a GET is answered with success, over HTTPS by a server whose certificate is of the authority."""
+    # Proxies of the environment have no business on the loopback.
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if authority is not None:
         context = ssl.create_default_context(cadata=authority.decode())
-    else:
-        # Health ports make their own certificates; nothing secret is sent there.
-        context = ssl._create_unverified_context()  # noqa: S323, SLF001
+        handlers.append(urllib.request.HTTPSHandler(context=context))
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})  # noqa: S310
-    # Proxies of the environment have no business on the loopback.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:
-        with opener.open(request, timeout=2) as answer:
+        with urllib.request.build_opener(*handlers).open(request, timeout=2) as answer:
             return bool(answer.status == http.HTTPStatus.OK)
     except (urllib.error.URLError, http.client.HTTPException, OSError):
         return False

@@ -3,8 +3,10 @@
 
 The parent holds the write end of a pipe and keeps it open for as long as it lives; a SIGKILL closes it as surely as an
 orderly exit. This process watches the read end: on end of file it stops the program and, when told to, deletes the
-folder that the program worked in. SIGTERM is passed on, SIGUSR1 becomes SIGKILL. Should this process itself be killed,
-the kernel kills the program (Linux only; elsewhere nothing can promise that).
+folder that the program worked in. SIGTERM is passed on, SIGUSR1 becomes SIGKILL. The program leads a process group of
+its own: signals go to the whole group, and what is left of it when the program has ended is killed. Should this process
+itself be killed, the kernel kills the program (Linux only, and not what the program started; elsewhere nothing can
+promise even that).
 
 It is run as a file in a bare interpreter (`python -I -S guard.py FD REMOVE PROGRAM …`) and imports nothing of the
 project, so that it starts in a few milliseconds. FD is the pipe's read end; REMOVE is a folder or empty.
@@ -22,6 +24,7 @@ import time
 
 _GRACE_SECONDS = 5.0
 _PR_SET_PDEATHSIG = 1
+_CANNOT_RUN = 127
 
 
 def _die_with_parent() -> None:
@@ -40,26 +43,44 @@ def main() -> int:
         signal.signal(number, lambda *_: None)
     # A session of its own: Ctrl-C on the terminal goes to the parent alone, which stops things in order.
     os.setsid()
-    # This process has a single thread, which is what makes the hook safe.
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)  # noqa: PLW1509
+    try:
+        # This process has a single thread, which is what makes the hook safe.
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            process_group=0,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509
+        )
+    except OSError as error:
+        print(f"cannot run {command[0]}: {error.strerror}", file=sys.stderr)
+        return _CANNOT_RUN
     orphaned = False
     while child.poll() is None and not orphaned:
         ready, _, _ = select.select([lifeline, wake_read], [], [])
         received = os.read(wake_read, 64) if wake_read in ready else b""
         if signal.SIGUSR1 in received:
-            child.kill()
+            _signal_group(child, signal.SIGKILL)
         elif signal.SIGTERM in received:
-            child.terminate()
+            _signal_group(child, signal.SIGTERM)
         orphaned = lifeline in ready and not os.read(lifeline, 1)
     if orphaned:
-        child.terminate()
+        _signal_group(child, signal.SIGTERM)
         try:
             child.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
-            child.kill()
+            _signal_group(child, signal.SIGKILL)
             child.wait()
+    _signal_group(child, signal.SIGKILL)
+    if orphaned:
         _remove(remove)
     return child.returncode
+
+
+def _signal_group(child: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    """Signal the program and all that it started, as far as they are left."""
+    # macOS refuses where every member has ended.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, number)
 
 
 def _remove(folder: str) -> None:

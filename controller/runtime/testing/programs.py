@@ -114,7 +114,7 @@ def kube_controller_manager(binaries: Binaries, files: Files, *, port: int) -> l
         *_kubeconfigs(files),
         f"--secure-port={port}",
         "--bind-address=127.0.0.1",
-        f"--cert-dir={files.folder / 'kube-controller-manager'}",
+        *_serving_certificate(files, "kube-controller-manager"),
         "--leader-elect=false",
         # Those left out need a cloud, real nodes or real volumes.
         "--controllers=*,-nodeipam,-cloud-node-lifecycle,-persistentvolume-binder,-attachdetach",
@@ -133,7 +133,7 @@ def kube_scheduler(binaries: Binaries, files: Files, *, port: int) -> list[str]:
         *_kubeconfigs(files),
         f"--secure-port={port}",
         "--bind-address=127.0.0.1",
-        f"--cert-dir={files.folder / 'kube-scheduler'}",
+        *_serving_certificate(files, "kube-scheduler"),
         "--leader-elect=false",
         "--profiling=false",
         "--kube-api-qps=500",
@@ -203,6 +203,12 @@ def pretend_nodes(count: int) -> list[dict[str, Any]]:
         }
         for index in range(count)
     ]
+
+
+def _serving_certificate(files: Files, name: str) -> Sequence[str]:
+    """Of our own authority, so that nothing else that listens on the port is taken for the program."""
+    certificate, key = files.authority.server(name)
+    return [f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}"]
 
 
 def _kubeconfigs(files: Files) -> Sequence[str]:

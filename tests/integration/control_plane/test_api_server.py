@@ -2,7 +2,9 @@
 """The shared API server is a real one: definitions, rights, watches, the audit log."""
 
 import json
+import re
 import secrets
+import subprocess
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -72,6 +74,54 @@ def test_a_bad_definition_is_refused_in_the_api_servers_words(control_plane: Con
     path.write_text(json.dumps(bad))
     with pytest.raises(ControlPlaneError, match="nonsense"):
         control_plane.install_crds(path)
+
+
+@pytest.mark.parametrize("name", ["crd.yaml", "crd.yml", "crd.json"])
+def test_a_folder_of_definitions_may_hold_other_objects(
+    control_plane: ControlPlane, namespace: str, name: str, tmp_path: Path
+) -> None:
+    plural = f"w{secrets.token_hex(4)}s"
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "beside", "namespace": namespace}}
+    (tmp_path / name).write_text(json.dumps(definition(plural)))
+    (tmp_path / "other.yaml").write_text(json.dumps(other))
+    (tmp_path / "kustomization.yaml").write_text("resources: [crd.yaml, other.yaml]\n")
+    control_plane.install_crds(tmp_path)
+    assert control_plane.kubectl("get", plural, "--namespace", namespace, "--output=name") == ""
+    control_plane.kubectl("get", "configmap", "beside", "--namespace", namespace)
+
+
+def test_a_folder_without_definitions_is_named(control_plane: ControlPlane, tmp_path: Path) -> None:
+    (tmp_path / "README.md").touch()
+    with pytest.raises(ControlPlaneError, match=rf"{re.escape(str(tmp_path))} holds no CRDs \(\*\.yaml, "):
+        control_plane.install_crds(tmp_path)
+
+
+def test_kubectl_does_not_do_what_the_user_told_their_own(
+    control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preference = {
+        "apiVersion": "kubectl.config.k8s.io/v1beta1",
+        "kind": "Preference",
+        "defaults": [{"command": "get", "options": [{"name": "output", "default": "json"}]}],
+    }
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "kuberc").write_text(json.dumps(preference))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    # The preference takes effect for whoever asks without us.
+    command = [str(control_plane.kubectl_path), "get", "namespaces", f"--kubeconfig={control_plane.kubeconfig}"]
+    assert subprocess.run(command, capture_output=True, check=True).stdout.startswith(b"{")
+    monkeypatch.setenv("KUBERC", str(tmp_path / ".kube" / "kuberc"))
+    monkeypatch.setenv("KUBECONFIG", "/nonexistent")
+    assert control_plane.kubectl("get", "namespaces").startswith("NAME ")
+
+
+def test_a_user_is_made_once(control_plane: ControlPlane) -> None:
+    user = f"user-{secrets.token_hex(4)}"
+    kubeconfig = control_plane.add_user(user)
+    before = kubeconfig.read_text()
+    with pytest.raises(ControlPlaneError, match=f"there is a user {user} already"):
+        control_plane.add_user(user, groups=["system:masters"])
+    assert kubeconfig.read_text() == before
 
 
 def test_rbac_denies_a_user_without_rights(control_plane: ControlPlane, namespace: str) -> None:

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starting and stopping: side by side, half way, killed, restarted, refused."""
 
+import contextlib
+import http.server
+import itertools
+import json
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
+from trainwright.controller.runtime.testing.component import free_port
 
 # A test process of its own: starts a control plane, says where, and waits to be killed.
 VICTIM = """
@@ -93,6 +100,75 @@ def test_a_port_that_is_taken_is_refused_before_anything_starts() -> None:
         port = server.getsockname()[1]
         with pytest.raises(ControlPlaneError, match=f"port {port} on 127.0.0.1 is taken"):
             ControlPlane(port=port).start()
+
+
+class Impostor(http.server.BaseHTTPRequestHandler):
+    """Answers as any program that is asked for its health would."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
+        """Keep quiet."""
+
+
+@contextlib.contextmanager
+def impostor() -> Iterator[int]:
+    """The port of a server that is none of ours and says that it is well."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Impostor) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_port_that_another_takes_meanwhile_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = itertools.count()
+    # In the order in which ports are looked for: API server, etcd (taken), its peers; again, all free; controller
+    # manager, scheduler, JobSet's webhooks (all taken) and health; then those that are started anew.
+    taken = {1, 6, 7, 8}
+    with impostor() as port:
+        monkeypatch.setattr(
+            "trainwright.controller.runtime.testing.control_plane.free_port",
+            lambda: port if next(asked) in taken else free_port(),
+        )
+        with ControlPlane(controller_manager=True, scheduler=True, jobset=True) as control_plane:
+            commands = [" ".join(component.command) for component in control_plane.components.values()]
+            webhooks = json.loads(control_plane.kubectl("get", "validatingwebhookconfigurations", "--output=json"))
+            urls = [webhook["clientConfig"]["url"] for item in webhooks["items"] for webhook in item["webhooks"]]
+            assert list(control_plane.components)[:2] == ["etcd", "kube-apiserver"]
+            assert len(commands) == 5
+            assert urls
+            assert not any(str(port) in text for text in [*commands, *urls])
+            assert "default" in control_plane.kubectl("get", "namespaces")
+    assert next(asked) > max(taken)
+
+
+def test_pretend_nodes_may_have_company_when_kwok_is_started_again() -> None:
+    with ControlPlane(kwok_nodes=1) as control_plane:
+        metadata = {"name": "another", "annotations": {"kwok.x-k8s.io/node": "fake"}}
+        control_plane.apply({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        control_plane.kubectl("wait", "node/another", "--for=condition=Ready", "--timeout=60s")
+        control_plane.restart("kwok")
+        assert control_plane.components["kwok"].running
+
+
+def test_a_program_of_the_tests_own_has_a_name_of_its_own() -> None:
+    with ControlPlane() as control_plane:
+        with pytest.raises(ControlPlaneError, match="a program named etcd runs already"):
+            control_plane.launch("etcd", ["sleep", "600"])
+        with pytest.raises(ControlPlaneError, match="no program named mine; there are etcd, kube-apiserver"):
+            control_plane.stop_program("mine")
+        with pytest.raises(ControlPlaneError, match=r"(?s)mine ended with code 3.*not today"):
+            control_plane.launch("mine", ["sh", "-c", "echo not today; exit 3"], ready=lambda: False)
+        # One that did not start leaves its name free.
+        assert control_plane.launch("mine", ["sleep", "600"]).running
 
 
 def test_a_crashed_api_server_comes_back_with_its_data() -> None:

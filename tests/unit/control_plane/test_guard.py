@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from trainwright.controller.runtime.testing.component import Component
-from trainwright.controller.runtime.testing.errors import ControlPlaneError
+from trainwright.controller.runtime.testing.component import Component, Components
+from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 
 # What a process of its own runs to start one under a guard.
 PARENT = """
@@ -96,3 +96,93 @@ def test_a_program_that_never_gets_ready_is_explained(tmp_path: Path) -> None:
     with pytest.raises(ControlPlaneError, match="program was not ready after 0 s"):
         started.wait_until(lambda: False, seconds=0)
     started.stop()
+
+
+# Starts another process, prints the ids of both, and waits for the other.
+FAMILY = "sleep 600 & echo $! $$; wait"
+
+
+def family(tmp_path: Path, script: str = FAMILY) -> tuple[Component, list[int]]:
+    log = tmp_path / "family.log"
+    started = Component("family", ["sh", "-c", script], log=log)
+    eventually(lambda: log.read_text().endswith("\n"))
+    return started, [int(pid) for pid in log.read_text().split()]
+
+
+@pytest.mark.parametrize("way", ["stop", "kill"])
+def test_what_a_program_started_ends_with_it(tmp_path: Path, way: str) -> None:
+    started, pids = family(tmp_path)
+    assert all(alive(pid) for pid in pids)
+    getattr(started, way)()
+    eventually(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_what_ignores_sigterm_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
+    started, pids = family(tmp_path, f"(trap '' TERM; exec sleep 600) & {FAMILY.partition('& ')[2]}")
+    started.stop()
+    eventually(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_what_a_program_left_behind_ends_with_it(tmp_path: Path) -> None:
+    started, (pid, _) = family(tmp_path, "sleep 600 & echo $! $$")
+    eventually(lambda: not started.running)
+    eventually(lambda: not alive(pid))
+    started.stop()
+
+
+def test_a_program_that_cannot_be_run_is_named(tmp_path: Path) -> None:
+    started = Component("nothing", [str(tmp_path / "nothing")], log=tmp_path / "log")
+    eventually(lambda: not started.running)
+    with pytest.raises(ControlPlaneError, match=r"(?s)ended with code 127.*cannot run .*nothing: No such file"):
+        started.must_run()
+    started.stop()
+
+
+@pytest.fixture
+def components(tmp_path: Path) -> Iterator[Components]:
+    running = Components(tmp_path)
+    yield running
+    running.stop()
+
+
+def test_one_that_ended_is_told_though_something_answered_for_it(components: Components) -> None:
+    components.launch("etcd", ["sh", "-c", "echo bind: address already in use; exit 1"], lambda: True)
+    # The second is ready when the first has certainly ended.
+    components.launch("other", ["sleep", "600"], lambda: not components.by_name["etcd"].running)
+    with pytest.raises(PortTakenError, match="etcd ended with code 1") as taken:
+        components.wait()
+    assert taken.value.program == "etcd"
+
+
+def test_one_that_waits_for_another_does_not_outwait_its_end(components: Components) -> None:
+    components.launch("etcd", ["sh", "-c", "exit 1"], lambda: True)
+    components.launch("kube-apiserver", ["sleep", "600"], lambda: False)
+    with pytest.raises(ControlPlaneError, match="etcd ended with code 1"):
+        components.wait()
+
+
+def test_an_earlier_start_explains_nothing_about_a_later_one(components: Components) -> None:
+    components.launch("etcd", ["sh", "-c", "echo bind: address already in use; exit 1"], lambda: False)
+    with pytest.raises(PortTakenError):
+        components.wait("etcd")
+    components.stop_one("etcd", kill=False)
+    components.launch("etcd", ["sh", "-c", "echo no space left; exit 1"], lambda: False)
+    with pytest.raises(ControlPlaneError, match="no space left") as error:
+        components.wait("etcd")
+    assert "address already in use" not in str(error.value)
+    assert not isinstance(error.value, PortTakenError)
+
+
+def test_a_name_in_use_is_refused_and_its_program_goes_on(components: Components) -> None:
+    components.launch("etcd", ["sleep", "600"], lambda: True)
+    with pytest.raises(ControlPlaneError, match="a program named etcd runs already"):
+        components.launch("etcd", ["sleep", "600"], lambda: True)
+    assert components.by_name["etcd"].running
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones(components: Components) -> None:
+    with pytest.raises(ControlPlaneError, match="no program named etdc; there are none"):
+        components.stop_one("etdc", kill=False)
+    components.launch("etcd", ["sleep", "600"], lambda: True)
+    with pytest.raises(ControlPlaneError, match="no program named etdc; there are etcd"):
+        components.restart("etdc", kill=True)
