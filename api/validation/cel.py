@@ -5,10 +5,11 @@ Functions that only Kubernetes has (`quantity`, `isSorted`, `url` ...) are missi
 right by its grammar alone, and validation says that it was not checked.
 """
 
-import importlib
 import re
 from functools import cache
 from typing import Any
+
+from trainwright.api.validation.extra import load
 
 _ENVIRONMENT = """
 name: kubernetes
@@ -70,6 +71,6 @@ def compiled(rule: str) -> Expression:
 
 @cache
 def _environment() -> Any:
-    cel = importlib.import_module("cel_expr_python.cel")
+    cel = load("cel_expr_python.cel")
     config = cel.NewEnvConfigFromYaml(_ENVIRONMENT)
     return cel.NewEnv(config=config, variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN})

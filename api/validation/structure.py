@@ -3,7 +3,6 @@
 
 import base64
 import binascii
-import importlib
 import json
 import re
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from trainwright.api.validation.errors import (
     shown,
     spoken,
 )
+from trainwright.api.validation.extra import load
 from trainwright.api.validation.schema import KindSchema, Schema, children
 
 _REASONS = {"enum": NOT_SUPPORTED, "maxLength": TOO_LONG, "maxItems": TOO_MANY, "type": WRONG_TYPE, "anyOf": INVALID}
@@ -78,7 +78,7 @@ def _explain(error: Any) -> str:
 
 @cache
 def _validator(kind: KindSchema) -> Any:
-    jsonschema = importlib.import_module("jsonschema")
+    jsonschema = load("jsonschema")
     checker = jsonschema.FormatChecker(formats=())
     checker.checks("date-time", raises=ValueError)(lambda value: not isinstance(value, str) or bool(times.parse(value)))
     checker.checks("byte", raises=binascii.Error)(_is_base64)
@@ -89,7 +89,7 @@ def _validator(kind: KindSchema) -> Any:
 def _pattern(validator: Any, pattern: str, value: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001  as jsonschema calls it
     """As the API server's regular expressions have it: a dollar sign is the end, not what precedes a line break."""
     if isinstance(value, str) and not re.search(re.sub(r"(?<!\\)\$$", r"\\Z", pattern), value):
-        error = importlib.import_module("jsonschema").ValidationError
+        error = load("jsonschema").ValidationError
         yield error(f"{value!r} does not match {pattern!r}")
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from trainwright.api.trainer.v1alpha1 import RuntimeRef, TrainJob, TrainJobSpec
-from trainwright.api.validation import NoSchemaError, validate
+from trainwright.api.validation import NoSchemaError, extra, validate
+from trainwright.api.validation.extra import MissingExtraError
 from trainwright.api.validation.schema import KindSchema, schemas
 
 TABLE = Path(__file__).resolve().parents[2] / "integration/api/documents.py"
@@ -88,3 +89,9 @@ def test_rules_that_need_an_api_server_are_named(monkeypatch: pytest.MonkeyPatch
     found = validate(TABLE_MODULE.job())
     assert found.errors == []
     assert found.unchecked == ["[1].isSorted()"]
+
+
+def test_without_its_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    with pytest.raises(MissingExtraError, match=r"needs jsonschema: pip install 'trainwright\[validate\]'"):
+        extra.load("jsonschema")
