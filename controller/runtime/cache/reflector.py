@@ -19,7 +19,8 @@ import msgspec
 from trainwright.controller.runtime.cache.backoff import Backoff
 from trainwright.controller.runtime.cache.scope import Scope
 from trainwright.controller.runtime.client.answers import error_of
-from trainwright.controller.runtime.client.client import PAGE, Client
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.client.reads import PAGE
 from trainwright.controller.runtime.client.watch import Frame, StreamSilent
 from trainwright.controller.runtime.errors import (
     ApiError,

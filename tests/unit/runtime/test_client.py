@@ -8,8 +8,9 @@ import pytest
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
-from trainwright.controller.runtime.client.client import Client, WriteOptions
+from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.credentials import TokenFile
+from trainwright.controller.runtime.client.session import WriteOptions
 from trainwright.controller.runtime.errors import (
     AlreadyExists,
     ApiError,

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reading verbs: get, list, watch, logs. They always go to the server; cached reads are the cache's."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
+
+import msgspec
+
+from trainwright.api.base import Object, Resource
+from trainwright.controller.runtime.client.session import Session
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.client.watch import Batch, frames
+from trainwright.controller.runtime.errors import DecodeError
+from trainwright.controller.runtime.kinds import Kind, MetadataOnly, codec_of
+from trainwright.controller.runtime.objects import AnyObject, Document, PartialObject
+
+O = TypeVar("O", bound=Object)  # noqa: E741 - the object, as everywhere in this module
+
+PAGE = 500
+"""Objects per page of a list."""
+
+
+class _ListMeta(msgspec.Struct):
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+    continue_: str = msgspec.field(name="continue", default="")
+    remaining: int | None = msgspec.field(name="remainingItemCount", default=None)
+
+
+class _ListBody(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+_LIST = msgspec.json.Decoder(_ListBody)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list, its objects still encoded, so that one bad object does not cost the others."""
+
+    items: Sequence[msgspec.Raw]
+    resource_version: str
+    continue_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList(Generic[O]):
+    """All objects of a list, and the version of the collection they were read at."""
+
+    items: list[O]
+    resource_version: str
+
+
+class Reads(Session):
+    """The reading half of a client."""
+
+    @overload
+    async def get(self, kind: type[O], name: str, namespace: str = "", *, resource_version: str = "") -> O: ...
+    @overload
+    async def get(self, kind: Resource, name: str, namespace: str = "", *, resource_version: str = "") -> Document: ...
+    @overload
+    async def get(
+        self, kind: MetadataOnly, name: str, namespace: str = "", *, resource_version: str = ""
+    ) -> PartialObject: ...
+
+    async def get(self, kind: Kind, name: str, namespace: str = "", *, resource_version: str = "") -> AnyObject:
+        """Read one object. Empty `resource_version` is a quorum read, "0" may come from the server's cache.
+
+        Raises NotFound, Forbidden, TransportError, DecodeError.
+        """
+        codec = codec_of(kind)
+        query = {"resourceVersion": resource_version} if resource_version else {}
+        request = Request("GET", codec.resource.path(namespace or None, name), query, {"Accept": codec.accept})
+        obj: AnyObject = codec.decode((await self.send(request)).body)
+        return obj
+
+    async def list_page(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE,
+        continue_token: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+    ) -> Page:
+        """One page, undecoded. `limit` 0 asks for everything. A continuation carries no version (R-10). Raises Gone."""
+        codec = codec_of(kind)
+        query = {
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "limit": str(limit) if limit else "",
+            "continue": continue_token,
+            "resourceVersion": "" if continue_token else resource_version,
+            "resourceVersionMatch": "" if continue_token else resource_version_match,
+        }
+        request = Request(
+            "GET",
+            codec.resource.path(namespace or None),
+            {name: value for name, value in query.items() if value},
+            {"Accept": codec.accept_list},
+        )
+        response = await self.send(request)
+        try:
+            body = _LIST.decode(response.body)
+        except msgspec.MsgspecError as error:
+            raise DecodeError(f"{request}: not a list: {error}") from error
+        return Page(body.items or (), body.metadata.resource_version, body.metadata.continue_)
+
+    @overload
+    async def list(
+        self,
+        kind: type[O],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE,
+    ) -> ObjectList[O]: ...
+    @overload
+    async def list(
+        self,
+        kind: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE,
+    ) -> ObjectList[Any]: ...
+    @overload
+    async def list(
+        self,
+        kind: MetadataOnly,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE,
+    ) -> ObjectList[PartialObject]: ...
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE,
+    ) -> ObjectList[Any]:
+        """Read all objects, page by page. An empty namespace means all.
+
+        Raises Gone when the list took so long that its snapshot was compacted, Forbidden, TransportError, DecodeError.
+        """
+        codec = codec_of(kind)
+        items: list[Any] = []
+        token, version = "", ""
+        while True:
+            page = await self.list_page(
+                kind,
+                namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                limit=limit,
+                continue_token=token,
+            )
+            items.extend(codec.decode(raw) for raw in page.items)
+            version = version or page.resource_version
+            token = page.continue_token
+            if not token:
+                return ObjectList(items, version)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        seconds: int = 300,
+        idle: float | Callable[[], float | None] | None = 180.0,
+        initial_events: bool = False,
+    ) -> AsyncIterator[AsyncIterator[Batch]]:
+        """One watch, as an iterator over batches of frames that ends when the server ends the stream.
+
+        `seconds` is asked of the server; `idle` (s, or what gives it) is how long silence is believed. With
+        `initial_events` the stream starts with the objects that exist. Raises Gone, Forbidden, NotFound,
+        TooManyRequests, TransportError.
+        """
+        codec = codec_of(kind)
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+            "resourceVersion": resource_version,
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+        }
+        if initial_events:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        accept = codec.accept.replace("PartialObjectMetadataList", "PartialObjectMetadata")
+        async with self.stream(
+            Request(
+                "GET",
+                codec.resource.path(namespace or None),
+                {name: value for name, value in query.items() if value},
+                {"Accept": accept},
+                timeout=None,
+            )
+        ) as stream:
+            yield frames(stream, idle=idle if callable(idle) else lambda: idle)
+
+    async def logs(
+        self, pod: str, namespace: str, *, container: str = "", follow: bool = False, tail: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """A container's log as it arrives, cut anywhere. Raises NotFound, BadRequest (not started), TransportError."""
+        query = {
+            "container": container,
+            "follow": "true" if follow else "",
+            "tailLines": "" if tail is None else str(tail),
+        }
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+        request = Request("GET", path, {name: value for name, value in query.items() if value}, timeout=None)
+        async with self.stream(request) as stream:
+            async for chunk in stream.chunks():
+                yield chunk

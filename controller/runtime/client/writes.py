@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The writing verbs: create, update, patch, apply, delete. The cache hears of each before and after."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar, overload
+
+import msgspec
+
+from trainwright.api.base import Object, Resource
+from trainwright.controller.runtime.client.observer import IgnoredWrite
+from trainwright.controller.runtime.client.session import Session
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.kinds import Codec, Kind, MetadataOnly, codec_of
+from trainwright.controller.runtime.objects import AnyObject, Document, Key, PartialObject, name_of, namespace_of, wire
+
+O = TypeVar("O", bound=Object)  # noqa: E741 - the object, as everywhere in this module
+PatchType = Literal["merge", "json", "strategic"]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+_PATCH_TYPES = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+_APPLY = "application/apply-patch+yaml"
+_JSON = "application/json"
+_ENCODER = msgspec.json.Encoder()
+
+
+class _Gone(msgspec.Struct):
+    uid: str | None = None
+
+
+class _GoneMeta(msgspec.Struct):
+    uid: str | None = None
+    deletion_timestamp: str | None = msgspec.field(name="deletionTimestamp", default=None)
+
+
+class _DeleteAnswer(msgspec.Struct):
+    kind: str | None = None
+    details: _Gone | None = None
+    metadata: _GoneMeta | None = None
+
+
+_DELETED = msgspec.json.Decoder(_DeleteAnswer)
+
+
+class Writes(Session):
+    """The writing half of a client."""
+
+    @overload
+    async def create(self, obj: O, *, dry_run: bool | None = None, field_manager: str = "") -> O: ...
+    @overload
+    async def create(
+        self, obj: Document, *, kind: Resource | None = None, dry_run: bool | None = None, field_manager: str = ""
+    ) -> Document: ...
+
+    async def create(
+        self,
+        obj: AnyObject,
+        *,
+        kind: Kind | None = None,
+        dry_run: bool | None = None,
+        field_manager: str = "",
+    ) -> AnyObject:
+        """Create an object. Raises AlreadyExists, Invalid, Forbidden, NotFound (namespace or kind), TransportError."""
+        codec = self._codec(obj, kind)
+        return await self._write(
+            codec, "POST", obj, name_of(obj), path_name=None, dry_run=dry_run, field_manager=field_manager
+        )
+
+    @overload
+    async def update(
+        self, obj: O, *, subresource: str = "", dry_run: bool | None = None, field_manager: str = ""
+    ) -> O: ...
+    @overload
+    async def update(
+        self,
+        obj: Document,
+        *,
+        kind: Resource | None = None,
+        subresource: str = "",
+        dry_run: bool | None = None,
+        field_manager: str = "",
+    ) -> Document: ...
+
+    async def update(
+        self,
+        obj: AnyObject,
+        *,
+        kind: Kind | None = None,
+        subresource: str = "",
+        dry_run: bool | None = None,
+        field_manager: str = "",
+    ) -> AnyObject:
+        """Replace an object whole; fields that the model does not know are lost, so prefer apply and patch.
+
+        Raises Conflict if the object's resourceVersion is not the current one, NotFound, Invalid, TransportError.
+        """
+        codec = self._codec(obj, kind)
+        name = name_of(obj)
+        return await self._write(
+            codec,
+            "PUT",
+            obj,
+            name,
+            path_name=name,
+            subresource=subresource,
+            dry_run=dry_run,
+            field_manager=field_manager,
+        )
+
+    @overload
+    async def patch(
+        self,
+        kind: type[O],
+        name: str,
+        namespace: str,
+        patch: Mapping[str, Any] | Sequence[Any],
+        *,
+        type: PatchType = "merge",
+        subresource: str = "",
+        dry_run: bool | None = None,
+        field_manager: str = "",
+    ) -> O: ...
+    @overload
+    async def patch(
+        self,
+        kind: Resource,
+        name: str,
+        namespace: str,
+        patch: Mapping[str, Any] | Sequence[Any],
+        *,
+        type: PatchType = "merge",
+        subresource: str = "",
+        dry_run: bool | None = None,
+        field_manager: str = "",
+    ) -> Document: ...
+    @overload
+    async def patch(
+        self,
+        kind: MetadataOnly,
+        name: str,
+        namespace: str,
+        patch: Mapping[str, Any] | Sequence[Any],
+        *,
+        type: PatchType = "merge",
+        subresource: str = "",
+        dry_run: bool | None = None,
+        field_manager: str = "",
+    ) -> PartialObject: ...
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str,
+        patch: Mapping[str, Any] | Sequence[Any],
+        *,
+        type: PatchType = "merge",  # noqa: A002 - the API's own word
+        subresource: str = "",
+        dry_run: bool | None = None,
+        field_manager: str = "",
+    ) -> AnyObject:
+        """Change the named fields only. A list is a JSON patch (`type="json"`); put resourceVersion in for a lock.
+
+        Raises NotFound, Conflict, Invalid, BadRequest (strategic patch on a custom resource), TransportError.
+        """
+        codec = codec_of(kind)
+        return await self._send_write(
+            codec,
+            Request(
+                "PATCH",
+                codec.resource.path(namespace or None, name, subresource or None),
+                self._options(dry_run, field_manager, validation=True),
+                {"Accept": codec.accept, "Content-Type": _PATCH_TYPES[type]},
+                _ENCODER.encode(patch),
+            ),
+            Key(namespace if codec.resource.namespaced else "", name),
+        )
+
+    @overload
+    async def apply(
+        self,
+        obj: O,
+        *,
+        field_manager: str = "",
+        force: bool = False,
+        subresource: str = "",
+        dry_run: bool | None = None,
+    ) -> O: ...
+    @overload
+    async def apply(
+        self,
+        obj: Document,
+        *,
+        kind: Resource | None = None,
+        field_manager: str = "",
+        force: bool = False,
+        subresource: str = "",
+        dry_run: bool | None = None,
+    ) -> Document: ...
+    @overload
+    async def apply(
+        self,
+        obj: AnyObject,
+        *,
+        kind: Kind | None = None,
+        field_manager: str = "",
+        force: bool = False,
+        subresource: str = "",
+        dry_run: bool | None = None,
+    ) -> Any: ...
+
+    async def apply(
+        self,
+        obj: AnyObject,
+        *,
+        kind: Kind | None = None,
+        field_manager: str = "",
+        force: bool = False,
+        subresource: str = "",
+        dry_run: bool | None = None,
+    ) -> AnyObject:
+        """Server-side apply: the object holds exactly the fields that `field_manager` wants to own.
+
+        Raises Conflict (`causes` name the fields and their owners) unless `force`, Invalid, NotFound (a status of an
+        object that does not exist), ConfigurationError without a field manager, TransportError.
+        """
+        codec = self._codec(obj, kind)
+        name = name_of(obj)
+        namespace = namespace_of(obj)
+        query = self._options(dry_run, field_manager, validation=False)
+        if "fieldManager" not in query:
+            raise ConfigurationError(f"apply {codec.resource.kind} {name}: a field manager is needed")
+        if force:
+            query["force"] = "true"
+        document = {**wire(obj), "apiVersion": codec.resource.api_version, "kind": codec.resource.kind}
+        return await self._send_write(
+            codec,
+            Request(
+                "PATCH",
+                codec.resource.path(namespace or None, name, subresource or None),
+                query,
+                {"Accept": codec.accept, "Content-Type": _APPLY},
+                _ENCODER.encode(document),
+            ),
+            Key(namespace if codec.resource.namespaced else "", name),
+        )
+
+    async def delete(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: Propagation | None = None,
+        grace_period: int | None = None,
+        dry_run: bool | None = None,
+    ) -> AnyObject | None:
+        """Delete one object; gives the object if it still exists with a deletion timestamp, None if it is gone.
+
+        `uid` and `resource_version` are preconditions. Raises NotFound, Conflict (a precondition), TransportError.
+        """
+        codec = codec_of(kind)
+        key = Key(namespace if codec.resource.namespaced else "", name)
+        preconditions = {n: v for n, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
+        options: Document = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if preconditions:
+            options["preconditions"] = preconditions
+        if propagation:
+            options["propagationPolicy"] = propagation
+        if grace_period is not None:
+            options["gracePeriodSeconds"] = grace_period
+        dry = self._defaults.dry_run if dry_run is None else dry_run
+        if dry:
+            options["dryRun"] = ["All"]
+        request = Request(
+            "DELETE",
+            codec.resource.path(namespace or None, name),
+            {},
+            {"Accept": _JSON, "Content-Type": _JSON},
+            _ENCODER.encode(options),
+        )
+        pending = IgnoredWrite() if dry or self._writes is None else self._writes.begin(codec.resource, key)
+        try:
+            response = await self.send(request)
+            answer = _DELETED.decode(response.body)
+            if answer.kind != "Status" and answer.metadata and answer.metadata.deletion_timestamp:
+                obj: AnyObject = codec.decode(response.body)
+                pending.written(codec, obj)
+                return obj
+        except BaseException:
+            pending.failed()
+            raise
+        gone = (answer.details.uid if answer.details else "") or (answer.metadata.uid if answer.metadata else "") or uid
+        pending.deleted(gone)
+        return None
+
+    async def delete_collection(
+        self, kind: Kind, namespace: str = "", *, label_selector: str = "", propagation: Propagation | None = None
+    ) -> None:
+        """Delete everything that matches; caches learn of it by their watches only. Needs the verb deletecollection."""
+        resource = codec_of(kind).resource
+        options: Document = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if propagation:
+            options["propagationPolicy"] = propagation
+        query = {"labelSelector": label_selector} if label_selector else {}
+        await self.send(
+            Request(
+                "DELETE",
+                resource.path(namespace or None),
+                query,
+                {"Accept": _JSON, "Content-Type": _JSON},
+                _ENCODER.encode(options),
+            )
+        )
+
+    async def _write(
+        self,
+        codec: Codec[Any],
+        method: str,
+        obj: AnyObject,
+        name: str,
+        *,
+        path_name: str | None,
+        dry_run: bool | None,
+        field_manager: str,
+        subresource: str = "",
+    ) -> AnyObject:
+        document = {**wire(obj), "apiVersion": codec.resource.api_version, "kind": codec.resource.kind}
+        namespace = namespace_of(obj)
+        request = Request(
+            method,
+            codec.resource.path(namespace or None, path_name, subresource or None),
+            self._options(dry_run, field_manager, validation=True),
+            {"Accept": codec.accept, "Content-Type": _JSON},
+            _ENCODER.encode(document),
+        )
+        return await self._send_write(codec, request, Key(namespace if codec.resource.namespaced else "", name))
+
+    async def _send_write(self, codec: Codec[Any], request: Request, key: Key) -> AnyObject:
+        silent = "dryRun" in request.query or self._writes is None or not key.name
+        pending = IgnoredWrite() if silent or self._writes is None else self._writes.begin(codec.resource, key)
+        try:
+            response = await self.send(request)
+            obj: AnyObject = codec.decode(response.body)
+        except BaseException:
+            pending.failed()
+            raise
+        pending.written(codec, obj)
+        return obj
