@@ -155,8 +155,8 @@ class Info:
 def carried(variable: EnvVar) -> EnvVar:
     """A variable of the TrainJob as it goes into a container.
 
-    A literal value is written out even when it is empty, and gives way to a source. Of a field its path is carried, of a
-    resource all three parts, written out: a JobSet that runs already has them so, and cannot be changed.
+    A literal value is written out even when it is empty, and gives way to a source. Of a field its path is carried, of
+    a resource all three parts, written out: a JobSet that runs already has them so, and cannot be changed.
     """
     if variable.value_from is None:
         return EnvVar(name=variable.name, value=variable.value or "")

@@ -18,6 +18,7 @@ from trainwright.plugins.contract import (
     Conflict,
     DuplicateObject,
     ErrorType,
+    FactUnavailable,
     FieldError,
     Finding,
     Info,
@@ -100,6 +101,8 @@ class Pipeline:
         # What a plugin says of the same patches is more exact.
         if refused is not None and not any(isinstance(finding, FieldError) for finding in findings):
             findings.append(refused)
+        if not any(isinstance(finding, FieldError) for finding in findings):
+            findings += self._foreseen(job, runtime, facts, created=old is None)
         return Verdict.of(findings)
 
     def enforced(self, job: TrainJob, runtime: Runtime, facts: ClusterFacts) -> Info:
@@ -116,7 +119,7 @@ class Pipeline:
         components: list[Component] = []
         for entry in self.registry.having("build"):
             built = guard.collect(entry.name, "build", _hook(entry, "build"), info, guard.job)
-            components += [replace(component, plugin=entry.name) for component in built]
+            components += [_attributed(component, entry.name) for component in built]
         return Rendering(
             components=_in_order(components),
             settings=guard.ledger.settings(),
@@ -137,6 +140,19 @@ class Pipeline:
             return resolve(guard.job, guard.runtime, facts, guard.ledger)
         except ValueError as error:
             raise Refusal(f"the template cannot be used: {error}", phase="template") from error
+
+    def _foreseen(self, job: TrainJob, runtime: Runtime, facts: ClusterFacts, *, created: bool) -> list[Finding]:
+        """What a build would run into. An update is only warned, since refusing it would help nobody who is stuck."""
+        try:
+            rendering = self.render(job, runtime, facts)
+        except Refusal as refusal:
+            message = f"the objects cannot be built: {refusal}"
+            error = FieldError("spec", ErrorType.INVALID, message, job.name, plugin=refusal.plugin)
+            return [error if created else Warned(message, plugin=refusal.plugin)]
+        except (PipelineError, FactUnavailable):
+            # A defect or a hiccup: the job is accepted, and its condition will tell if it lasts.
+            return []
+        return [Warned(str(conflict)) for conflict in rendering.conflicts]
 
     def _unpatched(self, guard: Guard, facts: ClusterFacts) -> Info | None:
         """The model as it would be without patches, so that plugins can say what is wrong with them."""
@@ -183,6 +199,12 @@ def _checked(finding: Finding, plugin: str) -> Finding:
     if isinstance(finding, (FieldError, Warned)):
         return finding
     raise PluginFailure(f"validate gave {finding!r}, which is no finding", plugin=plugin, phase="validate")
+
+
+def _attributed(component: Component, plugin: str) -> Component:
+    if isinstance(component, Component):
+        return replace(component, plugin=plugin)
+    raise PluginFailure(f"build gave {component!r}, which is no Component", plugin=plugin, phase="build")
 
 
 def _in_order(components: Sequence[Component]) -> tuple[Component, ...]:

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: ARG002 - hooks have the parameters of the contract
+"""Which plugins run, in which order, and what keeps a process from starting."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainwright.api.base import Resource
+from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.plugins.contract import ClusterFacts, Component, Info, RegistryError, Rule, Watch
+from trainwright.plugins.registry import Candidate, Registry, Selection, built_in
+from trainwright.plugins.registry.order import OrderingCycle, ordered
+
+THING = Resource(group="example.com", version="v1", kind="Thing", plural="things", namespaced=True)
+
+
+class Plain:
+    """A plugin with one hook."""
+
+    name = "Plain"
+
+    def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
+        return ()
+
+
+@dataclass
+class Ordered(Plain):
+    name: str = "Ordered"
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+class Impostor(Plain):
+    name = "Torch"
+
+
+class Statusful(Plain):
+    name = "Statusful"
+
+    def status(self, job: TrainJob, facts: ClusterFacts) -> TrainJobStatus | None:
+        return None
+
+
+class OtherStatusful(Statusful):
+    name = "OtherStatusful"
+
+
+class WrongSignature:
+    name = "WrongSignature"
+
+    def enforce_ml_policy(self, info: Info) -> None: ...
+
+
+class UnknownHook(Plain):
+    name = "UnknownHook"
+
+    def enforce_policy(self, info: Info, job: TrainJob) -> None: ...
+
+
+class Asynchronous:
+    name = "Asynchronous"
+
+    async def build(self, info: Info, job: TrainJob) -> None: ...
+
+
+class Hookless:
+    name = "Hookless"
+
+
+class Circular(Plain):
+    name = "Circular"
+    before = ("JobSet",)
+    after = ("JobSet",)
+
+
+class BadRules(Plain):
+    name = "BadRules"
+    rules = ({"verbs": ["*"]},)
+
+
+class TextOrder(Plain):
+    name = "TextOrder"
+    after = "JobSet"
+
+
+class Misnamed(Plain):
+    name = "SomethingElse"
+
+
+class Settings(msgspec.Struct, forbid_unknown_fields=True):
+    limit: int = 3
+
+
+class Configured(Plain):
+    name = "Configured"
+    Configuration = Settings
+
+    def __init__(self, configuration: Settings) -> None:
+        self._configuration = configuration
+
+
+class Unmakeable(Plain):
+    name = "Unmakeable"
+
+    def __init__(self) -> None:
+        raise RuntimeError("no licence")
+
+
+NO_PLUGIN = 42
+
+
+@pytest.fixture(autouse=True)
+def shop() -> Iterator[None]:
+    """A module that candidates are loaded from, whatever the name under which this one was imported."""
+    module = ModuleType("plugin_shop")
+    module.__dict__.update(globals())
+    sys.modules["plugin_shop"] = module
+    yield
+    del sys.modules["plugin_shop"]
+
+
+def candidate(name: str, target: str = "", distribution: str = "acme-trainer") -> Candidate:
+    return Candidate(name, f"plugin_shop:{target or name}", distribution, "1.2")
+
+
+def load(*candidates: Candidate, **selection: Any) -> Registry:
+    return Registry.load(Selection(**selection), [*built_in(), *candidates])
+
+
+WHO = "plugin {name} (distribution acme-trainer 1.2): "
+BROKEN = {
+    "wrong signature": (
+        [candidate("WrongSignature")],
+        [WHO + "hook enforce_ml_policy: expected (info, job), found (info)"],
+    ),
+    "unknown hook": ([candidate("UnknownHook")], [WHO + "hook enforce_policy: expected one of watches, "]),
+    "async hook": ([candidate("Asynchronous")], [WHO + "hook build: expected a plain function, found an async one"]),
+    "no hook": ([candidate("Hookless")], [WHO + "expected at least one hook of ", "found none"]),
+    "ordering cycle": (
+        [candidate("Circular")],
+        ["plugin Circular (distribution acme-trainer 1.2); plugin JobSet (distribution trainwright", "is a circle"],
+    ),
+    "duplicate name": (
+        [candidate("Torch", "Impostor")],
+        ["plugin Torch (distribution acme-trainer 1.2): ", "found the same in distribution trainwright"],
+    ),
+    "import error": (
+        [Candidate("Ghost", "no_such_module:Ghost", "acme-trainer", "1.2")],
+        ["plugin Ghost (distribution acme-trainer 1.2): cannot be imported", "ModuleNotFoundError", "no_such_module"],
+    ),
+    "no such class": ([candidate("Absent")], [WHO + "cannot be imported", "Absent"]),
+    "no plugin": ([candidate("Number", "NO_PLUGIN")], [WHO + "expected a class, found int 42"]),
+    "two status plugins": (
+        [candidate("Statusful")],
+        ["hook status: expected at most one plugin, found JobSet, Statusful: too many status plugins"],
+    ),
+    "bad rules": ([candidate("BadRules")], [WHO + "rules: expected a tuple of Rule, found "]),
+    "order as text": ([candidate("TextOrder")], [WHO + "after: expected a tuple of plugin names, found 'JobSet'"]),
+    "another name": ([candidate("Misnamed")], [WHO + "name: expected 'Misnamed' as announced, found 'SomethingElse'"]),
+    "cannot be made": ([candidate("Unmakeable")], [WHO + "cannot be made: RuntimeError: no licence"]),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_plugin_stops_the_start_by_name(case: str) -> None:
+    candidates, expected = BROKEN[case]
+
+    with pytest.raises(RegistryError) as refused:
+        load(*candidates)
+
+    message = str(refused.value)
+    name = candidates[0].name
+    assert [text for text in expected if text.format(name=name) not in message] == []
+    assert len(refused.value.problems) == 1
+
+
+def test_one_start_shows_every_problem() -> None:
+    with pytest.raises(RegistryError) as refused:
+        load(candidate("WrongSignature"), candidate("Hookless"), candidate("UnknownHook"))
+
+    assert len(refused.value.problems) == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (
+            {"limit": "many"},
+            "Configured (distribution acme-trainer 1.2): cannot be made: ValidationError",
+        ),
+        ({"limits": 1}, "unknown field `limits`"),
+    ],
+)
+def test_settings_are_typed(settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(RegistryError) as refused:
+        load(candidate("Configured"), settings={"Configured": settings})
+    assert expected in str(refused.value)
+
+
+def test_settings_reach_the_plugin() -> None:
+    registry = load(candidate("Configured"), settings={"Configured": {"limit": 7}})
+    (entry,) = [entry for entry in registry if entry.name == "Configured"]
+    assert isinstance(entry.plugin, Configured)
+    assert entry.plugin._configuration.limit == 7
+
+
+def test_settings_for_a_plugin_without_any_are_a_mistake() -> None:
+    with pytest.raises(RegistryError, match=r"plugin JobSet .*it takes none"):
+        load(settings={"JobSet": {"x": 1}})
+
+
+@pytest.mark.parametrize("where", ["enabled", "disabled"])
+def test_an_unknown_name_in_the_configuration_is_named(where: str) -> None:
+    with pytest.raises(RegistryError, match=f"plugin Torsch: {where} in the Configuration, but not installed"):
+        load(**{where: frozenset({"Torsch"})})
+
+
+def test_plugins_are_enabled_and_disabled_by_name() -> None:
+    everything = {entry.name for entry in load()}
+
+    assert everything == {
+        "CoScheduling",
+        "Flux",
+        "JAX",
+        "JobSet",
+        "MPI",
+        "PlainML",
+        "Torch",
+        "Volcano",
+        "XGBoost",
+    }
+    assert {entry.name for entry in load(disabled=frozenset({"Flux"}))} == everything - {"Flux"}
+    assert [entry.name for entry in load(enabled=frozenset({"MPI", "JobSet"}))] == ["JobSet", "MPI"]
+
+
+def test_a_disabled_plugin_is_not_even_imported() -> None:
+    broken = Candidate("Ghost", "no_such_module:Ghost", "acme-trainer", "1.2")
+    assert "Ghost" not in {entry.name for entry in load(broken, disabled=frozenset({"Ghost"}))}
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [
+        ([Ordered("B"), Ordered("A"), Ordered("C")], ["A", "B", "C"]),
+        ([Ordered("A", after=("C",)), Ordered("B"), Ordered("C")], ["B", "C", "A"]),
+        ([Ordered("A"), Ordered("B"), Ordered("C", before=("A",))], ["B", "C", "A"]),
+        ([Ordered("A", after=("Nobody",)), Ordered("B", before=("Nobody",))], ["A", "B"]),
+    ],
+)
+def test_the_order_is_declared_and_then_by_name(plugins: list[Ordered], expected: list[str]) -> None:
+    for arrangement in (plugins, plugins[::-1]):
+        assert [entry.name for entry in Registry.of(*arrangement)] == expected
+
+
+def test_a_circle_is_named_in_its_order() -> None:
+    with pytest.raises(OrderingCycle) as found:
+        ordered({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": set()}, {name: set() for name in "abcd"})
+    assert str(found.value) in (
+        "a before b before c before a",
+        "b before c before a before b",
+        "c before a before b before c",
+    )
+
+
+def test_watches_and_rights_are_merged() -> None:
+    class One(Plain):
+        name = "One"
+        rules = (Rule.on(THING, "get"),)
+
+        def watches(self) -> tuple[Watch, ...]:
+            return (Watch(THING),)
+
+    class Two(One):
+        name = "Two"
+        rules = (Rule.on(THING, "list", "get"),)
+
+    registry = Registry.of(One(), Two())
+
+    assert registry.watches() == (Watch(THING),)
+    assert registry.rules() == (Rule("example.com", "things", ("get", "list")),)
+
+
+def test_no_plugins_are_fine() -> None:
+    registry = Registry.of()
+    assert (len(registry), registry.watches(), registry.rules()) == (0, (), ())
