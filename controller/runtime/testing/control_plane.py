@@ -185,6 +185,14 @@ class ControlPlane:
             raise ControlPlaneError("there is no audit log: start the control plane with audit=True")
         return AuditLog(self._running.audit_log)
 
+    def provide(self) -> Binaries:
+        """Find the programs, building what is missing, which may take minutes; `start` does it where nobody did.
+
+        Raises:
+            ControlPlaneError: a program is missing and cannot be built.
+        """
+        return provide([name for name, wanted in self._wanted.items() if wanted], assets=self._assets)
+
     def start(self) -> None:
         """Start everything and return when it is ready.
 
@@ -194,7 +202,7 @@ class ControlPlane:
         """
         if self._state is not None:
             raise ControlPlaneError("the control plane runs already")
-        binaries = provide([name for name, wanted in self._wanted.items() if wanted], assets=self._assets)
+        binaries = self.provide()
         if self._port is not None and not is_free(self._port):
             raise ControlPlaneError(
                 f"port {self._port} on 127.0.0.1 is taken: stop the program that listens there, or choose another port"
