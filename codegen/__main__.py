@@ -14,6 +14,8 @@ from trainwright.codegen.released import ACKNOWLEDGED
 
 EXIT_CHECK_FAILED = 1
 EXIT_WRONG_SCHEMA = 2
+EXIT_CANNOT_WRITE = 3
+EXIT_INTERRUPTED = 130
 
 _DESCRIPTION = """\
 Compile the schemas in api/ into models, CustomResourceDefinitions, JSON Schemas and reference pages.
@@ -22,6 +24,7 @@ exit codes:
   0  done, or nothing to do
   1  --check: something is not up to date, or a change breaks users and is not acknowledged
   2  the schemas are wrong; nothing was written
+  3  a file could not be written; the old files are as they were
 """
 
 
@@ -42,7 +45,11 @@ def main(arguments: list[str] | None = None) -> int:
     pending = output.changes(root, compiled.files)
     if options.check:
         return report_check(compiled, pending)
-    output.write(root, pending)
+    try:
+        output.write(root, pending)
+    except OSError as error:
+        print(f"codegen: {error}; the old files are as they were", file=sys.stderr)
+        return EXIT_CANNOT_WRITE
     if not options.release:
         _report(compiled.unacknowledged)
     seconds = time.monotonic() - started
@@ -88,4 +95,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("codegen: interrupted; run it again", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)

@@ -53,12 +53,16 @@ def write(root: Path, pending: list[Change]) -> None:
                 target = root / change.path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 temporary = target.with_name(target.name + _SUFFIX)
-                temporary.write_text(change.new, encoding="utf-8")
                 prepared.append((temporary, target))
+                temporary.write_text(change.new, encoding="utf-8")
     except BaseException:
         for temporary, _ in prepared:
-            temporary.unlink(missing_ok=True)
+            if temporary.is_file():
+                temporary.unlink()
         raise
+    for leftover in _files(root):
+        if leftover.name.endswith(_SUFFIX) and leftover not in dict(prepared):
+            leftover.unlink()
     for temporary, target in prepared:
         os.replace(temporary, target)  # noqa: PTH105  the atomic one, by its name
     for change in pending:
@@ -66,14 +70,14 @@ def write(root: Path, pending: list[Change]) -> None:
             (root / change.path).unlink()
 
 
+def _files(root: Path) -> Iterator[Path]:
+    for folder in ("api", "config/crd", "docs/api"):
+        yield from (path for path in sorted((root / folder).rglob("*")) if path.is_file())
+
+
 def _generated(root: Path) -> Iterator[str]:
     """Files that an earlier run made: they say so, or, where a format has no comments, their name does."""
-    for folder in ("api", "config/crd", "docs/api"):
-        for path in sorted((root / folder).rglob("*")):
-            if path.name.endswith(_SUFFIX):
-                path.unlink()
-            elif _is_generated(root, path):
-                yield path.relative_to(root).as_posix()
+    return (path.relative_to(root).as_posix() for path in _files(root) if _is_generated(root, path))
 
 
 def _is_generated(root: Path, path: Path) -> bool:

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from trainwright.codegen import output
-from trainwright.codegen.__main__ import EXIT_CHECK_FAILED, report_check
-from trainwright.codegen.compiler import compile_all
+from trainwright.codegen.__main__ import EXIT_CANNOT_WRITE, EXIT_CHECK_FAILED, main, report_check
+from trainwright.codegen.compiler import Compiled, compile_all
 from trainwright.codegen.output import MARK
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -104,5 +104,18 @@ def test_leftovers_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     leftover = tmp_path / "api/a.py.codegen-new"
     leftover.write_text("half", encoding="utf-8")
     assert output.changes(tmp_path, {}) == []
+    assert leftover.exists(), "looking for changes wrote"
     output.write(tmp_path, [])
     assert not leftover.exists()
+
+
+def test_a_folder_in_the_way_is_told(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiled = Compiled(files={"api/new.py": "new\n"}, changes=[], unacknowledged=[], release={})
+    monkeypatch.setattr("trainwright.codegen.__main__.compile_all", lambda *_, **__: compiled)
+    (checkout / "api/new.py.codegen-new").mkdir()
+    before = sorted(checkout.rglob("*"))
+    assert main(["--root", str(checkout)]) == EXIT_CANNOT_WRITE
+    assert "new.py.codegen-new'; the old files are as they were" in capsys.readouterr().err
+    assert sorted(checkout.rglob("*")) == before
