@@ -23,6 +23,7 @@ KubernetesError
 ├── LeadershipLost              ends the process; another replica leads or will
 ├── DecodeError                 the body is not what the model says
 ├── ConfigurationError          kubeconfig, credentials or options cannot be used
+├── CertificateError            a certificate or key that a server was to use cannot be used; the one before stays
 ├── CacheError                  a read that the cache cannot answer
 │   ├── NotCached               nobody declared the kind; the message says how
 │   └── NotSynced               the first list has not arrived yet
@@ -173,6 +174,10 @@ class DecodeError(KubernetesError):
 
 class ConfigurationError(KubernetesError):
     """A kubeconfig, a credential or an option that cannot work; the message says which and why."""
+
+
+class CertificateError(KubernetesError):
+    """A certificate or key cannot be loaded, or does not belong together; what was loaded before is still in use."""
 
 
 class CacheError(KubernetesError):

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes certificate authorities and server certificates: ECDSA P-256, with key identifiers.
+
+The identifiers matter during a rotation: two authorities of the same name are then trusted at once, and a verifier must
+be able to tell which of them signed. Slow enough (milliseconds) to belong in a thread.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+SKEW = timedelta(hours=1)
+"""Certificates are valid from this long before they were made, for clocks that are behind."""
+
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate and its key."""
+
+    certificate: x509.Certificate
+    key: PrivateKey
+
+    @property
+    def made(self) -> datetime:
+        """When it was made."""
+        return self.certificate.not_valid_before_utc + SKEW
+
+
+def make_authority(name: str, *, now: datetime, lifetime: timedelta) -> Pair:
+    """A new authority that signs itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = (
+        _builder(subject, subject, key.public_key(), now, lifetime)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+    )
+    return Pair(builder.sign(key, hashes.SHA256()), key)
+
+
+def issue(authority: Pair, hosts: Iterable[str], *, now: datetime, lifetime: timedelta) -> Pair:
+    """A certificate for a server that is reached under `hosts`, names and addresses; never outlives the authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = list(hosts)
+    lifetime = min(lifetime, authority.certificate.not_valid_after_utc - now)
+    builder = (
+        _builder(
+            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])]),
+            authority.certificate.subject,
+            key.public_key(),
+            now,
+            lifetime,
+        )
+        .add_extension(x509.SubjectAlternativeName([_host(name) for name in names]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    )
+    try:
+        identifier = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        identifier = None  # an authority that somebody else made
+    if identifier is not None:
+        known = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
+        builder = builder.add_extension(known, critical=False)
+    algorithm = None if isinstance(authority.key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    return Pair(builder.sign(authority.key, algorithm), key)
+
+
+def matches(certificate: x509.Certificate, key: PrivateKey) -> bool:
+    """Whether the key is the certificate's."""
+    return _spki(certificate.public_key()) == _spki(key.public_key())
+
+
+def covers(certificate: x509.Certificate, hosts: Iterable[str]) -> bool:
+    """Whether the certificate is for all of the hosts."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return False
+    held = {*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))}
+    return held.issuperset(hosts)
+
+
+def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Whether the authority signed the certificate."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except Exception:  # noqa: BLE001, RUF100 - InvalidSignature, ValueError or TypeError: all mean no
+        return False
+    return True
+
+
+def certificate_pem(certificate: x509.Certificate) -> bytes:
+    """PEM of a certificate."""
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def key_pem(key: PrivateKey) -> bytes:
+    """PEM of a key, not encrypted."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _spki(key: object) -> bytes:
+    return key.public_bytes(  # type: ignore[attr-defined,no-any-return]  # every kind of public key has it
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, lifetime: timedelta
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(now + lifetime)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _host(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

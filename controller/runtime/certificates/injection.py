@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the CA bundle into webhook configurations, and only when it is not there (D7).
+
+Server-side apply of nothing but `caBundle`, with the resourceVersion that was looked at: a replica that looked earlier
+gets Conflict and looks again, so an old bundle never follows a newer one.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from trainwright.api.kubernetes.admissionregistration.v1 import (
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+)
+from trainwright.controller.runtime.certificates.material import same_authorities
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.errors import NotFound
+from trainwright.controller.runtime.objects import Document, name_of, resource_version_of
+
+Configuration: TypeAlias = MutatingWebhookConfiguration | ValidatingWebhookConfiguration
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A webhook configuration by kind and name."""
+
+    kind: type[MutatingWebhookConfiguration] | type[ValidatingWebhookConfiguration]
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.RESOURCE.kind} {self.name}"
+
+
+async def fetch(client: Client, target: Target) -> Configuration | None:
+    """The configuration as it is; None if there is none."""
+    found: Any
+    try:
+        found = await client.get(target.kind, target.name)
+    except NotFound:
+        return None
+    configuration: Configuration = found
+    return configuration
+
+
+def bundles(configuration: Configuration) -> Mapping[str, bytes]:
+    """The CA bundle of each webhook, empty where there is none."""
+    return {webhook.name: _pem(webhook.client_config.ca_bundle) for webhook in configuration.webhooks or ()}
+
+
+async def inject(client: Client, configuration: Configuration, bundle: bytes, *, field_manager: str) -> bool:
+    """Make every webhook trust the bundle; True if that took a write. Raises Conflict when somebody was faster."""
+    held = bundles(configuration)
+    if all(same_authorities(one, bundle) for one in held.values()):
+        return False
+    encoded = base64.b64encode(bundle).decode()
+    resource = type(configuration).RESOURCE
+    document: Document = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name_of(configuration), "resourceVersion": resource_version_of(configuration)},
+        "webhooks": [{"name": name, "clientConfig": {"caBundle": encoded}} for name in held],
+    }
+    await client.apply(document, kind=resource, field_manager=field_manager, force=True)
+    return True
+
+
+def _pem(text: str | None) -> bytes:
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except binascii.Error:
+        return b""

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the shared Secret holds: the authorities to trust, the keys of those that sign, the server's pair.
+
+Keys of the Secret: `ca.crt` (every authority to trust, the signing one first), `ca.key`, `tls.crt`, `tls.key`, and
+while an authority is announced but does not sign yet, its key under `next-ca.key`. Which authority a key belongs to is
+read from the certificates, and when it was made too, so there is no state beside them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from trainwright.controller.runtime.certificates.authority import (
+    Pair,
+    PrivateKey,
+    certificate_pem,
+    key_pem,
+    matches,
+    signed_by,
+)
+
+CA, CA_KEY, NEXT_CA_KEY, CERTIFICATE, KEY = "ca.crt", "ca.key", "next-ca.key", "tls.crt", "tls.key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """One consistent state of the Secret."""
+
+    signing: Pair
+    leaf: Pair
+    upcoming: Pair | None = None
+    """Trusted already, signs later."""
+    former: tuple[x509.Certificate, ...] = ()
+    """Trusted still, sign no more."""
+
+    @property
+    def trusted(self) -> list[x509.Certificate]:
+        """Every authority to trust, the signing one first."""
+        upcoming = [self.upcoming.certificate] if self.upcoming else []
+        return [self.signing.certificate, *upcoming, *self.former]
+
+    @property
+    def bundle(self) -> bytes:
+        """PEM of every authority to trust."""
+        return b"".join(certificate_pem(certificate) for certificate in self.trusted)
+
+    def encode(self) -> dict[str, bytes]:
+        """The data of the Secret."""
+        data = {
+            CA: self.bundle,
+            CA_KEY: key_pem(self.signing.key),
+            CERTIFICATE: certificate_pem(self.leaf.certificate),
+            KEY: key_pem(self.leaf.key),
+        }
+        if self.upcoming is not None:
+            data[NEXT_CA_KEY] = key_pem(self.upcoming.key)
+        return data
+
+
+def decode(data: Mapping[str, bytes]) -> Material | str:
+    """The state of a Secret, or why it holds none."""
+    authorities = certificates_in(data.get(CA, b""))
+    try:
+        key = _key(data, CA_KEY)
+        leaf = Pair(_first(data), _key(data, KEY))
+        signing = next((one for one in authorities if matches(one, key)), None)
+        if signing is None:
+            return f"{CA} holds no certificate for {CA_KEY}"
+        if not matches(leaf.certificate, leaf.key):
+            return f"{CERTIFICATE} and {KEY} do not belong together"
+        if not any(signed_by(leaf.certificate, authority) for authority in authorities):
+            return f"{CERTIFICATE} is signed by nobody in {CA}"
+        upcoming = None
+        if NEXT_CA_KEY in data:
+            next_key = _key(data, NEXT_CA_KEY)
+            announced = next((one for one in authorities if matches(one, next_key)), None)
+            upcoming = Pair(announced, next_key) if announced is not None else None
+    except ValueError as error:
+        return str(error)
+    active = {signing, upcoming.certificate if upcoming else None}
+    former = tuple(one for one in authorities if one not in active)
+    return Material(signing=Pair(signing, key), leaf=leaf, upcoming=upcoming, former=former)
+
+
+def certificates_in(pem: bytes) -> list[x509.Certificate]:
+    """The certificates of a bundle; empty if it is none."""
+    try:
+        return x509.load_pem_x509_certificates(pem)
+    except ValueError:
+        return []
+
+
+def same_authorities(one: bytes, other: bytes) -> bool:
+    """Whether two bundles hold the same certificates, in whatever order and layout."""
+    return bool(one) == bool(other) and set(certificates_in(one)) == set(certificates_in(other))
+
+
+def _first(data: Mapping[str, bytes]) -> x509.Certificate:
+    found = certificates_in(data.get(CERTIFICATE, b""))
+    if not found:
+        raise ValueError(f"{CERTIFICATE} is missing or no certificate")
+    return found[0]
+
+
+def _key(data: Mapping[str, bytes], name: str) -> PrivateKey:
+    try:
+        key = serialization.load_pem_private_key(data.get(name, b""), password=None)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} is missing or no key") from error
+    if not isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey, ed25519.Ed25519PrivateKey)):
+        raise ValueError(f"{name} is a key of a kind that cannot be used here")  # noqa: TRY004 - data, not a type
+    return key

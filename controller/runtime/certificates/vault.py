@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Secret that replicas share: read, and write what was decided on what was read.
+
+A write carries the resourceVersion of the read, so of two replicas that decide at once one gets Conflict and reads what
+the other wrote.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+from trainwright.api.kubernetes.core.v1 import Secret
+from trainwright.controller.runtime.certificates.material import NEXT_CA_KEY, Material, decode
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.errors import NotFound
+from trainwright.controller.runtime.objects import resource_version_of
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What was read; `version` is empty if the Secret does not exist."""
+
+    material: Material | str
+    version: str
+
+
+class Vault:
+    """One Secret. Needs the verbs get, create and patch."""
+
+    def __init__(self, client: Client, name: str, namespace: str) -> None:
+        self._client = client
+        self.name = name
+        self.namespace = namespace
+
+    async def read(self) -> Held:
+        """What the Secret holds, or why it holds nothing usable. Raises KubernetesError."""
+        try:
+            secret = await self._client.get(Secret, self.name, self.namespace)
+        except NotFound:
+            return Held(f"there is no Secret {self.namespace}/{self.name}", "")
+        try:
+            data = {name: base64.b64decode(value, validate=True) for name, value in (secret.data or {}).items()}
+        except binascii.Error as error:
+            return Held(str(error), resource_version_of(secret))
+        return Held(decode(data), resource_version_of(secret))
+
+    async def write(self, material: Material, held: Held) -> Held:
+        """Store a state that was decided on `held`. Raises Conflict, AlreadyExists, KubernetesError."""
+        data = {name: base64.b64encode(value).decode() for name, value in material.encode().items()}
+        if not held.version:
+            document = {"metadata": {"name": self.name, "namespace": self.namespace}, "type": "Opaque", "data": data}
+            created = await self._client.create(document, kind=Secret.RESOURCE)
+            return Held(material, resource_version_of(created))
+        if NEXT_CA_KEY not in data:
+            patch_data: dict[str, str | None] = {**data, NEXT_CA_KEY: None}
+        else:
+            patch_data = {**data}
+        patch = {"metadata": {"resourceVersion": held.version}, "data": patch_data}
+        patched = await self._client.patch(Secret, self.name, self.namespace, patch)
+        return Held(material, resource_version_of(patched))

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Webhook configurations as documents: what is in them, and where they send the API server."""
+
+import base64
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from typing import TypeAlias
+
+from trainwright.api.kubernetes.admissionregistration.v1 import (
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+)
+from trainwright.controller.runtime.certificates.injection import Configuration, Target
+from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.objects import Document
+
+Kind: TypeAlias = type[MutatingWebhookConfiguration] | type[ValidatingWebhookConfiguration]
+KINDS: dict[str, Kind] = {
+    "MutatingWebhookConfiguration": MutatingWebhookConfiguration,
+    "ValidatingWebhookConfiguration": ValidatingWebhookConfiguration,
+}
+
+
+def target_of(document: Document) -> Target:
+    """Which configuration a document is. Raises ConfigurationError for one that is none."""
+    kind = KINDS.get(str(document.get("kind")))
+    name = (document.get("metadata") or {}).get("name")
+    if kind is None or not name:
+        raise ConfigurationError(f"{document.get('kind')} {name}: no webhook configuration with a name")
+    return Target(kind, name)
+
+
+def paths_of(documents: Iterable[Document]) -> set[str]:
+    """The paths that the API server will ask."""
+    return {_path(webhook) for document in documents for webhook in document.get("webhooks") or ()}
+
+
+def by_url(document: Document, url: str, bundle: bytes, labels: dict[str, str]) -> Document:
+    """The same configuration, but leading to `url` (scheme, host and port) and trusting `bundle`."""
+    changed = deepcopy(document)
+    metadata = changed.setdefault("metadata", {})
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    for webhook in changed.get("webhooks") or ():
+        webhook["clientConfig"] = {
+            "url": url.rstrip("/") + _path(webhook),
+            "caBundle": base64.b64encode(bundle).decode(),
+        }
+    return changed
+
+
+def names_reached(configuration: Configuration) -> Sequence[tuple[str, str]]:
+    """For each webhook its name, and the host name that the API server expects in the server's certificate."""
+    found = []
+    for webhook in configuration.webhooks or ():
+        client = webhook.client_config
+        if client.service is not None:
+            found.append((webhook.name, f"{client.service.name}.{client.service.namespace}.svc"))
+        elif client.url:
+            host = client.url.partition("://")[2].partition("/")[0]
+            found.append((webhook.name, host.rpartition(":")[0].strip("[]") if ":" in host else host))
+    return found
+
+
+def _path(webhook: Document) -> str:
+    client = webhook.get("clientConfig") or {}
+    service = client.get("service") or {}
+    path = service.get("path") or "/" + str(client.get("url", "")).partition("://")[2].partition("/")[2]
+    return str(path)

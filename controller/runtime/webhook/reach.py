@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the API server can reach this server with the CA that it was given (M-45).
+
+Asked for readiness: for each registered webhook a TLS handshake with this server, trusting exactly the bundle that the
+configuration holds and expecting the name that the API server expects. Where the caller gives a proof (a request to the
+API server that leads back here), that is asked as well until it succeeds once per certificate.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from trainwright.controller.runtime.certificates.injection import Target, bundles, fetch
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime.webhook.configurations import names_reached
+
+LIMIT_SECONDS = 10.0
+LOOK_SECONDS = 30.0
+"""The configurations are read again no more often than this while all is well."""
+
+Proof: TypeAlias = Callable[[], Awaitable[object]]
+"""Raises KubernetesError if the API server did not get through."""
+
+
+class Reach:
+    """A readiness check for one server and its configurations."""
+
+    def __init__(
+        self,
+        client: Client,
+        targets: Sequence[Target],
+        address: Callable[[], tuple[str, int]],
+        *,
+        proof: Proof | None = None,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        """`address` gives the host and port to dial, this server's own."""
+        self._client = client
+        self._targets = targets
+        self._address = address
+        self._proof = proof
+        self._proved: tuple[object, ...] = ()
+        self._look_seconds = look_seconds
+        self._looked_at = float("-inf")
+        self._expected: list[tuple[str, str, bytes]] = []
+
+    async def check(self) -> str | None:
+        """Why the API server would not get through; None if it would."""
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at >= self._look_seconds:
+            if reason := await self._look():
+                return reason
+            self._looked_at = now
+        for label, host, bundle in self._expected:
+            if reason := await self._dial(host, bundle):
+                self._looked_at = float("-inf")  # the bundle may have been renewed meanwhile
+                return f"{label}: {reason}"
+        return await self._prove()
+
+    async def _look(self) -> str | None:
+        expected = []
+        for target in self._targets:
+            try:
+                configuration = await fetch(self._client, target)
+            except KubernetesError as error:
+                return f"{target}: {error}"
+            if configuration is None:
+                return f"{target} does not exist: the API server does not ask"
+            held = bundles(configuration)
+            for name, host in names_reached(configuration):
+                if not held.get(name):
+                    return f"{target}: {name} has no CA bundle"
+                expected.append((f"{target}: {name}", host, held[name]))
+        self._expected = expected
+        return None
+
+    async def _dial(self, host: str, bundle: bytes) -> str | None:
+        address, port = self._address()
+        try:
+            context = ssl.create_default_context(cadata=bundle.decode())
+            async with asyncio.timeout(LIMIT_SECONDS):
+                _, writer = await asyncio.open_connection(address, port, ssl=context, server_hostname=host)
+                writer.transport.abort()
+        except (OSError, ValueError, TimeoutError) as error:
+            return f"{host} at port {port}: {type(error).__name__} {error}"
+        await asyncio.sleep(0)  # the socket is closed in the next turn of the loop
+        return None
+
+    async def _prove(self) -> str | None:
+        state = tuple(self._expected)
+        if self._proof is None or self._proved == state:
+            return None
+        try:
+            await self._proof()
+        except KubernetesError as error:
+            return f"the API server does not get through: {error}"
+        self._proved = state
+        return None

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Admission asked by a real API server: by URL, with certificates that replicas share, and while those are rotated."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from prometheus_client import CollectorRegistry
+
+from tests.integration.runtime.conftest import quiet_manager
+from tests.integration.runtime.elections import until
+from trainwright.api.kubernetes.admissionregistration.v1 import (
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+)
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
+from trainwright.controller.runtime import Client, ClusterConfig, Group
+from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
+from trainwright.controller.runtime.certificates.rotation import Policy
+from trainwright.controller.runtime.client.http import HTTPTransport
+from trainwright.controller.runtime.errors import Cause, Forbidden, NotControlled, NotFound
+from trainwright.controller.runtime.objects import Document, resource_version_of
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.webhook.admission import Admission, Verdict, mutate_path, validate_path
+from trainwright.controller.runtime.webhook.configurations import target_of
+from trainwright.controller.runtime.webhook.reach import Reach
+from trainwright.controller.runtime.webhook.webhooks import ByURL, Certificates, Folder, Shared, Webhooks
+
+VALIDATING = ValidatingWebhookConfiguration.RESOURCE
+MUTATING = MutatingWebhookConfiguration.RESOURCE
+
+
+def configuration(kind: str, namespace: str, *client_configs: dict[str, Any], name: str = "") -> Document:
+    """A configuration for the ConfigMaps of one namespace with one webhook per client configuration."""
+    return {
+        "apiVersion": VALIDATING.api_version,
+        "kind": kind,
+        "metadata": {"name": name or f"{kind[:5].lower()}-{namespace}"},
+        "webhooks": [
+            {
+                "name": f"hook{index}.{namespace}.example.com",
+                "clientConfig": client,
+                "rules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "resources": ["configmaps"],
+                        "operations": ["CREATE", "UPDATE"],
+                    }
+                ],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+            }
+            for index, client in enumerate(client_configs)
+        ],
+    }
+
+
+def installed(namespace: str) -> list[Document]:
+    """What manifests of an installation hold: a service and a path."""
+
+    def service(path: str) -> dict[str, Any]:
+        return {"service": {"name": "hooks", "namespace": "system", "path": path}}
+
+    return [
+        configuration(VALIDATING.kind, namespace, service(validate_path(ConfigMap))),
+        configuration(MUTATING.kind, namespace, service(mutate_path(ConfigMap))),
+    ]
+
+
+def validate(admission: Admission[ConfigMap]) -> Verdict | None:
+    assert admission.new is not None
+    data = admission.new.data or {}
+    errors = [Cause("FieldValueInvalid", f"data.{key}", "must not be bad") for key in sorted(data) if "bad" in key]
+    return Verdict(errors=tuple(errors), warnings=("100%s of this is %d checked",))
+
+
+def default(admission: Admission[ConfigMap]) -> None:
+    assert admission.new is not None
+    admission.new.data = {"added": "yes", **(admission.new.data or {})}
+
+
+def hooks(client: Client, documents: Sequence[Document], certificates: Certificates, port: int) -> Webhooks:
+    made = Webhooks(
+        client,
+        CollectorRegistry(),
+        f"127.0.0.1:{port}",
+        configurations=documents,
+        certificates=certificates,
+    )
+    made.server.validate(ConfigMap, validate)
+    made.server.mutate(ConfigMap, default)
+    return made
+
+
+@asynccontextmanager
+async def serving(*started: Webhooks) -> AsyncIterator[None]:
+    """Run webhooks until the block ends, from when the API server can reach them."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one.run()) for one in started]
+        try:
+            for one in started:
+                await reachable(one)
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+async def reachable(one: Webhooks, *, limit: float = 30.0) -> None:
+    deadline = asyncio.get_running_loop().time() + limit
+    while reason := await one.unready():
+        assert asyncio.get_running_loop().time() < deadline, reason
+        await asyncio.sleep(0.05)
+
+
+def config_map(namespace: str, name: str, **data: str) -> Document:
+    return {"metadata": {"name": name, "namespace": namespace}, "data": data}
+
+
+async def create(client: Client, document: Document, **options: Any) -> Document:
+    return await client.create(document, kind=ConfigMap.RESOURCE, **options)
+
+
+async def asked(client: Client, namespace: str, condition: Callable[[Document], object]) -> None:
+    """API servers learn of a configuration a moment after it was written: wait for its effect."""
+    async with asyncio.timeout(30):
+        while not condition(await create(client, config_map(namespace, "probe"), dry_run=True)):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)  # the state of the world has no event
+
+
+# ---------------------------------------------------------------------- by URL
+
+
+async def test_by_url_registered_asked_and_removed(
+    client: Client, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = free_port()
+    documents = installed(namespace)
+    webhooks = hooks(client, documents, ByURL(url=f"https://127.0.0.1:{port}"), port)
+    async with serving(webhooks):
+        await asked(client, namespace, lambda made: made.get("data"))
+        stored = await create(client, config_map(namespace, "good", a="b"))
+        assert stored["data"] == {"added": "yes", "a": "b"}
+        assert "100%s of this is %d checked" in caplog.text, "warnings reach the user as they are"
+        with pytest.raises(Forbidden) as refused:
+            await create(client, config_map(namespace, "worse", bad1="x", bad2="y"))
+        assert "[data.bad1: must not be bad, data.bad2: must not be bad]" in refused.value.message
+        assert [cause.field for cause in refused.value.causes] == ["data.bad1", "data.bad2"]
+    for kind in (ValidatingWebhookConfiguration, MutatingWebhookConfiguration):
+        assert not [c for c in (await client.list(kind)).items if namespace in c.name]
+    assert (await create(client, config_map(namespace, "worse", bad="x")))["data"] == {"bad": "x"}
+
+
+async def test_what_a_killed_process_left_is_taken_over_and_an_installation_is_not(
+    client: Client, namespace: str
+) -> None:
+    port = free_port()
+    documents = installed(namespace)
+    own = ByURL(url=f"https://127.0.0.1:{port}")
+    left = hooks(client, documents, own, port)
+    registration = left._registration
+    assert registration is not None
+    await registration.register(left._make_own())  # and nobody serves it
+    async with serving(hooks(client, documents, own, port)):
+        await asked(client, namespace, lambda made: made.get("data"))
+
+    for document in documents:
+        document["webhooks"][0]["failurePolicy"] = "Ignore"
+        kind = VALIDATING if document["kind"] == VALIDATING.kind else MUTATING
+        await client.create(document, kind=kind)
+    with pytest.raises(NotControlled, match="remove the installation"):
+        await hooks(client, documents, own, port).run()
+    kept = await client.get(ValidatingWebhookConfiguration, documents[0]["metadata"]["name"])
+    assert kept.webhooks is not None
+    assert kept.webhooks[0].client_config.service is not None
+    for document in documents:
+        kind = VALIDATING if document["kind"] == VALIDATING.kind else MUTATING
+        await client.delete(kind, document["metadata"]["name"])
+
+
+async def test_by_url_in_a_manager_is_removed_before_it_ends(config: ClusterConfig, namespace: str) -> None:
+    port = free_port()
+    manager = quiet_manager(config)
+    webhooks = hooks(manager.client, installed(namespace), ByURL(url=f"https://127.0.0.1:{port}"), port)
+    manager.add(webhooks, Group.WEBHOOKS, "webhooks")
+    manager.readyz.add("webhooks", webhooks.unready)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(manager.run())
+        await reachable(webhooks)
+        assert await manager.readyz.run(only="webhooks") == {"webhooks": True}
+        assert (await manager.client.get(VALIDATING, f"valid-{namespace}"))["webhooks"]
+        manager.stop()
+        await running
+    after = Client(HTTPTransport(config))
+    try:
+        with pytest.raises(NotFound):
+            await after.get(VALIDATING, f"valid-{namespace}")
+    finally:
+        await after.close()
+
+
+# ---------------------------------------------------------------------- shared by replicas
+
+
+@asynccontextmanager
+async def existing(client: Client, document: Document) -> AsyncIterator[Document]:
+    """A configuration that somebody installed, removed after the test."""
+    resource = VALIDATING if document["kind"] == VALIDATING.kind else MUTATING
+    yield await client.create(document, kind=resource)
+    await client.delete(resource, document["metadata"]["name"])
+
+
+def keeper_of(webhooks: Webhooks) -> CertificateKeeper:
+    assert webhooks.keeper is not None
+    return webhooks.keeper
+
+
+async def test_two_replicas_started_at_once_end_with_one_authority(client: Client, namespace: str) -> None:
+    ports = free_port(), free_port()
+    urls = [{"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"} for port in ports]
+    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"])
+    async with existing(client, configuration(VALIDATING.kind, namespace, *urls)) as document:
+        one, two = (hooks(client, [document], shared, port) for port in ports)
+        async with serving(one, two):
+            assert one.serving.fingerprint == two.serving.fingerprint
+            assert keeper_of(one).statistics.writes + keeper_of(two).statistics.writes == 1
+            held = await client.get(ValidatingWebhookConfiguration, document["metadata"]["name"])
+            secret = await client.get(Secret, "cert", namespace)
+            assert secret.data is not None
+            assert base64.b64decode(secret.data["ca.crt"]).count(b"BEGIN CERTIFICATE") == 1
+            assert {hook.client_config.ca_bundle for hook in held.webhooks or ()} == {secret.data["ca.crt"]}
+            await create(client, config_map(namespace, "seen-by-both"))
+
+            # Nothing to do: nothing is written, by a third replica either.
+            async with serving(hooks(client, [document], shared, free_port())):
+                pass
+            for kind, name, where in ((Secret, "cert", namespace), (type(held), document["metadata"]["name"], "")):
+                now: Any = await client.get(kind, name, where)
+                assert resource_version_of(now) == resource_version_of(secret if kind is Secret else held)
+
+            # Somebody applies a manifest without the bundle: it is put back.
+            index = [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]
+            await client.patch(VALIDATING, document["metadata"]["name"], "", index, type="json")
+            written = keeper_of(one).statistics, keeper_of(two).statistics
+            await until(lambda: sum(s.injections for s in written) >= 2, "the bundle is put back")
+            await create(client, config_map(namespace, "seen-again"))
+
+
+async def test_deleted_secret_is_made_anew_and_trusted(client: Client, namespace: str) -> None:
+    port = free_port()
+    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"])
+    url = {"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"}
+    async with existing(client, configuration(VALIDATING.kind, namespace, url)) as document:
+        one = hooks(client, [document], shared, port)
+        async with serving(one):
+            before = one.serving.fingerprint
+            await client.delete(Secret, "cert", namespace)
+            await until(lambda: one.serving.fingerprint != before, "another certificate is served")
+            one._reach._looked_at = float("-inf")
+            await reachable(one)
+            await create(client, config_map(namespace, "seen"))
+
+
+async def test_rotation_under_constant_admission_fails_no_request(client: Client, namespace: str) -> None:
+    """The authority is replaced every few seconds on two replicas, while requests pass through both."""
+    policy = Policy(
+        authority_lifetime=timedelta(hours=1),
+        authority_renewal=timedelta(hours=1) - timedelta(seconds=4),
+        lifetime=timedelta(minutes=30),
+        renewal=timedelta(minutes=30) - timedelta(seconds=3),
+        overlap=timedelta(seconds=2),
+    )
+    ports = free_port(), free_port()
+    urls = [{"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"} for port in ports]
+    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=policy)
+    async with existing(client, configuration(VALIDATING.kind, namespace, *urls)) as document:
+        one, two = (hooks(client, [document], shared, port) for port in ports)
+        async with serving(one, two):
+            await asked(client, namespace, bool)
+            authorities: set[bytes] = set()
+            served: set[str] = set()
+            requests = 0
+
+            async def ask() -> None:
+                nonlocal requests
+                while len(authorities) < 4:
+                    await create(client, config_map(namespace, f"r-{requests}"), dry_run=True)  # raises if one fails
+                    requests += 1
+                    for replica in (one, two):
+                        served.add(replica.serving.fingerprint)
+                        if (material := keeper_of(replica).material) is not None:
+                            authorities.add(material.signing.certificate.public_bytes(Encoding.PEM))
+
+            async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+                for _ in range(4):
+                    group.create_task(ask())
+            assert len(served) >= 4
+            assert requests > 50
+            writes = keeper_of(one).statistics.writes + keeper_of(two).statistics.writes
+            assert writes >= 7, "announced and switched three times"
+
+
+async def test_readiness_says_what_the_api_server_would_meet(
+    control_plane: ControlPlane, client: Client, namespace: str
+) -> None:
+    port = free_port()
+    url = {"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"}
+    document = configuration(VALIDATING.kind, namespace, url)
+    one = hooks(client, [document], Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"]), port)
+    assert await one.unready() == "no certificate yet: being made"
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(one.run())
+        await one.server.listening.wait()
+        assert "does not exist" in (await one.unready() or "")
+        async with existing(client, document):
+            await reachable(one)
+        task.cancel()
+    wrong = {**url, "caBundle": base64.b64encode(control_plane.ca).decode()}
+    async with existing(client, configuration(VALIDATING.kind, namespace, wrong)):
+        reach = Reach(client, [target_of(document)], lambda: ("127.0.0.1", port))
+        assert "Connect call failed" in (await reach.check() or "")
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(one.server.run())
+            await one.server.listening.wait()
+            assert "certificate verify failed" in (await reach.check() or "")
+            task.cancel()
+
+
+async def test_proof_through_the_api_server_is_asked_once_per_certificate(client: Client, namespace: str) -> None:
+    port = free_port()
+    proofs: list[str] = []
+
+    async def proof() -> None:
+        proofs.append("asked")
+        await create(client, config_map(namespace, "proof"), dry_run=True)
+
+    documents = [
+        configuration(VALIDATING.kind, namespace, {"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"})
+    ]
+    one = Webhooks(
+        client,
+        CollectorRegistry(),
+        f"127.0.0.1:{port}",
+        configurations=documents,
+        certificates=Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"]),
+        proof=proof,
+    )
+    one.server.validate(ConfigMap, validate)
+    async with existing(client, documents[0]), serving(one):
+        assert await one.unready() is None
+        assert await one.unready() is None
+        assert len(proofs) == 1
+
+
+# ---------------------------------------------------------------------- from files
+
+
+async def test_files_are_served_and_followed(client: Client, namespace: str, tmp_path: Path) -> None:
+    port = free_port()
+    authority = Authority(tmp_path / "authority")
+    served = tmp_path / "served"
+    served.mkdir()
+
+    def mount(name: str) -> None:
+        certificate, key = authority.server(name)
+        (served / "tls.crt").write_bytes(certificate.read_bytes())
+        (served / "tls.key").write_bytes(key.read_bytes())
+
+    mount("old")
+    trusted = base64.b64encode(authority.pem).decode()
+    url = {"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}", "caBundle": trusted}
+    async with existing(client, configuration(VALIDATING.kind, namespace, url)) as document:
+        one = hooks(client, [document], Folder(path=served, period=0.05), port)
+        async with serving(one):
+            await create(client, config_map(namespace, "old"))
+            before = one.serving.fingerprint
+            mount("new")
+            await until(lambda: one.serving.fingerprint != before, "the new files are served")
+            await reachable(one)
+            await create(client, config_map(namespace, "new"))
