@@ -7,20 +7,23 @@ what their state means, is the plugins' to say.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
 from trainwright.controller.runtime import Done, Key, Manager, Result, RetryAfter
-from trainwright.controller.runtime.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotControlled
-from trainwright.controller.runtime.objects import Document, deletion_timestamp_of
+from trainwright.controller.runtime.clock import Now, wall_clock
+from trainwright.controller.runtime.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotControlled, NotFound
+from trainwright.controller.runtime.objects import Document, controller_of, deletion_timestamp_of, uid_of
+from trainwright.controller.trainer.deadline import is_exceeded, seconds_left
 from trainwright.controller.trainer.kinds import WatchedKinds
 from trainwright.controller.trainer.obstacles import Obstacle, Obstacles, Reason
 from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, RuntimeMissing, Runtimes, RuntimeUnsupported
 from trainwright.controller.trainer.snapshot import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.status import is_finished, status_patch, wanted_status
-from trainwright.plugins.contract import Component, PipelineError
+from trainwright.plugins.contract import Component, PipelineError, Reference
 from trainwright.plugins.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
@@ -32,13 +35,30 @@ WORKERS = 16
 class TrainJobController:
     """Declares its watches on a manager when it is made."""
 
-    def __init__(self, manager: Manager, pipeline: Pipeline, kinds: WatchedKinds, *, workers: int = WORKERS) -> None:
-        """`kinds`: what the plugins watch, as far as the cluster serves it; `workers`: TrainJobs at the same time."""
+    def __init__(
+        self,
+        manager: Manager,
+        pipeline: Pipeline,
+        kinds: WatchedKinds,
+        *,
+        workers: int = WORKERS,
+        now: Now = wall_clock,
+    ) -> None:
+        """Declare everything; `manager.run` starts it.
+
+        Args:
+            manager: of the process.
+            pipeline: with the plugins.
+            kinds: what the plugins watch, as far as the cluster serves it.
+            workers: TrainJobs at the same time.
+            now: the wall clock, for deadlines and transition times.
+        """
         self._client = manager.client
         self._cache = manager.cache
         self._applier = manager.applier
         self._pipeline = pipeline
         self._kinds = kinds
+        self._now = now
         self._obstacles = Obstacles(asyncio.get_running_loop().time)
         builder = manager.controller(NAME).for_(TrainJob)
         for runtime in RUNTIMES:
@@ -88,25 +108,46 @@ class TrainJobController:
             log.debug("%s %s exists already", component.key[1], component.key[3])
 
     async def _report(self, key: Key, job: TrainJob, obstacle: Obstacle | None) -> Result:
-        """Write what is observed, and how it goes on."""
+        """Write what is observed, end what has run too long, and say when to look again."""
         observed = None
+        references: tuple[Reference, ...] = ()
         try:
             # Looked up after the objects were applied: own writes are seen at once.
-            facts = self._kinds.facts(self._cache, self._pipeline.status_references(job))
-            observed = self._pipeline.status(job, facts)
+            references = self._pipeline.status_references(job)
+            observed = self._pipeline.status(job, self._kinds.facts(self._cache, references))
         except PipelineError as error:
             obstacle = obstacle or _obstacle(error)
+        left = None if is_finished(job) else seconds_left(job, self._now())
+        exceeded = is_exceeded(job) or (left is not None and left <= 0)
+        wait = None if obstacle is None else self._obstacles.met(key, obstacle)
+        shown = obstacle if wait is not None and wait <= 0 else None
+        if shown is not None:
+            log.warning("%s is blocked (%s): %s", key, shown.reason, shown.message)
         if obstacle is None:
             self._obstacles.gone(key)
-            await self._write(job, wanted_status(job, observed, None, settled=True))
+        await self._write(
+            job, wanted_status(job, observed, shown, settled=obstacle is None, exceeded=exceeded, now=self._now)
+        )
+        if exceeded:
+            await self._end(job, references)
             return Done()
-        wait = self._obstacles.met(key, obstacle)
-        if wait <= 0:
-            log.warning("%s is blocked (%s): %s", key, obstacle.reason, obstacle.message)
-        await self._write(job, wanted_status(job, observed, None if wait > 0 else obstacle, settled=False))
-        if not obstacle.final:
+        if obstacle is not None and not obstacle.final:
             raise obstacle.error
-        return RetryAfter(wait, reason="blocked") if wait > 0 else Done()
+        waits = [seconds for seconds in (wait, left) if seconds]
+        return RetryAfter(min(waits), reason="blocked or deadline") if waits else Done()
+
+    async def _end(self, job: TrainJob, references: Iterable[Reference]) -> None:
+        """Delete what runs the job, which is what its status is read from. Its going wakes the job once more."""
+        for reference in references:
+            found = self._kinds.find(self._cache, reference)
+            controller = controller_of(found) if found is not None else None
+            if found is None or controller is None or controller.uid != uid_of(job) or deletion_timestamp_of(found):
+                continue
+            log.info("%s/%s exceeded its deadline: deleting %s", job.namespace, job.name, reference)
+            with contextlib.suppress(NotFound):
+                await self._client.delete(
+                    reference.resource, reference.name, reference.namespace, uid=uid_of(found), propagation="Background"
+                )
 
     async def _write(self, job: TrainJob, wanted: TrainJobStatus) -> None:
         patch = status_patch(job, wanted)

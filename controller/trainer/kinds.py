@@ -58,6 +58,18 @@ class WatchedKinds:
         """What the cache knows of the objects referred to. Reads nothing from the API server."""
         return ClusterFacts({reference: self._look_up(cache, reference) for reference in references})
 
+    def find(self, cache: Cache, reference: Reference) -> AnyObject | None:
+        """The object from the cache, or None.
+
+        Raises:
+            CacheError: its kind is not watched, or its first list has not arrived.
+        """
+        found: AnyObject | None = None
+        if reference.resource not in self._absent:
+            kind = self._kinds.get(reference.resource, reference.resource)
+            found = cache.get(kind, reference.name, reference.namespace)
+        return found
+
     def resource(self, key: tuple[str, str, str, str]) -> Resource:
         """The resource of a component by its key (apiVersion, kind, namespace, name).
 
@@ -76,14 +88,10 @@ class WatchedKinds:
         return cache.get(self._kinds[resource], key[3], key[2]) is not None
 
     def _look_up(self, cache: Cache, reference: Reference) -> AnyObject | Unreadable | None:
-        if reference.resource in self._absent:
-            return None
         try:
-            kind = self._kinds.get(reference.resource, reference.resource)
-            found: AnyObject | None = cache.get(kind, reference.name, reference.namespace)
+            return self.find(cache, reference)
         except (CacheError, DecodeError) as error:
             return Unreadable(str(error))
-        return found
 
 
 async def absent_kinds(client: Client, watches: Iterable[Watch]) -> frozenset[Resource]:

@@ -15,12 +15,14 @@ from trainwright.api.trainer.v1alpha1.constants import (
     CONDITION_COMPLETE,
     CONDITION_FAILED,
     CONDITION_SUSPENDED,
+    REASON_DEADLINE_EXCEEDED,
     REASON_RESUMED,
     REASON_SUSPENDED,
 )
 from trainwright.controller.runtime import set_condition
 from trainwright.controller.runtime.clock import Now, wall_clock
 from trainwright.controller.runtime.conditions import is_true, remove_condition
+from trainwright.controller.trainer import deadline
 from trainwright.controller.trainer.obstacles import Obstacle, shortened
 
 CONDITION_BLOCKED = "Blocked"
@@ -37,7 +39,13 @@ def is_finished(job: TrainJob) -> bool:
 
 
 def wanted_status(
-    job: TrainJob, observed: TrainJobStatus | None, blocked: Obstacle | None, *, settled: bool, now: Now = wall_clock
+    job: TrainJob,
+    observed: TrainJobStatus | None,
+    blocked: Obstacle | None,
+    *,
+    settled: bool,
+    exceeded: bool = False,
+    now: Now = wall_clock,
 ) -> TrainJobStatus:
     """The status that the job should have.
 
@@ -46,6 +54,7 @@ def wanted_status(
         observed: the status plugin's view; None leaves the current status as it is.
         blocked: the obstacle that is to be shown.
         settled: whether there is no obstacle at all, so that `Blocked` is to go.
+        exceeded: whether the active deadline has passed, now or before; nothing overrules that.
         now: the wall clock, for transition times.
     """
     status = (observed or job.status or TrainJobStatus()).deepcopy()
@@ -56,6 +65,9 @@ def wanted_status(
     elif is_true(conditions, CONDITION_SUSPENDED):
         resumed = _condition(CONDITION_SUSPENDED, "False", REASON_RESUMED, "TrainJob is resumed")
         conditions = set_condition(conditions, resumed, now=now)
+    if exceeded:
+        failed = _condition(CONDITION_FAILED, "True", REASON_DEADLINE_EXCEEDED, deadline.MESSAGE)
+        conditions = set_condition(conditions, failed, now=now)
     if blocked is not None:
         condition = _condition(CONDITION_BLOCKED, "True", blocked.reason, shortened(blocked.message))
         condition.observed_generation = job.metadata.generation if job.metadata is not None else None

@@ -74,3 +74,15 @@ async def test_a_job_that_is_fine_gets_no_status_before_its_jobset_has_one(user:
     job = await user.get("trainjob", "job")
     assert job is not None
     assert "status" not in job
+
+
+async def test_a_job_beyond_its_deadline_fails_and_what_runs_it_goes(user: User) -> None:
+    await user.runtime()
+    await user.job("job", activeDeadlineSeconds=2)
+    await user.until("jobset", "job", bool)
+    job = await user.until("trainjob", "job", lambda job: "Failed" in conditions(job))
+    failed = conditions(job)["Failed"]
+    assert (failed["reason"], failed["message"]) == ("DeadlineExceeded", "TrainJob exceeded its active deadline")
+    await user.kubectl("wait", "--for=delete", "--timeout=30s", "jobset/job")
+    # The rest stays with the job until that is deleted.
+    assert await user.get("configmap", "job-runtime-snapshot") is not None
