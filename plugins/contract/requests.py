@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from trainwright.api.kubernetes.core.v1 import Container, PodSpec, ResourceRequirements
 from trainwright.api.quantity import Quantity, Wire
+from trainwright.plugins.contract.errors import Refusal
 
 _SIDECAR = "Always"
 """The restartPolicy that turns an init container into a sidecar."""
@@ -43,8 +44,8 @@ def pod_requests(pod: PodSpec) -> Amounts:
 
 
 def amounts(wire: Mapping[str, Wire] | None) -> Amounts:
-    """Read a resource list. Raises ValueError for what is no quantity."""
-    return {name: Quantity.parse(value) for name, value in (wire or {}).items()}
+    """Read a resource list. Raises Refusal for what is no quantity."""
+    return {name: _parsed(name, value) for name, value in (wire or {}).items()}
 
 
 def add(total: Amounts, more: Mapping[str, Quantity]) -> None:
@@ -84,7 +85,14 @@ def _gpus(wire: Mapping[str, Wire] | None) -> int:
 
 def _units(wire: Mapping[str, Wire] | None, name: str) -> int:
     value = (wire or {}).get(name)
-    return Quantity.parse(value).rounded_up() if value is not None else 0
+    return _parsed(name, value).rounded_up() if value is not None else 0
+
+
+def _parsed(name: str, value: Wire) -> Quantity:
+    try:
+        return Quantity.parse(value)
+    except ValueError as error:
+        raise Refusal(f"resource {name}: {error}") from error
 
 
 def _requests(container: Container) -> Amounts:

@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the framework plugins make of counts, resources and variables: the scenarios of spec/plugins.md, section 4.
+
+Numbers in the ids are those of the scenarios there. What the recorded cases hold already is not repeated.
+"""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime
+from trainwright.plugins.contract import OFFLINE, PipelineError, Verdict
+from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry, built_in
+from trainwright.plugins.testing import Result, runtime, train_job
+
+PIPELINE = Pipeline(Registry.load(candidates=built_in()))
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+
+
+def container(name: str = "node", **fields: Any) -> dict[str, Any]:
+    return {"name": name, "image": "base", **fields}
+
+
+def job_template(
+    name: str = "node", step: str | None = "trainer", *containers: dict[str, Any], **pod: Any
+) -> dict[str, Any]:
+    """A replicated job; without containers it has one called node."""
+    metadata = {"labels": {STEP: step}} if step else {}
+    spec = {"containers": list(containers) or [container()], **pod}
+    return {"name": name, "template": {"metadata": metadata, "spec": {"template": {"spec": spec}}}}
+
+
+def blueprint(policy: Any = None, *jobs: dict[str, Any], name: str = "blueprint", **template: Any) -> TrainingRuntime:
+    policy = yaml.safe_load(policy) if isinstance(policy, str) else policy
+    text = yaml.safe_dump(
+        {"spec": {"template": {"spec": {"replicatedJobs": list(jobs) or [job_template()], **template}}}}
+    )
+    fields = {"mlPolicy": policy} if policy is not None else {}
+    return runtime(text, metadata={"name": name}, **fields)
+
+
+def outcome(made: TrainingRuntime, spec: str = "", **fields: Any) -> Result:
+    job = train_job(spec, **fields)
+    return Result(PIPELINE.validate(job, made, OFFLINE), PIPELINE.render(job, made, OFFLINE))
+
+
+def verdict(made: TrainingRuntime, spec: str = "", **fields: Any) -> Verdict:
+    return PIPELINE.validate(train_job(spec, **fields), made, OFFLINE)
+
+
+def errors(found: Verdict) -> list[tuple[str, str]]:
+    return [(error.path, error.type.value) for error in found.errors]
+
+
+def resources(**amounts: Any) -> dict[str, Any]:
+    names = {"gpu": "nvidia.com/gpu"}
+    return {names.get(name, name): amount for name, amount in amounts.items()}
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "processes", "expected"),
+    [
+        pytest.param({"limits": resources(cpu=4)}, None, None, "4", id="cpu"),
+        pytest.param({}, None, None, "1", id="91-none"),
+        pytest.param({"requests": resources(cpu="0.7")}, None, None, "1", id="91-fraction"),
+        pytest.param({"requests": resources(cpu="2500m")}, None, None, "3", id="91-milli"),
+        pytest.param({"requests": resources(cpu="3.7")}, None, None, "4", id="91-round"),
+        pytest.param({"requests": resources(cpu=3)}, None, None, "3", id="92-request"),
+        pytest.param({"requests": resources(cpu=0), "limits": resources(cpu=4)}, None, None, "4", id="92-zero-request"),
+        pytest.param({"limits": resources(cpu=6, gpu=2)}, None, None, "auto", id="93"),
+        pytest.param({"limits": resources(cpu=8)}, None, 3, "3", id="94"),
+        pytest.param({"limits": resources(gpu=4)}, {"limits": resources(cpu=6)}, None, "6", id="88"),
+        pytest.param({"limits": {"amd.com/GPU-x": 2}}, None, None, "auto", id="other-spelling"),
+        pytest.param({"limits": {"nvidia.com/mig-1g.5gb": 2, "cpu": 2}}, None, None, "2", id="mig-is-no-gpu"),
+        pytest.param({"limits": {"a.com/gpu-mem": 24, "b.com/gpu": 0, "cpu": 5}}, None, None, "5", id="devices-first"),
+    ],
+)
+def test_torch_counts_processes(
+    own: dict[str, Any], given: dict[str, Any] | None, processes: int | None, expected: str
+) -> None:
+    made = blueprint("{torch: {}}", job_template("node", "trainer", container(resources=own)))
+    trainer = {"resourcesPerNode": given, "numProcPerNode": processes}
+
+    result = outcome(made, trainer={name: value for name, value in trainer.items() if value is not None})
+
+    assert result.env()["PET_NPROC_PER_NODE"] == expected
+
+
+RANK = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
+TORCH = {
+    "PET_NNODES": "3",
+    "PET_NPROC_PER_NODE": "1",
+    "PET_NODE_RANK": RANK,
+    "PET_MASTER_ADDR": "job-node-0-0.job",
+    "PET_MASTER_PORT": "29500",
+}
+
+
+def test_torch_sets_the_users_variables_first_and_the_port() -> None:
+    made = blueprint(
+        "{numNodes: 3, torch: {}}", job_template("node", "trainer", container(env=[{"name": "X", "value": "r"}]))
+    )
+
+    result = outcome(made, trainer={"env": [{"name": "Y", "value": "u"}, {"name": "X", "value": "u"}]})
+
+    assert list(result.env().items()) == [("X", "u"), ("Y", "u"), *TORCH.items()]
+    assert result.container()["ports"] == [{"containerPort": 29500}]
+
+
+@pytest.mark.parametrize(
+    ("network", "name", "host"),
+    [
+        pytest.param({}, "node", "job-node-0-0.job", id="usual"),
+        pytest.param({"network": {"subdomain": "ring"}}, "node", "job-node-0-0.ring", id="95"),
+        pytest.param({}, "worker", "job-worker-0-0.job", id="named"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("policy", "variable", "text"),
+    [
+        ("torch", "PET_MASTER_ADDR", "{}"),
+        ("jax", "JAX_COORDINATOR_ADDRESS", "{}:29500"),
+        ("xgboost", "DMLC_TRACKER_URI", "{}"),
+    ],
+)
+def test_nodes_meet_at_a_host_that_exists(
+    network: dict[str, Any], name: str, host: str, policy: str, variable: str, text: str
+) -> None:
+    made = blueprint({"numNodes": 2, policy: {}}, job_template(name), **network)
+    assert outcome(made, trainer={}).env(name)[variable] == text.format(host)
+
+
+@pytest.mark.parametrize(
+    ("policy", "nodes", "variables"),
+    [
+        pytest.param("torch", 1, 0, id="torch-one"),
+        pytest.param("torch", 4, 5, id="89"),
+        pytest.param("jax", 1, 0, id="jax-one"),
+        pytest.param("jax", 3, 3, id="150"),
+        pytest.param("xgboost", 1, 0, id="158"),
+        pytest.param("xgboost", 2, 4, id="xgboost-two"),
+    ],
+)
+def test_without_a_trainer_section_only_several_nodes_are_set_up(policy: str, nodes: int, variables: int) -> None:
+    result = outcome(blueprint({"numNodes": nodes, policy: {}}))
+    assert len(result.env()) == variables
+    assert result.replicated_job()["template"]["spec"]["parallelism"] == nodes
+
+
+INJECTION = "{numNodes: 4, torch: {envInjection: {targets: [{jobName: helper, containerNames: [side, prep]}]}}}"
+
+
+def test_torch_injects_into_listed_containers_only() -> None:
+    helper = job_template(
+        "helper", None, container("side"), container("other"), initContainers=[container("prep"), container("late")]
+    )
+
+    result = outcome(blueprint(INJECTION, job_template(), helper), trainer={"command": ["tune", "run"]})
+
+    for name in ("side", "prep"):
+        assert list(result.env("helper", name)) == list(TORCH)
+        assert result.env("helper", name)["PET_NNODES"] == "4"
+        assert "ports" not in result.container("helper", name)
+    for name in ("other", "late"):
+        assert result.env("helper", name) == {}
+
+
+@pytest.mark.parametrize("spec", ["", "trainer: {}"])
+def test_torch_refuses_targets_that_do_not_exist(spec: str) -> None:
+    made = blueprint(INJECTION)
+    assert errors(verdict(made, spec)) == [("spec.runtimeRef", "FieldValueInvalid")] * 2
+    with pytest.raises(PipelineError, match="plugin Torch: envInjection names container side of replicated job helper"):
+        PIPELINE.render(train_job(spec), made, OFFLINE)
+
+
+LORA = "model.lora_attn_modules=[q_proj]"
+QUANTISED = "model.quantize_base=True"
+DORA = "model.use_dora=true"
+RENDEZVOUS = "--rdzv_endpoint=job-node-0-0.job:29500"
+
+
+@pytest.mark.parametrize(
+    ("trainer", "args", "recipe", "suffix", "rendezvous"),
+    [
+        pytest.param({}, [], "full_finetune_single_device", "_full_single_device", False, id="one-cpu"),
+        pytest.param({"gpu": 1}, [], "full_finetune_single_device", "_full_single_device", False, id="one-gpu"),
+        pytest.param({"gpu": 2}, [], "full_finetune_distributed", "_full", True, id="two-gpus"),
+        pytest.param({"gpu": 2}, [LORA], "lora_finetune_distributed", "_lora", True, id="lora"),
+        pytest.param({"gpu": 1}, [LORA], "lora_finetune_single_device", "_lora_single_device", False, id="lora-single"),
+        pytest.param({"gpu": 1}, [QUANTISED], "lora_finetune_single_device", "_qlora_single_device", False, id="109"),
+        pytest.param({"gpu": 2}, [LORA, QUANTISED, DORA], "lora_finetune_distributed", "_lora", True, id="107"),
+        pytest.param({"gpu": 2}, ["model.quantize_base=False"], "full_finetune_distributed", "_full", True, id="108"),
+        pytest.param({"gpu": 2}, ["model.quantize_base"], "full_finetune_distributed", "_full", True, id="no-value"),
+        pytest.param({"gpu": 4, "proc": 1}, [], "full_finetune_single_device", "_full_single_device", False, id="110"),
+        pytest.param({"gpu": 1, "proc": 4}, [], "full_finetune_single_device", "_full_single_device", True, id="102"),
+        pytest.param({"nodes": 0}, [], "full_finetune_distributed", "_full", False, id="103"),
+        pytest.param({"cpu": 4}, [], "full_finetune_distributed", "_full", True, id="cpus"),
+    ],
+)
+def test_torchtune_chooses_a_recipe(
+    trainer: dict[str, int], args: list[str], recipe: str, suffix: str, rendezvous: bool
+) -> None:
+    made = blueprint("{torch: {}}", name="torchtune-llama3.3-70b")
+    amounts = {name: trainer[name] for name in ("gpu", "cpu") if name in trainer}
+    section = {"command": ["tune", "run"], "args": args, "resourcesPerNode": {"limits": resources(**amounts)}}
+    section |= {"numNodes": trainer["nodes"]} if "nodes" in trainer else {}
+    section |= {"numProcPerNode": trainer["proc"]} if "proc" in trainer else {}
+
+    result = outcome(made, trainer=section, runtimeRef={"name": "torchtune-llama3.3-70b", "kind": "TrainingRuntime"})
+
+    expected = ["tune", "run", *[RENDEZVOUS] * rendezvous, recipe, "--config", f"llama3_3/70B{suffix}"]
+    assert result.container()["command"] == expected
+    assert "PET_MASTER_ADDR" not in result.env()
+    assert result.container().get("args", []) == args
+
+
+def test_torchtune_takes_over_the_runtimes_own_settings() -> None:
+    command = [RENDEZVOUS, "dataset.x=1", "output_dir=/o", "tokenizer.path=/t", "checkpointer.checkpoint_dir=/c"]
+    main = container(command=command, args=["tokenizer.merges_file=/m"])
+    made = blueprint("{torch: {}}", job_template("node", "trainer", main, container("side", command=["output_dir=/s"])))
+
+    result = outcome(made, trainer={"command": ["tune", "run"]})
+
+    assert result.container()["command"][-3:] == command[-3:]
+    assert "output_dir=/s" not in result.container()["command"]
+
+
+def test_other_commands_are_ordinary_torch() -> None:
+    result = outcome(blueprint("{torch: {}}"), trainer={"command": ["tune", "run", "x"]})
+    assert result.container()["command"] == ["tune", "run", "x"]
+    assert "PET_MASTER_ADDR" in result.env()
+
+
+BAD_NODES, BAD_NAME = ("spec.trainer.numNodes", "FieldValueInvalid"), ("spec.runtimeRef.name", "FieldValueInvalid")
+SINGLE = [("spec.trainer.numProcPerNode", "FieldValueInvalid"), ("spec.trainer.resourcesPerNode", "FieldValueInvalid")]
+
+
+@pytest.mark.parametrize(
+    ("name", "trainer", "expected"),
+    [
+        pytest.param("torchtune-llama3.3-70b", {"numNodes": 2}, [], id="115-large"),
+        pytest.param("torchtune-llama3.2-3b", {"numNodes": 2}, [BAD_NODES], id="115-small"),
+        pytest.param("torchtune-llama3.3-70b", {"numNodes": 2, "args": [LORA]}, [BAD_NODES], id="118"),
+        pytest.param("torchtune-qwen2.5-1.5b", {"numProcPerNode": 1, "args": [QUANTISED]}, [BAD_NAME], id="116"),
+        pytest.param("torchtune-llama3.2-1b", {"args": [QUANTISED]}, SINGLE, id="106-117"),
+        pytest.param("torchtune-llama3.2-1b", {"args": [QUANTISED], "numProcPerNode": 1}, [], id="single-device"),
+        pytest.param("tune", {}, [BAD_NAME], id="114-one-part"),
+        pytest.param("a-b-c-d", {}, [BAD_NAME], id="114-four-parts"),
+        pytest.param(
+            "torchtune-llama3.2-1b",
+            {"args": ["output_dir=/x", "tokenizer.path=/y", "lr=1"]},
+            [("spec.trainer.args[0]", "FieldValueInvalid"), ("spec.trainer.args[1]", "FieldValueInvalid")],
+            id="119",
+        ),
+    ],
+)
+def test_torchtune_refuses(name: str, trainer: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    reference = {"name": name, "kind": "TrainingRuntime"}
+    found = verdict(
+        blueprint("{torch: {}}", name=name), runtimeRef=reference, trainer={"command": ["tune", "run"], **trainer}
+    )
+    assert errors(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "env", "expected"),
+    [
+        pytest.param("{torch: {}}", ["PET_NNODES", "X"], [("spec.trainer.env", "FieldValueInvalid")], id="100"),
+        pytest.param(
+            "{mpi: {}}",
+            ["OMPI_MCA_plm_rsh_args", "A", "OMPI_MCA_orte_default_hostfile"],
+            [("spec.trainer.env", "FieldValueInvalid")],
+            id="136",
+        ),
+        pytest.param(
+            "{xgboost: {}}",
+            ["DMLC_TASK_ID", "A", "DMLC_NUM_WORKER"],
+            [("spec.trainer.env[0]", "FieldValueForbidden"), ("spec.trainer.env[2]", "FieldValueForbidden")],
+            id="156",
+        ),
+        pytest.param("{jax: {}}", ["JAX_PROCESS_ID"], [], id="jax-reserves-nothing"),
+        pytest.param("{}", ["PET_NNODES", "DMLC_TASK_ID"], [], id="plain"),
+    ],
+)
+def test_reserved_variables(policy: str, env: list[str], expected: list[tuple[str, str]]) -> None:
+    found = verdict(blueprint(policy), trainer={"env": [{"name": name, "value": "1"} for name in env]})
+    assert errors(found) == expected
+    if len(expected) == 1:
+        reserved = sorted(name for name in env if name.startswith(("PET_", "OMPI_")))
+        assert ", ".join(reserved) in found.errors[0].message
+
+
+def mpi(launcher_is_node: bool = False, *, first: str = "launcher", **policy: Any) -> TrainingRuntime:
+    """A runtime for MPI; the trainer's label is on the launcher if that is a node, as shipped runtimes have it."""
+    jobs = [
+        job_template("launcher", "trainer" if launcher_is_node else None),
+        job_template("node", None if launcher_is_node else "trainer"),
+    ]
+    numbers = {"numNodes": policy.pop("numNodes")} if "numNodes" in policy else {}
+    jobs.sort(key=lambda job: job["name"] != first)
+    return blueprint({**numbers, "mpi": {"runLauncherAsNode": launcher_is_node, **policy}}, *jobs)
+
+
+def hosts(result: Result) -> list[str]:
+    lines: list[str] = result.object("ConfigMap")["data"]["hostfile"].splitlines()
+    return lines
+
+
+def pods(result: Result) -> dict[str, int]:
+    return {
+        job["name"]: job["template"]["spec"]["parallelism"] for job in result.object("JobSet")["spec"]["replicatedJobs"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("made", "nodes", "counts", "lines"),
+    [
+        pytest.param(mpi(), 2, (1, 2), ["node-0-0", "node-0-1"], id="125"),
+        pytest.param(mpi(True), 1, (1, 1), ["launcher-0-0", "node-0-0"], id="121"),
+        pytest.param(mpi(True), 3, (1, 2), ["launcher-0-0", "node-0-0", "node-0-1"], id="123"),
+        pytest.param(mpi(True, first="node"), 2, (1, 1), ["node-0-0", "launcher-0-0"], id="124"),
+        pytest.param(
+            mpi(True, numNodes=4), None, (4, 1), [*(f"launcher-0-{i}" for i in range(4)), "node-0-0"], id="120"
+        ),
+    ],
+)
+def test_mpi_counts_nodes(made: TrainingRuntime, nodes: int | None, counts: tuple[int, int], lines: list[str]) -> None:
+    result = outcome(made, trainer={"numNodes": nodes} if nodes is not None else {})
+    assert pods(result) == {"launcher": counts[0], "node": counts[1]}
+    assert hosts(result) == [f"job-{line}.job slots=1" for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("own", "gpus", "given", "slots"),
+    [
+        pytest.param(1, 5, None, 5, id="127"),
+        pytest.param(2, 5, None, 2, id="128"),
+        pytest.param(1, 5, 8, 8, id="129"),
+        pytest.param(1, 1, None, 1, id="one-gpu"),
+    ],
+)
+def test_mpi_counts_slots(own: int, gpus: int, given: int | None, slots: int) -> None:
+    trainer: dict[str, Any] = {"resourcesPerNode": {"limits": resources(gpu=gpus)}}
+    trainer |= {"numProcPerNode": given} if given else {}
+    result = outcome(mpi(numProcPerNode=own), trainer=trainer)
+    assert result.env("launcher")["OMPI_MCA_orte_set_default_slots"] == str(slots)
+    assert hosts(result) == [f"job-node-0-0.job slots={slots}"]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "nodes", "expected"),
+    [
+        ([job_template("node")], 2, [BAD_NODES]),
+        ([job_template("launcher")], 2, [BAD_NODES]),
+        ([job_template("other")], 2, [BAD_NODES]),
+        ([job_template("node")], 1, []),
+        ([job_template("launcher"), job_template("node", None)], 2, []),
+    ],
+)
+def test_135_a_launcher_that_is_a_node_needs_both_jobs(
+    jobs: list[dict[str, Any]], nodes: int, expected: list[tuple[str, str]]
+) -> None:
+    made = blueprint({"mpi": {"runLauncherAsNode": True}}, *jobs)
+    assert errors(verdict(made, trainer={"numNodes": nodes})) == expected
+
+
+def test_133_other_implementations_are_refused() -> None:
+    made = mpi(mpiImplementation="")
+    with pytest.raises(PipelineError, match="plugin MPI: mpiImplementation '' is not supported"):
+        PIPELINE.render(train_job(), made, OFFLINE)
+    assert errors(verdict(made)) == [("spec", "FieldValueInvalid")]
+
+
+def test_126_a_launcher_container_of_another_name_gets_volumes_only() -> None:
+    made = blueprint("{mpi: {}}", job_template("launcher", None, container("launcher")), job_template())
+    result = outcome(made, trainer={})
+    assert {volume["name"] for volume in result.pod("launcher")["volumes"]} == {"mpi-ssh-auth", "mpi-hostfile"}
+    assert result.container("launcher", "launcher") == container("launcher")
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "nodes", "workers"),
+    [
+        pytest.param(resources(gpu=2), None, 3, "6", id="153"),
+        pytest.param(resources(gpu=1), {"limits": resources(gpu=3)}, 2, "6", id="154"),
+        pytest.param(resources(gpu=2), {"limits": resources(memory="1Gi")}, 2, "2", id="155"),
+        pytest.param({}, None, 2, "2", id="none"),
+    ],
+)
+def test_xgboost_counts_workers(own: dict[str, Any], given: Any, nodes: int, workers: str) -> None:
+    made = blueprint("{xgboost: {}}", job_template("node", "trainer", container(resources={"limits": own})))
+    trainer = {"numNodes": nodes, **({"resourcesPerNode": given} if given else {})}
+    assert outcome(made, trainer=trainer).env()["DMLC_NUM_WORKER"] == workers
+
+
+def test_157_the_users_variables_come_before_those_of_xgboost() -> None:
+    result = outcome(blueprint("{xgboost: {}}"), trainer={"env": [{"name": "USER", "value": "$(DMLC_TRACKER_URI)"}]})
+    assert list(result.env())[:2] == ["USER", "DMLC_TRACKER_URI"]
+
+
+def test_jax_starts_one_process_per_node() -> None:
+    made = blueprint("{jax: {}}", job_template("node", "trainer", container(resources={"limits": resources(gpu=8)})))
+    result = outcome(made, trainer={"numNodes": 4, "numProcPerNode": 8, "env": [{"name": "A", "value": "1"}]})
+    assert list(result.env().items()) == [
+        ("JAX_NUM_PROCESSES", "4"),
+        ("JAX_PROCESS_ID", RANK),
+        ("JAX_COORDINATOR_ADDRESS", "job-node-0-0.job:29500"),
+        ("A", "1"),
+    ]
+
+
+@pytest.mark.parametrize("policy", ["torch", "jax", "xgboost", "flux"])
+def test_a_runtime_without_a_trainer_is_left_alone(policy: str) -> None:
+    result = outcome(blueprint({policy: {}}, job_template("other", None)), trainer={"numNodes": 3})
+    assert result.container("other") == container()
+    assert pods(result) == {"other": 1}
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "expected"),
+    [
+        pytest.param(10, None, 10, id="160-runtime"),
+        pytest.param(10, 30, 30, id="160-job"),
+        pytest.param(0, None, 1, id="49"),
+        pytest.param(2, 0, 0, id="50"),
+    ],
+)
+def test_plain_ml_counts_nodes(own: int, given: int | None, expected: int) -> None:
+    made = blueprint({"numNodes": own})
+    result = outcome(made, trainer={"numNodes": given} if given is not None else {})
+    assert pods(result) == {"node": expected}
