@@ -8,7 +8,7 @@ import msgspec
 
 from trainwright.api.base import Struct
 from trainwright.api.validation import admission, rules, structure
-from trainwright.api.validation.errors import BLOCKING, FieldError, Path
+from trainwright.api.validation.errors import BLOCKING, FieldError, Path, shown
 from trainwright.api.validation.schema import KindSchema, schemas
 
 
@@ -44,8 +44,9 @@ def validate(
     before = admission.prepare(kind, _plain(old))[0] if old is not None else None
     if kind.has_status:
         stored = _with_status_apart(stored, before or {}, subresource)
-    found = list(structure.metadata_errors(stored)) if kind.served else []
-    found += structure.schema_errors(kind, stored)
+    found = structure.schema_errors(kind, stored)
+    if kind.served and not any(path[:1] == ("metadata",) for path, _ in found):
+        found += structure.metadata_errors(stored)
     found += structure.list_errors(kind, kind.document, stored)
     if before is not None:
         found = [(path, error) for path, error in found if not _unchanged(kind, path, stored, before)]
@@ -57,7 +58,9 @@ def validate(
 
 
 def _plain(document: Mapping[str, Any] | Struct) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(document)
+    plain = msgspec.to_builtins(document)
+    if not isinstance(plain, dict):
+        raise NoSchemaError(f"a document is an object with apiVersion and kind, not {shown(plain)}")
     return plain
 
 

@@ -38,8 +38,8 @@ def schema_errors(kind: KindSchema, document: dict[str, Any]) -> list[Found]:
     found: list[Found] = []
     for error in _validator(kind).iter_errors(document):
         path: Path = tuple(error.absolute_path)
-        if path[:1] == ("metadata",):
-            continue
+        if path[:1] == ("metadata",) and error.validator != "type":
+            continue  # what the types of metadata leave open, `metadata_errors` looks at
         if error.validator == "required":
             found.extend(_missing(error, path))
         else:
@@ -126,7 +126,8 @@ def _duplicates(value: list[Any], keys: list[str] | None, path: Path) -> Iterato
 
 def metadata_errors(document: dict[str, Any]) -> Iterator[Found]:
     """What the API server asks of every object's metadata."""
-    metadata = document.get("metadata") or {}
+    metadata = document.get("metadata")
+    metadata = {} if metadata is None else metadata
     name, prefix = metadata.get("name"), metadata.get("generateName")
     if not name and not prefix:
         yield (

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offline validation gives the verdicts of the table that integration tests put to an API server."""
 
+import copy
 import importlib.util
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trainwright.api.trainer.v1alpha1 import RuntimeRef, TrainJob, TrainJobSpec
 from trainwright.api.validation import NoSchemaError, extra, validate
@@ -95,3 +99,44 @@ def test_without_its_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jsonschema", None)
     with pytest.raises(MissingExtraError, match=r"needs jsonschema: pip install 'trainwright\[validate\]'"):
         extra.load("jsonschema")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Paths of everything in a document but what says which kind it is."""
+    steps: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        steps = [(name, inner) for name, inner in value.items() if (*path, name) not in (("apiVersion",), ("kind",))]
+    elif isinstance(value, list):
+        steps = list(enumerate(value))
+    for step, inner in steps:
+        yield (*path, step)
+        yield from places(inner, (*path, step))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_nonsense_gets_an_answer(data: st.DataObject) -> None:
+    case = data.draw(st.sampled_from(CASES))
+    spoiled = copy.deepcopy(case.document)
+    path = data.draw(st.sampled_from(list(places(spoiled))))
+    inner = spoiled
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = data.draw(JSON)
+    for old in (None, case.old or case.document, spoiled):
+        found = validate(spoiled, old=old)
+        assert all(isinstance(error.message, str) and len(error.message) < 300 for error in found.errors)
+        assert json.dumps(found.stored)
+
+
+@pytest.mark.parametrize("document", [None, [], "TrainJob", 1])
+def test_what_is_no_document(document: Any) -> None:
+    with pytest.raises(NoSchemaError, match="a document is an object with apiVersion and kind"):
+        validate(document)
