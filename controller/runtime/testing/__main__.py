@@ -27,7 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"unknown tool {', '.join(unknown)}; known are {', '.join(TOOLS)}")
     # A build that is told to stop removes what it began.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         found = provide(arguments.tools or TOOLS, assets=arguments.assets)
     except ControlPlaneError as error:

