@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that one controller process needs, put together: client, cache, appliers, controllers, servers.
 
-    manager = Manager(load_config(), field_manager="web-operator")
-    manager.controller().for_(Web).owns(Deployment).reconcile(reconcile)
-    run(manager.run)
+    def make() -> Manager:
+        manager = Manager(load_config(), field_manager="web-operator")
+        manager.controller().for_(Web).owns(Deployment).reconcile(reconcile)
+        return manager
+
+    run(make)
 
 What is given to a manager before `run` is started in the order of `Group`; see `supervisor` for the end.
 """
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Protocol
@@ -28,9 +32,10 @@ from trainwright.controller.runtime.controller.controller import Controller
 from trainwright.controller.runtime.errors import LeadershipLost
 from trainwright.controller.runtime.leaderelection.statistics import ElectionCollector, ElectionStatistics
 from trainwright.controller.runtime.manager import collector
+from trainwright.controller.runtime.manager.access import Access
 from trainwright.controller.runtime.manager.lag import LoopLag
 from trainwright.controller.runtime.manager.probes import Checks
-from trainwright.controller.runtime.manager.servers import HTTPServer, json_route, probe_routes, text_route
+from trainwright.controller.runtime.manager.servers import HTTPServer, guarded, json_route, probe_routes, text_route
 from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS, Group, Runnable, Supervisor
 from trainwright.controller.runtime.metrics.registry import CONTENT_TYPE, Metrics, RequestCounts
 
@@ -88,6 +93,8 @@ class Manager:
         metrics_address: str | None = "127.0.0.1:8080",
         probe_address: str | None = "127.0.0.1:8081",
         debug_address: str | None = None,
+        metrics_access: bool = False,
+        metrics_tls: Callable[[], ssl.SSLContext] | None = None,
         grace: float = GRACE_SECONDS,
         transport: Transport | None = None,
         elector: Elector | None = None,
@@ -97,8 +104,9 @@ class Manager:
     ) -> None:
         """Addresses are `host:port`; None serves nothing. `namespace` limits the cache; empty means the whole cluster.
 
-        `grace` in seconds bounds the whole stop. `tune_collector` changes the garbage collector of this process, which
-        is right for a process that does nothing else. `detect_mutation` is for tests.
+        `metrics_access`: scrapers need a bearer token whose user may get /metrics. `metrics_tls` gives the context that
+        the metrics are served with. `grace` in seconds bounds the whole stop. `tune_collector` changes the garbage
+        collector of this process, which is right for a process that does nothing else. `detect_mutation` is for tests.
         """
         self.config = config
         self.metrics = Metrics()
@@ -127,16 +135,18 @@ class Manager:
         self._tune = tune_collector
         self._supervisor = Supervisor(grace=grace, before=self._before, enter=self._enter)
         self._ready_at: float | None = None
-        self._wire_up(metrics_address, probe_address, debug_address)
+        if metrics_address is not None:
+            metrics = text_route(self.metrics.render, CONTENT_TYPE)
+            route = guarded(metrics, Access(self.client).decide) if metrics_access else metrics
+            self.serve("metrics", metrics_address, tls=metrics_tls).add_route("/metrics", route)
+        self._wire_up(probe_address, debug_address)
 
-    def _wire_up(self, metrics_address: str | None, probe_address: str | None, debug_address: str | None) -> None:
+    def _wire_up(self, probe_address: str | None, debug_address: str | None) -> None:
         self.metrics.watch_informers(self.cache.statistics)
         self.metrics.watch_lag(self.lag)
         self.healthz.add("event-loop", self._stalled)
         self.readyz.add("caches", self._caches_unready)
         self.readyz.add("watches", self._watches_failing)
-        if metrics_address is not None:
-            self.serve("metrics", metrics_address).add_route("/metrics", text_route(self.metrics.render, CONTENT_TYPE))
         if probe_address is not None:
             server = self.serve("probes", probe_address)
             for path, handler in probe_routes(self.healthz, self.readyz).items():
@@ -174,9 +184,9 @@ class Manager:
         """Run something else with this process. Raises ConfigurationError while stopping."""
         self._supervisor.add(runnable, group, name)
 
-    def serve(self, name: str, address: str) -> HTTPServer:
+    def serve(self, name: str, address: str, *, tls: Callable[[], ssl.SSLContext] | None = None) -> HTTPServer:
         """An HTTP server that lives as long as the process."""
-        server = HTTPServer(name, address, {})
+        server = HTTPServer(name, address, {}, tls=tls)
         self.servers[name] = server
         self._supervisor.add(server, Group.SERVERS, f"server:{name}")
         return server

@@ -103,6 +103,16 @@ def _single(checks: Checks) -> Handler:
     return handle
 
 
+def guarded(handler: Handler, decide: Callable[[str | None, str], Awaitable[int]]) -> Handler:
+    """A route for those whom `decide` answers 200, given the Authorization header and the path."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        status = await decide(request.headers.get("Authorization"), request.path)
+        return await handler(request) if status == 200 else web.Response(status=status)
+
+    return handle
+
+
 def text_route(render: Callable[[], bytes], content_type: str) -> Handler:
     """A route that answers with what a function gives."""
 
