@@ -16,7 +16,7 @@ from trainwright.api.kubernetes.core.v1 import (
     VolumeMount,
 )
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.plugins.contract import OFFLINE, ClusterFacts, Info, PipelineError, Reference, Unreadable
+from trainwright.plugins.contract import OFFLINE, ClusterFacts, Info, PipelineError, Reference, Refusal, Unreadable
 from trainwright.plugins.contract.requests import pod_requests
 from trainwright.plugins.contract.upsert import upsert_env, upsert_mount, upsert_port
 from trainwright.plugins.pipeline import Pipeline
@@ -528,9 +528,7 @@ def test_a_quantity_that_is_none_refuses_the_template() -> None:
     made = made_of(
         job("node", "trainer", "node", resources={"limits": {"nvidia.com/gpu": "many"}}), policy={"torch": {}}
     )
-    with pytest.raises(
-        PipelineError, match="plugin Torch: enforce_ml_policy failed: ValueError: 'many' is not a quantity"
-    ):
+    with pytest.raises(Refusal, match=r"plugin Torch: resource nvidia\.com/gpu: 'many' is not a quantity"):
         PIPELINE.render(train_job(trainer={}), made, OFFLINE)
 
 
