@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from types import FrameType
 from typing import Any
 
+from trainwright.controller.runtime.manager import logs
 from trainwright.controller.runtime.manager.manager import Manager
 from trainwright.controller.runtime.manager.supervisor import GraceExceeded
 
@@ -26,8 +27,9 @@ def run(make: Callable[[], Manager | Coroutine[Any, Any, Manager]]) -> int:
     """Make a manager inside a new event loop and run it until a signal; gives the exit code of the process.
 
     0 after an orderly end, 1 after a failure. If something ignores its cancellation the process is ended hard, since
-    nothing else could.
+    nothing else could. Logs go to standard error if the process has not set up logging itself.
     """
+    logs.configure()
     factory = _loop_factory()
     with asyncio.Runner(loop_factory=factory) as runner:
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainwright.controller.runtime.testing import ControlPlane
 
-OPERATOR = Path(__file__).parents[3] / "docs" / "runtime" / "operator.py"
+OPERATOR = Path(__file__).parents[3] / "docs" / "runtime" / "web_operator.py"
 
 
 def test_it_is_short() -> None:
@@ -27,7 +27,7 @@ def test_the_documented_operator_works(control_plane: ControlPlane, namespace: s
     source = OPERATOR.read_text().replace(
         'user_agent="web"', 'metrics_address=None, probe_address=None, user_agent="web"'
     )
-    program = tmp_path / "operator.py"
+    program = tmp_path / "web_operator.py"
     program.write_text(source)
     with (
         log.open("wb") as output,

@@ -2,7 +2,9 @@
 """Versions, selectors, conditions, backs of envelopes: S27, S59 and what has no scenario."""
 
 import asyncio
+import json
 import logging
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +16,7 @@ from trainwright.controller.runtime import Builder, Done, Key, Result, Trigger
 from trainwright.controller.runtime.conditions import find, is_true, remove_condition, set_condition
 from trainwright.controller.runtime.context import ContextFilter, Reconcile, current
 from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.manager.logs import JSONFormatter, TextFormatter
 from trainwright.controller.runtime.metrics.registry import OVERFLOW, Metrics
 from trainwright.controller.runtime.selectors import parse_label_selector
 from trainwright.controller.runtime.testing.clock import jumping, settle
@@ -102,6 +105,21 @@ def test_log_records_say_whose_work_it_was() -> None:
     told = vars(record)
     assert (told["controller"], told["namespace"], told["object_name"]) == ("web", "ns", "shop")
     assert (told["reconcile_id"], told["reasons"]) == ("id1", "added,changed")
+
+
+def test_log_lines_carry_the_context() -> None:
+    fields = {"msg": "wrote %s", "args": ("it",), "name": "trainwright.x", "levelname": "INFO", "created": 0.0}
+    record = logging.makeLogRecord({**fields, "controller": "web", "object_name": "shop"})
+    assert TextFormatter().format(record) == "1970-01-01T00:00:00.000Z INFO    x: wrote it controller=web name=shop"
+    told = json.loads(JSONFormatter().format(record))
+    assert (told["msg"], told["controller"], told["name"], told["level"]) == ("wrote it", "web", "shop", "info")
+    assert "namespace" not in told
+    try:
+        raise ValueError("no good")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    assert "ValueError: no good" in TextFormatter().format(record)
+    assert "ValueError: no good" in json.loads(JSONFormatter().format(record))["error"]
 
 
 @jumping

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Log lines that say whose work they belong to, for people or as JSON (K-42 to K-45).
+
+Code logs with the standard library; this only sets up the root logger of a process that has not done so itself.
+"""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from trainwright.controller.runtime.context import ContextFilter
+
+_CONTEXT = {
+    "controller": "controller",
+    "namespace": "namespace",
+    "object_name": "name",
+    "reconcile_id": "reconcileID",
+    "reasons": "reasons",
+}
+
+
+class TextFormatter(logging.Formatter):
+    """Time, level, logger, message, and what of the context is there."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, and a traceback below it if there is one."""
+        moment = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+        context = "".join(f" {name}={value}" for name, value in _context(record).items())
+        module = record.name.removeprefix("trainwright.")
+        line = f"{moment}Z {record.levelname:<7} {module}: {record.getMessage()}{context}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JSONFormatter(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The object; a traceback is the field `error`."""
+        fields: dict[str, Any] = {
+            "ts": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+            **_context(record),
+        }
+        if record.exc_info:
+            fields["error"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str)
+
+
+def _context(record: logging.LogRecord) -> dict[str, str]:
+    return {name: value for attribute, name in _CONTEXT.items() if (value := getattr(record, attribute, ""))}
+
+
+def configure(level: str | int = logging.INFO, style: Literal["text", "json"] = "text") -> None:
+    """Let the root logger write to standard error, unless somebody gave it a handler already."""
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JSONFormatter() if style == "json" else TextFormatter())
+    handler.addFilter(ContextFilter())
+    root.addHandler(handler)
+    root.setLevel(level)
