@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plugin of somebody else: built as a wheel, installed with pip into an environment of its own, found and used."""
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+import yaml
+
+SOURCE = Path(__file__).parent / "plugin_distribution"
+RUNTIME = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata: {name: ray, labels: {trainer.kubeflow.org/framework: ray}}
+spec:
+  mlPolicy: {numNodes: 1}
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+          spec: {template: {spec: {containers: [{name: node, image: rayproject/ray}]}}}
+---
+"""
+JOB = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: tune}
+spec:
+  runtimeRef: {name: ray}
+  trainer: {numNodes: 2, env: [{name: NAME, value: x}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a new environment with the plugin, which sees the packages of this one."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=True)
+    interpreter = folder / "bin" / "python"
+    packages = next((folder / "lib").glob("python*/site-packages"))
+    # Trainwright and its dependencies are not downloaded again; addsitedir follows an editable installation.
+    ours = next(path for path in sys.path if path.endswith("site-packages"))
+    (packages / "trainwright-of-the-tests.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    source = tmp_path_factory.mktemp("source")
+    for file in SOURCE.iterdir():
+        if file.is_file():
+            (source / file.name).write_bytes(file.read_bytes())
+    options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    run([str(interpreter), "-m", "pip", "install", *options, str(source)], code=0)
+    return interpreter
+
+
+def run(command: list[str], *, code: int) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def trainwright(python: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    return run([str(python), "-m", "trainwright.controller.cli.main", *arguments], code=code)
+
+
+def test_it_is_listed_with_its_distribution(python: Path) -> None:
+    rows = yaml.safe_load(trainwright(python, "plugins", "-o", "yaml").stdout)
+
+    (ray,) = [row for row in rows if row["name"] == "Ray"]
+    assert (ray["distribution"], ray["version"]) == ("acme-trainwright-ray", "1.4.0")
+    assert ray["phases"] == ["watches", "validate", "enforce_ml_policy", "build"]
+    names = [row["name"] for row in rows]
+    assert names.index("Ray") > names.index("PlainML")
+
+
+def test_its_framework_is_rendered_and_explained(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(RUNTIME + JOB)
+
+    output = trainwright(python, "render", "-f", str(tmp_path), "-n", "team", "--explain").stdout
+
+    hosts, jobset = yaml.safe_load_all(output)
+    assert hosts["metadata"]["name"] == "tune-ray-hosts"
+    assert hosts["data"] == {"hosts": "tune-node-0-0.tune\ntune-node-0-1.tune\n"}
+    container = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
+    assert [item["name"] for item in container["env"]] == ["NAME", "RAY_ADDRESS", "RAY_NODES", "RAY_RANK"]
+    assert container["env"][1]["value"] == "tune-node-0-0.tune:6379"
+    assert "env[RAY_NODES]" in output
+    assert "# Ray, enforce_ml_policy: number of nodes" in output
+
+
+def test_its_validation_refuses(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(RUNTIME + JOB.replace("NAME", "RAY_ADDRESS"))
+
+    refused = trainwright(python, "render", "-f", str(tmp_path), code=1)
+
+    assert refused.stdout == ""
+    assert 'spec.trainer.env[0]: Invalid value: "RAY_ADDRESS": is set by the Ray plugin; remove it' in refused.stderr
+
+
+def test_it_is_absent_where_it_is_not_installed() -> None:
+    rows = yaml.safe_load(trainwright(Path(sys.executable), "plugins", "-o", "yaml").stdout)
+    assert "Ray" not in [row["name"] for row in rows]
