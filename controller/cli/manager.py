@@ -25,6 +25,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="Configuration file (kind Configuration); defaults without it"
     )
+    parser.add_argument(
+        "--webhook-url",
+        metavar="URL",
+        help="outside of a cluster: https://HOST:PORT under which the API server reaches this process; the webhooks "
+        "are registered there, and removed at the end (default: no webhooks)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -49,7 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
 
     try:
-        return run_manager(lambda: make_manager(cluster, configuration, user_agent=USER_AGENT))
+        return run_manager(
+            lambda: make_manager(cluster, configuration, user_agent=USER_AGENT, webhook_url=arguments.webhook_url)
+        )
     except RegistryError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -40,6 +40,8 @@ class TrainJobController:
         manager: Manager,
         pipeline: Pipeline,
         kinds: WatchedKinds,
+        runtimes: Runtimes,
+        snapshots: Snapshots,
         *,
         workers: int = WORKERS,
         now: Now = wall_clock,
@@ -50,6 +52,8 @@ class TrainJobController:
             manager: of the process.
             pipeline: with the plugins.
             kinds: what the plugins watch, as far as the cluster serves it.
+            runtimes: of the manager's cache.
+            snapshots: of the runtimes.
             workers: TrainJobs at the same time.
             now: the wall clock, for deadlines and transition times.
         """
@@ -63,8 +67,8 @@ class TrainJobController:
         builder = manager.controller(NAME).for_(TrainJob)
         for runtime in RUNTIMES:
             builder.watches(runtime, self._waiting_for)
-        self._runtimes = Runtimes(manager.cache)
-        self._snapshots = Snapshots(self._client, self._cache, self._runtimes)
+        self._runtimes = runtimes
+        self._snapshots = snapshots
         kinds.declare(builder, self._cache, self._runtimes)
         builder.reconcile(self.reconcile, workers=workers)
         # An index is added to a declared kind, and `reconcile` is what declares them.

@@ -5,8 +5,11 @@ from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
 from trainwright.controller.runtime import ClusterConfig, Manager
+from trainwright.controller.trainer.admission import TrainJobAdmission
 from trainwright.controller.trainer.controller import WORKERS, TrainJobController
 from trainwright.controller.trainer.kinds import WatchedKinds, absent_kinds
+from trainwright.controller.trainer.runtimes import Runtimes
+from trainwright.controller.trainer.snapshot import Snapshots
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 
@@ -15,7 +18,12 @@ _OFF = "0"
 
 
 async def make_manager(
-    cluster: ClusterConfig, configuration: Configuration, *, user_agent: str, detect_mutation: bool = False
+    cluster: ClusterConfig,
+    configuration: Configuration,
+    *,
+    user_agent: str,
+    webhook_url: str | None = None,
+    detect_mutation: bool = False,
 ) -> Manager:
     """The manager of a process, inside its running event loop.
 
@@ -23,6 +31,7 @@ async def make_manager(
         cluster: how to reach the API server.
         configuration: with its defaults set.
         user_agent: product name of the requests.
+        webhook_url: where the API server reaches this process, outside of a cluster; no webhooks without it.
         detect_mutation: look for code that changes shared objects; for tests.
 
     Raises:
@@ -42,7 +51,16 @@ async def make_manager(
     )
     watches = registry.watches()
     kinds = WatchedKinds(watches, absent=await absent_kinds(manager.client, watches))
-    TrainJobController(manager, Pipeline(registry), kinds, workers=_workers(configuration))
+    pipeline = Pipeline(registry)
+    runtimes = Runtimes(manager.cache)
+    snapshots = Snapshots(manager.client, manager.cache, runtimes)
+    TrainJobController(manager, pipeline, kinds, runtimes, snapshots, workers=_workers(configuration))
+    if webhook_url is not None:
+        # Certificates are made there, by a library that costs memory and time.
+        from trainwright.controller.trainer.webhooks import serve_webhooks  # noqa: PLC0415
+
+        admission = TrainJobAdmission(manager.client, manager.cache, pipeline, kinds, runtimes, snapshots)
+        serve_webhooks(manager, admission, webhook_url)
     return manager
 
 

@@ -48,7 +48,7 @@ class Runtimes:
             RuntimeMissing: there is none of that name.
             RuntimeUnsupported: the kind is not one of `RUNTIMES`.
         """
-        kind, key = _resolve(job)
+        kind, key = target_of(job)
         found: Runtime | None = self._cache.get(kind, key.name, key.namespace)
         if found is None:
             where = f" in namespace {key.namespace}" if key.namespace else ""
@@ -64,10 +64,11 @@ class Runtimes:
 
 def kind_of_runtime(job: TrainJob) -> type[Runtime]:
     """The kind of runtime that the job refers to. Raises RuntimeUnsupported."""
-    return _resolve(job)[0]
+    return target_of(job)[0]
 
 
-def _resolve(job: TrainJob) -> tuple[type[Runtime], Key]:
+def target_of(job: TrainJob) -> tuple[type[Runtime], Key]:
+    """Kind and key of the runtime that the job refers to. Raises RuntimeUnsupported."""
     reference: RuntimeRef | None = job.spec.runtime_ref if job.spec is not None else None
     if reference is None:
         raise RuntimeUnsupported("spec.runtimeRef is missing: name a runtime")
@@ -82,7 +83,7 @@ def _resolve(job: TrainJob) -> tuple[type[Runtime], Key]:
 
 def _references(job: TrainJob) -> Iterable[str]:
     try:
-        return (_value(*_resolve(job)),)
+        return (_value(*target_of(job)),)
     except RuntimeUnsupported:
         return ()
 

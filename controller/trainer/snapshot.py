@@ -78,6 +78,12 @@ class Snapshots:
             raise SnapshotInvalid(f"ConfigMap {name} has no key {KEY_RUNTIME_SNAPSHOT}: delete it to take it anew")
         return _checked(self._remember(key, resource_version_of(content), text, job), job, name)
 
+    async def existing(self, job: TrainJob) -> Runtime | None:
+        """The runtime of the job's snapshot, or None while there is none. Takes none. Raises like `runtime_of`."""
+        if self._cache.get(SNAPSHOTS, job.name + SUFFIX_RUNTIME_SNAPSHOT, job.namespace) is None:
+            return None
+        return await self.runtime_of(job)
+
     def forget(self, job: Key) -> None:
         """The job is gone."""
         self._contents.pop(Key(job.namespace, job.name + SUFFIX_RUNTIME_SNAPSHOT), None)
