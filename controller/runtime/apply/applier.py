@@ -192,7 +192,8 @@ class Applier:
 
     async def _live(self, kind: Kind, key: Key) -> AnyObject | None:
         """The object from the cache; its content by name, once per version, if only metadata is cached; else a read."""
-        informers = [i for i in self._cache.declared(resource_of(kind)) if i.scope.namespace in {"", key.namespace}]
+        declared = [i for i in self._cache.declared(resource_of(kind)) if i.scope.namespace in {"", key.namespace}]
+        informers = sorted(declared, key=lambda i: bool(i.scope.label_selector or i.scope.field_selector))
         for informer in informers:
             if informer.kind == kind:
                 if not informer.synced:

@@ -25,6 +25,7 @@ from trainwright.controller.runtime.client.watch import Frame, StreamSilent
 from trainwright.controller.runtime.errors import (
     ApiError,
     ConnectionLost,
+    DecodeError,
     Forbidden,
     Gone,
     KubernetesError,
@@ -274,6 +275,13 @@ class Reflector:
             raise ShortWatch(f"watch ended after {loop.time() - started:.2f} s without an event")
 
 
+def _bookmark_of(frame: Frame) -> _Meta:
+    try:
+        return _BOOKMARK.decode(frame.object).metadata
+    except msgspec.MsgspecError as error:
+        raise DecodeError(f"watch: not a bookmark: {error}") from error
+
+
 class _Follow:
     """The frames of one stream: into a list until the end marker, then one by one."""
 
@@ -291,7 +299,7 @@ class _Follow:
             if frame.type == "ERROR":
                 raise error_of(0, {}, frame.object, request="watch")
             if frame.type == "BOOKMARK":
-                await self._bookmark(_BOOKMARK.decode(frame.object).metadata)
+                await self._bookmark(_bookmark_of(frame))
             elif self.filling is not None:
                 self.filling.add(frame)
             else:

@@ -10,7 +10,7 @@ something newer and the request is sent once more, which is safe for every verb 
 import asyncio
 import ssl
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
@@ -182,7 +182,7 @@ class HTTPStream:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _lost(self._request, error) from error
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it arrives."""
         try:
             async for chunk in self._answer.content.iter_any():

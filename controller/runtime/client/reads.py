@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reading verbs: get, list, watch, logs. They always go to the server; cached reads are the cache's."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
@@ -204,21 +204,27 @@ class Reads(Session):
         if initial_events:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         accept = codec.accept.replace("PartialObjectMetadataList", "PartialObjectMetadata")
-        async with self.stream(
-            Request(
-                "GET",
-                codec.resource.path(namespace or None),
-                {name: value for name, value in query.items() if value},
-                {"Accept": accept},
-                timeout=None,
-            )
-        ) as stream:
-            yield frames(stream, idle=idle if callable(idle) else lambda: idle)
+        async with (
+            self.stream(
+                Request(
+                    "GET",
+                    codec.resource.path(namespace or None),
+                    {name: value for name, value in query.items() if value},
+                    {"Accept": accept},
+                    timeout=None,
+                )
+            ) as stream,
+            aclosing(frames(stream, idle=idle if callable(idle) else lambda: idle)) as batches,
+        ):
+            yield batches
 
     async def logs(
         self, pod: str, namespace: str, *, container: str = "", follow: bool = False, tail: int | None = None
-    ) -> AsyncIterator[bytes]:
-        """A container's log as it arrives, cut anywhere. Raises NotFound, BadRequest (not started), TransportError."""
+    ) -> AsyncGenerator[bytes, None]:
+        """A container's log as it arrives, cut anywhere; close it with `aclosing` if it is left early.
+
+        Raises NotFound, BadRequest (not started), TransportError.
+        """
         query = {
             "container": container,
             "follow": "true" if follow else "",
@@ -226,6 +232,6 @@ class Reads(Session):
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
         request = Request("GET", path, {name: value for name, value in query.items() if value}, timeout=None)
-        async with self.stream(request) as stream:
-            async for chunk in stream.chunks():
+        async with self.stream(request) as stream, aclosing(stream.chunks()) as chunks:
+            async for chunk in chunks:
                 yield chunk

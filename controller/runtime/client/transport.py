@@ -6,7 +6,7 @@ credentials; it knows nothing of kinds, retries or Kubernetes' errors. The real 
 that answers from a script.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -58,8 +58,8 @@ class Stream(Protocol):
         """The rest of the body; for answers that turn out to be errors."""
         ...
 
-    def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives, cut anywhere. Raises TransportError when the connection breaks."""
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body as it arrives, cut anywhere; to be closed. Raises TransportError when the connection breaks."""
         ...
 
 

@@ -7,7 +7,8 @@ ever; the server sends a bookmark about once a minute.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import NamedTuple
 
 import msgspec
@@ -39,26 +40,26 @@ Batch = list[Frame]
 """Frames that came in one piece."""
 
 
-async def frames(stream: Stream, *, idle: Callable[[], float | None]) -> AsyncIterator[Batch]:
+async def frames(stream: Stream, *, idle: Callable[[], float | None]) -> AsyncGenerator[Batch, None]:
     """Frames as they arrive, all that came in one piece together.
 
     `idle` gives the limit of silence in seconds, asked before each wait. Raises StreamSilent, TransportError, or
     DecodeError for a line that is no frame. A last line without an end is dropped: the stream was cut inside it.
     """
-    source = stream.chunks()
     rest = b""
-    while True:
-        limit = idle()
-        try:
-            async with asyncio.timeout(limit):
-                chunk = await anext(source, None)
-        except TimeoutError:
-            raise StreamSilent(f"watch: nothing arrived for {limit} s") from None
-        if chunk is None:
-            return
-        *lines, rest = (rest + chunk).split(b"\n")
-        if lines:
-            yield [_frame(line) for line in lines if line.strip()]
+    async with aclosing(stream.chunks()) as source:
+        while True:
+            limit = idle()
+            try:
+                async with asyncio.timeout(limit):
+                    chunk = await anext(source, None)
+            except TimeoutError:
+                raise StreamSilent(f"watch: nothing arrived for {limit} s") from None
+            if chunk is None:
+                return
+            *lines, rest = (rest + chunk).split(b"\n")
+            if lines:
+                yield [_frame(line) for line in lines if line.strip()]
 
 
 def _frame(line: bytes) -> Frame:

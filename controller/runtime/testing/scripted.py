@@ -6,7 +6,7 @@ answers fails the test with the list of what was expected. Everything that was a
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -95,7 +95,7 @@ class LiveStream:
         """The connection breaks."""
         self._chunks.put_nowait(ConnectionLost("cut by the script"))
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """What the client reads."""
         while (chunk := await self._chunks.get()) is not None:
             if isinstance(chunk, TransportError):
@@ -131,7 +131,7 @@ class _Answer:
     async def read(self) -> bytes:
         return self._rule.body
 
-    def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self) -> AsyncGenerator[bytes, None]:
         assert self._stream is not None
         return self._stream.chunks()
 

@@ -245,6 +245,21 @@ async def test_what_cannot_be_read_is_skipped(scenario_class: Any) -> None:  # S
 
 
 @jumping
+async def test_a_stream_of_nonsense_is_left_and_listed_again(scenario_class: Any) -> None:
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10"), times=FOREVER)
+    s.transport.stream(is_watch, b"<html>\n")
+    s.transport.stream(is_watch, b'{"type":"BOOKMARK","object":7}\n')
+    s.transport.stream(is_watch)
+    informer = s.informer()
+    async with s.running():
+        assert "not a frame" in str(informer.last_error)
+        await asyncio.sleep(5)
+        assert [is_list(r) for r in s.transport.requests] == [True, False] * 3
+        assert informer.last_error is None
+
+
+@jumping
 async def test_a_silent_stream_is_closed_and_resumed(scenario_class: Any) -> None:  # S60
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
