@@ -29,6 +29,7 @@ class Plugin(Protocol):
 
     `before`, `after`  tuples of plugin names: run earlier or later than those; names that are not loaded do not matter
     `rules`            tuple of `Rule`: the rights on the API server that its watches, facts and objects need
+    `off_by_default`   True: it runs only where the Configuration enables it
     `Configuration`    a msgspec struct class: its settings in the manager's Configuration; the plugin is then made with
                        an instance of it as the only argument, else without arguments
     """

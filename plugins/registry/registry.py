@@ -59,10 +59,13 @@ class Selection:
     """Which plugins are wanted, from the Configuration."""
 
     enabled: frozenset[str] | None = None
-    """Only these; None: all that are installed and not disabled."""
+    """Plugins that run although they are off by default."""
     disabled: frozenset[str] = frozenset()
+    """Plugins that do not run; they are not even imported."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings by plugin name, as the Configuration has them: plain data, or an instance of the plugin's class."""
+    only: frozenset[str] | None = None
+    """No others than these, for tests; None: all that are installed."""
 
 
 class Registry:
@@ -84,7 +87,7 @@ class Registry:
         chosen = [c for c in known if _selected(c.name, wanted)]
         loaded = []
         for candidate in chosen:
-            plugin, found = _instance(candidate, wanted.settings)
+            plugin, found = _instance(candidate, wanted)
             problems += [f"{candidate}: {problem}" for problem in found]
             if plugin is not None and not found:
                 loaded.append(Loaded(plugin, candidate))
@@ -130,7 +133,7 @@ class Registry:
 
 
 def _selected(name: str, wanted: Selection) -> bool:
-    return name not in wanted.disabled and (wanted.enabled is None or name in wanted.enabled)
+    return name not in wanted.disabled and (wanted.only is None or name in wanted.only)
 
 
 def _unknown(wanted: Selection, known: Sequence[Candidate]) -> list[str]:
@@ -178,7 +181,8 @@ def _in_order(loaded: Sequence[Loaded]) -> list[Loaded]:
     return [by_name[name] for name in names]
 
 
-def _instance(candidate: Candidate, settings: Mapping[str, Any]) -> tuple[Plugin | None, list[str]]:
+def _instance(candidate: Candidate, wanted: Selection) -> tuple[Plugin | None, list[str]]:
+    """The plugin, or its problems; neither for one that is off by default and was not asked for."""
     try:
         found = candidate.load()
     except Exception as error:
@@ -186,8 +190,10 @@ def _instance(candidate: Candidate, settings: Mapping[str, Any]) -> tuple[Plugin
     problems = list(class_problems(found))
     if problems:
         return None, problems
+    if getattr(found, "off_by_default", False) and candidate.name not in (wanted.enabled or ()):
+        return None, []
     try:
-        plugin = _made(found, settings.get(candidate.name))
+        plugin = _made(found, wanted.settings.get(candidate.name))
     except Exception as error:
         return None, [f"cannot be made: {type(error).__name__}: {error}"]
     return plugin, list(plugin_problems(plugin, candidate.name))

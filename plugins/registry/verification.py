@@ -12,7 +12,7 @@ import msgspec
 
 from trainwright.plugins.contract import EXTENSION_POINTS, Rule
 
-_DECLARATIONS = frozenset({"name", "before", "after", "rules", "Configuration"})
+_DECLARATIONS = frozenset({"name", "before", "after", "rules", "Configuration", "off_by_default"})
 
 
 def class_problems(found: Any) -> Iterator[str]:

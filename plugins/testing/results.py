@@ -74,7 +74,7 @@ def run(
 def _with_jobset(plugins: tuple[Plugin, ...]) -> tuple[Plugin, ...]:
     if any(plugin.name == "JobSet" for plugin in plugins):
         return plugins
-    (jobset,) = Registry.load(Selection(enabled=frozenset({"JobSet"})), built_in())
+    (jobset,) = Registry.load(Selection(only=frozenset({"JobSet"})), built_in())
     return (*plugins, jobset.plugin)
 
 

@@ -105,6 +105,14 @@ class Configured(Plain):
         self._configuration = configuration
 
 
+class Optional(Plain):
+    name = "Optional"
+    off_by_default = True
+
+
+ENABLED = {"enabled": frozenset({"Optional"})}
+
+
 class Unmakeable(Plain):
     name = "Unmakeable"
 
@@ -236,7 +244,13 @@ def test_plugins_are_enabled_and_disabled_by_name() -> None:
         "XGBoost",
     }
     assert {entry.name for entry in load(disabled=frozenset({"Flux"}))} == everything - {"Flux"}
-    assert [entry.name for entry in load(enabled=frozenset({"MPI", "JobSet"}))] == ["JobSet", "MPI"]
+    assert [entry.name for entry in load(only=frozenset({"MPI", "JobSet"}))] == ["JobSet", "MPI"]
+
+
+def test_a_plugin_that_is_off_by_default_waits_for_the_configuration() -> None:
+    names = [{entry.name for entry in load(candidate("Optional"), **chosen)} for chosen in ({}, ENABLED)]
+    assert names[1] - names[0] == {"Optional"}
+    assert names[0] <= names[1]
 
 
 def test_a_disabled_plugin_is_not_even_imported() -> None:
