@@ -8,7 +8,7 @@ import msgspec
 
 from trainwright.api.base import Struct
 from trainwright.api.validation import admission, rules, structure
-from trainwright.api.validation.errors import BLOCKING, FieldError, Path, shown
+from trainwright.api.validation.errors import BLOCKING, DUPLICATE, FieldError, Path, shown
 from trainwright.api.validation.schema import KindSchema, schemas
 
 
@@ -49,7 +49,7 @@ def validate(
         found += structure.metadata_errors(stored)
     found += structure.list_errors(kind, kind.document, stored)
     if before is not None:
-        found = [(path, error) for path, error in found if not _unchanged(kind, path, stored, before)]
+        found = [(path, error) for path, error in found if not _unchanged(kind, _judged(path, error), stored, before)]
     if not any(error.reason in BLOCKING for _, error in found):
         old_root = rules.ABSENT if before is None else before
         found += rules.rule_errors(kind, kind.document, stored, old_root)
@@ -80,6 +80,11 @@ def _with_status_apart(stored: dict[str, Any], before: dict[str, Any], subresour
     if "status" in before:
         apart["status"] = before["status"]
     return apart
+
+
+def _judged(path: Path, error: FieldError) -> Path:
+    """What must be unchanged for an error not to count: of items that are equal, the whole list."""
+    return path[:-1] if error.reason == DUPLICATE else path
 
 
 def _unchanged(kind: KindSchema, path: Path, new: Any, old: Any) -> bool:

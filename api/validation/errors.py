@@ -14,7 +14,7 @@ NOT_SUPPORTED = "FieldValueNotSupported"
 TOO_LONG = "FieldValueTooLong"
 TOO_MANY = "FieldValueTooMany"
 WRONG_TYPE = "FieldValueTypeInvalid"
-BLOCKING = frozenset({REQUIRED, DUPLICATE, TOO_LONG, TOO_MANY, WRONG_TYPE})
+BLOCKING = frozenset({REQUIRED, TOO_LONG, TOO_MANY, WRONG_TYPE})
 """After these, CEL rules are not looked at: they could not rely on the document."""
 
 _SHOWN = 60

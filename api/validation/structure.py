@@ -26,7 +26,7 @@ from trainwright.api.validation.errors import (
 from trainwright.api.validation.extra import load
 from trainwright.api.validation.schema import KindSchema, Schema, children
 
-_REASONS = {"enum": NOT_SUPPORTED, "maxLength": TOO_LONG, "maxItems": TOO_MANY, "type": WRONG_TYPE, "anyOf": INVALID}
+_REASONS = {"enum": NOT_SUPPORTED, "maxLength": TOO_LONG, "maxItems": TOO_MANY, "type": WRONG_TYPE, "anyOf": WRONG_TYPE}
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 

@@ -10,6 +10,7 @@ import ssl
 import sys
 import urllib.parse
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -103,6 +104,17 @@ def field_of(cause: Json) -> str:
     return (found[1] or found[2]) if found else ""
 
 
+def fields_of(answer: Json) -> set[str]:
+    """The fields that a refusal is about."""
+    causes = answer["details"]["causes"]
+    return {field_of(cause) for cause in causes if "were not checked" not in cause["message"]}
+
+
+def with_document(case: Any, document: Json, old: Json | None = None) -> Any:
+    """The case with another document."""
+    return replace(case, document=document, old=old)
+
+
 def bare(document: Json) -> Json:
     """Without what the API server adds to metadata, and without the name, which updates make their own."""
     metadata = {key: value for key, value in document["metadata"].items() if key not in (*OF_THE_SERVER, "name")}
@@ -122,9 +134,8 @@ def test_same_answer(server: Server, namespace: str, case: Any) -> None:
         return
     assert code == 422, text
     causes = answer["details"]["causes"]
-    fields = {field_of(cause) for cause in causes if "were not checked" not in cause["message"]}
-    assert fields == set(case.wrong), causes
-    assert {error.field for error in offline.errors} == fields, causes
+    assert fields_of(answer) == set(case.wrong), causes
+    assert {error.field for error in offline.errors} == fields_of(answer), causes
 
 
 # Models hold all of embedded metadata; of what these cases put there, a CustomResourceDefinition keeps five fields.
