@@ -155,16 +155,19 @@ class Candidate:
     async def _take(self) -> Record | None:
         """The slow way: look, and take what may be taken. None if it may not, or somebody was faster."""
         record = await self._lock.read()
-        try:
-            if record is None:
+        if record is None:
+            try:
                 return await self._lock.create(self._spec(None))
-            if record != self._seen:
-                self._seen, self._seen_at = record, self._clock()
-            believed = record.holder not in {"", self.identity}
-            if believed and self._clock() < self._seen_at + max(record.seconds, 1.0):
+            except AlreadyExists:
                 return None
+        if record != self._seen:
+            self._seen, self._seen_at = record, self._clock()
+        believed = record.holder not in {"", self.identity}
+        if believed and self._clock() < self._seen_at + max(record.seconds, 1.0):
+            return None
+        try:
             return await self._lock.change(self._spec(record), record.version)
-        except (AlreadyExists, Conflict, NotFound):
+        except (Conflict, NotFound):
             return None
 
     def _spec(self, before: Record | None) -> dict[str, object]:

@@ -211,3 +211,31 @@ async def test_lost_lease_stops_a_process_whose_lease_somebody_else_took(
     await client.patch(Lease, "lease", namespace, {"spec": {"holderIdentity": "robber"}})
     with pytest.raises(LeadershipLost, match="robber holds the lease"):
         await running
+
+
+async def test_process_that_does_not_end_after_a_loss_is_ended(
+    config: ClusterConfig, namespace: str, client: Client
+) -> None:
+    aborted: list[str] = []
+    stood = elector(config, namespace, "deaf", aborted)
+    await stood.wait_elected()
+    await client.patch(Lease, "lease", namespace, {"spec": {"holderIdentity": "robber"}})
+    assert await stood.wait_lost() == "robber holds the lease"
+    assert "is lost" in (stood.unready() or "")
+    await until(lambda: aborted, "the thread ends the process")
+    await stood.close(release=True)
+    lease = await client.get(Lease, "lease", namespace)
+    assert lease.spec is not None
+    assert lease.spec.holder_identity == "robber"
+    with pytest.raises(LeadershipLost):
+        await stood.wait_elected()
+
+
+async def test_lease_that_cannot_be_reached_is_told_by_readiness(config: ClusterConfig) -> None:
+    stood = elector(config, "no-such-namespace", "lost", [])
+    waiting = asyncio.ensure_future(stood.wait_elected())
+    await until(stood.unready, "readiness says why")
+    assert "no-such-namespace" in (stood.unready() or "")
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await stood.close(release=True)

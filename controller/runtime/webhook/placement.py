@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where this process runs, and so whether it serves admission and with whose certificate.
+
+In a cluster: with a Secret that replicas share, or with files where somebody else keeps them. Outside: by URL if one is
+given, else not at all, which is no error: the API server could not reach a webhook there.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from trainwright.controller.runtime.certificates.rotation import Policy
+from trainwright.controller.runtime.client.config import SERVICE_ACCOUNT, ClusterConfig
+from trainwright.controller.runtime.webhook.webhooks import ByURL, Certificates, Folder, Shared
+
+
+def in_cluster(config: ClusterConfig, account: Path = SERVICE_ACCOUNT) -> bool:
+    """Whether the process is a pod of the cluster that it controls."""
+    return config.token_file == str(account / "token")
+
+
+def certificates_for(
+    config: ClusterConfig,
+    *,
+    service: str,
+    secret: str,
+    managed: bool = True,
+    folder: Path | None = None,
+    webhook_url: str = "",
+    policy: Policy | None = None,
+    account: Path = SERVICE_ACCOUNT,
+) -> Certificates | None:
+    """How to serve admission; None: do not. `managed` False: the files in `folder` are somebody else's to keep.
+
+    `service` and `secret` are names in this process's namespace. A URL wins, in a cluster too.
+    """
+    if webhook_url:
+        return ByURL(url=webhook_url)
+    if not in_cluster(config, account):
+        return None
+    if not managed:
+        return Folder(path=folder or default_folder({}))
+    host = f"{service}.{config.namespace}.svc"
+    return Shared(secret=secret, namespace=config.namespace, hosts=[host], policy=policy)
+
+
+def default_folder(environment: Mapping[str, str]) -> Path:
+    """Where certificate files are mounted unless said otherwise (M-32)."""
+    return Path(environment.get("TMPDIR", "/tmp"), "k8s-webhook-server", "serving-certs")  # noqa: S108 - mounted there

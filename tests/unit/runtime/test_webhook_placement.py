@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a process serves admission depends on where it runs and on what it was told."""
+
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.client.config import ClusterConfig
+from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.testing.scripted import ScriptedTransport
+from trainwright.controller.runtime.webhook.configurations import by_url, paths_of, target_of
+from trainwright.controller.runtime.webhook.placement import certificates_for, default_folder
+from trainwright.controller.runtime.webhook.webhooks import ByURL, Folder, Shared, Webhooks
+
+ACCOUNT = Path("/account")
+POD = ClusterConfig(server="https://10.0.0.1", namespace="system", token_file="/account/token")
+LAPTOP = ClusterConfig(server="https://example.com", token="t")
+
+
+def test_outside_without_a_url_there_is_nothing() -> None:
+    assert certificates_for(LAPTOP, service="s", secret="c", account=ACCOUNT) is None
+    assert certificates_for(LAPTOP, service="s", secret="c", account=ACCOUNT, managed=False) is None
+
+
+def test_url_wins_wherever_the_process_runs() -> None:
+    for config in (LAPTOP, POD):
+        chosen = certificates_for(config, service="s", secret="c", webhook_url="https://me:1", account=ACCOUNT)
+        assert chosen == ByURL(url="https://me:1")
+
+
+def test_in_a_cluster_certificates_are_shared_or_from_files() -> None:
+    shared = certificates_for(POD, service="hooks", secret="cert", account=ACCOUNT)
+    assert shared == Shared(secret="cert", namespace="system", hosts=["hooks.system.svc"])
+    mounted = Path("/mounted")
+    files = certificates_for(POD, service="s", secret="c", managed=False, folder=mounted, account=ACCOUNT)
+    assert files == Folder(path=mounted)
+    default = certificates_for(POD, service="s", secret="c", managed=False, account=ACCOUNT)
+    assert default == Folder(path=default_folder({}))
+
+
+@pytest.mark.parametrize("url", ["http://me:1", "me:1", "https://"])
+def test_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="webhook URL"):
+        Webhooks(
+            Client(ScriptedTransport()),
+            CollectorRegistry(),
+            "127.0.0.1:0",
+            configurations=[],
+            certificates=ByURL(url=url),
+        )
+
+
+async def test_configuration_whose_path_nobody_answers_is_refused() -> None:
+    service = {"name": "s", "namespace": "n", "path": "/validate--v1-pod"}
+    document = {
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "v"},
+        "webhooks": [{"name": "w", "clientConfig": {"service": service}}],
+    }
+    hooks = Webhooks(
+        Client(ScriptedTransport()),
+        CollectorRegistry(),
+        "127.0.0.1:0",
+        configurations=[document],
+        certificates=ByURL(url="https://me:1"),
+    )
+    with pytest.raises(ConfigurationError, match="/validate--v1-pod"):
+        await hooks.run()
+
+
+def test_configuration_leads_to_the_url_and_the_original_stays() -> None:
+    service = {"name": "s", "namespace": "n", "path": "/a"}
+    document = {
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "m", "labels": {"app": "x"}},
+        "webhooks": [{"name": "w", "clientConfig": {"service": service}, "failurePolicy": "Fail"}],
+    }
+    changed = by_url(document, "https://me:9443/", b"PEM", {"mine": "true"})
+    assert changed["webhooks"][0]["clientConfig"] == {"url": "https://me:9443/a", "caBundle": "UEVN"}
+    assert changed["webhooks"][0]["failurePolicy"] == "Fail"
+    assert changed["metadata"]["labels"] == {"app": "x", "mine": "true"}
+    assert document["webhooks"] == [{"name": "w", "clientConfig": {"service": service}, "failurePolicy": "Fail"}]
+    assert paths_of([document]) == paths_of([changed]) == {"/a"}
+
+
+@pytest.mark.parametrize(
+    "document", [{}, {"kind": "Pod", "metadata": {"name": "p"}}, {"kind": "MutatingWebhookConfiguration"}]
+)
+def test_other_documents_are_refused(document: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match="no webhook configuration"):
+        target_of(document)
