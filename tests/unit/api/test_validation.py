@@ -132,7 +132,7 @@ def test_any_nonsense_gets_an_answer(data: st.DataObject) -> None:
     inner[path[-1]] = data.draw(JSON)
     for old in (None, case.old or case.document, spoiled):
         found = validate(spoiled, old=old)
-        assert all(isinstance(error.message, str) and len(error.message) < 300 for error in found.errors)
+        assert all(error.message and len(error.message) < 300 for error in found.errors)
         assert json.dumps(found.stored)
 
 
