@@ -34,8 +34,8 @@ class Backoff:
         self._next = min(CAP_SECONDS, self._next * 2)
         return delay * (1.0 + self._rand())
 
-    async def sleep(self) -> float:
-        """Make the pause; gives its length in seconds."""
-        delay = self.step(asyncio.get_running_loop().time())
+    async def sleep(self, most: float = float("inf")) -> float:
+        """Make the pause, or one of `most` seconds if that is shorter; gives its length in seconds."""
+        delay = min(most, self.step(asyncio.get_running_loop().time()))
         await asyncio.sleep(delay)
         return delay

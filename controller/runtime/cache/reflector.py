@@ -47,6 +47,8 @@ OVERTIME_SECONDS = 30.0
 STREAM_LIST_SILENCE_SECONDS = 30.0
 STREAM_LIST_SECONDS = 300.0
 STREAM_LIST_MEMORY_SECONDS = 600.0
+MISSING_SECONDS = 10.0
+"""A kind that the server does not have is asked for at least this often: its CRD may be on its way."""
 SHORT_SECONDS = 1.0
 """A watch that ends earlier without an event is a failure, not an end."""
 
@@ -156,7 +158,8 @@ class Reflector:
         if isinstance(error, ApiError) and error.retry_after is not None:
             await asyncio.sleep(error.retry_after)
         else:
-            await self._backoff.sleep()
+            most = MISSING_SECONDS if isinstance(error, NotFound) else float("inf")
+            await self._backoff.sleep(most)
 
     async def _fill_and_follow(self) -> None:
         loop = asyncio.get_running_loop()

@@ -137,7 +137,9 @@ class HTTPTransport:
         self._tls_checked = now
         if self._tls.changed():
             context = self._tls.context()
-            self._retired += [self._requests, self._streams]  # what runs on them ends by itself
+            retired, self._retired = self._retired, [self._requests, self._streams]  # what runs on them may end
+            for session in retired:
+                await session.close()
             self._requests, self._streams = self._open_pools(context)
 
 

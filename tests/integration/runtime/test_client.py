@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client's verbs on a real API server (S75, S76, C-21 to C-34)."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -202,8 +203,6 @@ async def test_who_may_not_is_told_what_is_missing(control_plane: ControlPlane, 
 
 
 async def test_wrong_credentials_and_wrong_servers(config: ClusterConfig, tmp_path: Path) -> None:
-    from dataclasses import replace  # noqa: PLC0415
-
     wrong = Client(HTTPTransport(replace(config, token="wrong")))
     with pytest.raises(Unauthorized):
         await wrong.list(ConfigMap)
@@ -225,3 +224,37 @@ async def test_wrong_credentials_and_wrong_servers(config: ClusterConfig, tmp_pa
     with pytest.raises(Unreachable, match="certificate"):
         await untrusted.list(ConfigMap)
     await untrusted.close()
+
+
+async def test_the_name_in_the_certificate_may_be_another(config: ClusterConfig) -> None:
+    for name, expected in (("kubernetes.default.svc", NotFound), ("wrong.example", Unreachable)):
+        client = Client(HTTPTransport(replace(config, tls_server_name=name)))
+        with pytest.raises(expected):
+            await client.get(ConfigMap, "none", "default")
+        await client.close()
+
+
+async def test_a_rotated_authority_is_read_again(config: ClusterConfig, tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.write_bytes(config.ca_data or b"")
+    transport = HTTPTransport(replace(config, ca_data=None, ca_file=str(authority)))
+    client = Client(transport)
+    before = transport._requests
+    for _ in range(3):
+        with pytest.raises(NotFound):
+            await client.get(ConfigMap, "none", "default")
+        authority.write_bytes((config.ca_data or b"") + authority.read_bytes())
+        before = transport._requests
+        transport._tls_checked = float("-inf")  # a minute has passed
+    with pytest.raises(NotFound):
+        await client.get(ConfigMap, "none", "default")
+    assert transport._requests is not before
+    await client.close()
+
+
+async def test_a_proxy_is_used_where_the_kubeconfig_names_one(config: ClusterConfig) -> None:
+    """An unreachable proxy is proof enough that it was asked."""
+    client = Client(HTTPTransport(replace(config, proxy_url="http://127.0.0.1:1")))
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
+        await client.get(ConfigMap, "none", "default")
+    await client.close()
