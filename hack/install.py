@@ -23,6 +23,11 @@ LINKS = (
     *(f"trainwright/{name}" for name in ("api", "codegen", "controller", "plugins")),
     "controller/runtime/testing/modules",
 )
+# Settings of the user's that would make other modules seen, or put the packages elsewhere.
+UNWANTED = {
+    *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"),
+    *(f"PIP_{name}" for name in ("USER", "TARGET", "PREFIX", "ROOT", "DRY_RUN", "NO_BINARY", "CONSTRAINT")),
+}
 
 
 def check_python() -> None:
@@ -51,8 +56,7 @@ def check_links() -> None:
 
 def run(*command: str | Path) -> None:
     """Run one step; its own output explains a failure."""
-    # Compiled at once, so that the first start is not the slow one; an inherited PYTHONPATH has no business here.
-    environment = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    environment = {key: value for key, value in os.environ.items() if key not in UNWANTED}
     done = subprocess.run([str(part) for part in command], check=False, cwd=ROOT, env=environment)
     if done.returncode != 0:
         raise SystemExit(f"error: {' '.join(str(part) for part in command)} failed with code {done.returncode}")

@@ -33,9 +33,9 @@ class Folder:
             (self.venv / "bin" / "python").write_text(f"#!/bin/sh\n{python}\n")
             (self.venv / "bin" / "python").chmod(0o755)
 
-    def call(self, function: str) -> Any:
-        called: Callable[[], Any] = runpy.run_path(str(self._script))[function]
-        return called()
+    def call(self, function: str, *arguments: str) -> Any:
+        called: Callable[..., Any] = runpy.run_path(str(self._script))[function]
+        return called(*arguments)
 
 
 @pytest.fixture
@@ -105,3 +105,20 @@ def test_it_tells_whether_the_environment_is_of_this_python(folder: Folder, vers
         timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
+def test_settings_that_lead_elsewhere_are_not_passed_on(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("PYTHONPATH", "PIP_USER", "PIP_TARGET"):
+        monkeypatch.setenv(name, "/nonexistent")
+    monkeypatch.setenv("PIP_INDEX_URL", "kept")
+    folder.call("run", sys.executable, "-c", "import os; print(sorted(name for name in os.environ if 'P' == name[0]))")
+    shown = capfd.readouterr().out
+    assert "PIP_INDEX_URL" in shown
+    assert not any(name in shown for name in ("PYTHONPATH", "PIP_USER", "PIP_TARGET"))
+
+
+def test_a_step_that_fails_ends_it_with_its_command(folder: Folder) -> None:
+    with pytest.raises(SystemExit, match=r"^error: .* -c raise SystemExit\(3\) failed with code 3$"):
+        folder.call("run", sys.executable, "-c", "raise SystemExit(3)")
