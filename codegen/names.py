@@ -24,8 +24,3 @@ def attribute(wire: str) -> str:
     if not name or name[0].isdigit():
         name = f"field_{name}"
     return f"{name}_" if keyword.iskeyword(name) or name in _RESERVED else name
-
-
-def function(name: str) -> str:
-    """The snake_case form of a type's name, for functions that belong to it."""
-    return attribute(name).rstrip("_")
