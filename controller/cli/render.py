@@ -6,14 +6,17 @@ would refuse a TrainJob; warnings go to standard error.
 """
 
 import argparse
+import asyncio
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainwright.api.trainer.v1alpha1 import TrainJob
+    from trainwright.controller.cli.rendering.cluster import ClusterView
     from trainwright.controller.cli.rendering.output import Rendered
     from trainwright.controller.cli.rendering.sources import Inputs
-    from trainwright.plugins.contract import Runtime
+    from trainwright.plugins.contract import ClusterFacts, Runtime
     from trainwright.plugins.pipeline import Pipeline
 
 FORMATS = ("yaml", "json", "diff")
@@ -47,9 +50,16 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "-o",
         "--output",
         choices=FORMATS,
-        default="yaml",
-        help="diff shows what became of the runtime's template (default: %(default)s)",
+        help="diff shows what became of the runtime's template, or with --cluster of the objects that are there "
+        "(default: yaml; with --cluster diff)",
     )
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="take runtimes that no file has, and what there is already, from a cluster; nothing is changed there",
+    )
+    parser.add_argument("--kubeconfig", type=Path, help="kubeconfig for --cluster (default: as for the manager)")
+    parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
     parser.add_argument("--explain", action="store_true", help="say who set each value, and why")
     parser.set_defaults(run=run)
 
@@ -74,51 +84,113 @@ def run(arguments: argparse.Namespace) -> int:
     except RegistryError as error:
         inputs.problems += error.problems
         return _report(inputs.problems)
-    rendered = _render_all(pipeline, inputs)
-    show(rendered, arguments.output, explain=arguments.explain)
+    output = arguments.output or ("diff" if arguments.cluster else "yaml")
+    if arguments.cluster:
+        rendered = asyncio.run(_render_with_cluster(pipeline, inputs, arguments, difference=output == "diff"))
+    else:
+        rendered = _render_all(pipeline, inputs)
+    show(rendered, output, explain=arguments.explain)
     return _report(inputs.problems)
 
 
 def _render_all(pipeline: "Pipeline", inputs: "Inputs") -> "list[Rendered]":
+    from trainwright.plugins.contract import OFFLINE  # noqa: PLC0415
+
     rendered = []
     for job in inputs.jobs:
-        runtime = _runtime_of(job, inputs)
-        if runtime is not None:
-            found = _rendered(pipeline, job, runtime, inputs.problems)
-            rendered += [found] if found is not None else []
+        runtime = _known_runtime(job, inputs)
+        if runtime is None:
+            _miss_runtime(job, inputs)
+            continue
+        found = _rendered(pipeline, job, runtime, inputs.problems, OFFLINE)
+        rendered += [found] if found is not None else []
     return rendered
 
 
-def _rendered(pipeline: "Pipeline", job: "TrainJob", runtime: "Runtime", problems: list[str]) -> "Rendered | None":
-    from trainwright.controller.cli.rendering.output import Rendered  # noqa: PLC0415
-    from trainwright.plugins.contract import OFFLINE, PipelineError  # noqa: PLC0415
+async def _render_with_cluster(
+    pipeline: "Pipeline", inputs: "Inputs", arguments: argparse.Namespace, *, difference: bool
+) -> "list[Rendered]":
+    from trainwright.controller.cli.rendering.cluster import ClusterView  # noqa: PLC0415
+    from trainwright.controller.runtime.errors import KubernetesError  # noqa: PLC0415
 
-    verdict = pipeline.validate(job, runtime, OFFLINE)
+    rendered: list[Rendered] = []
+    try:
+        view = ClusterView(arguments.kubeconfig, arguments.context)
+    except KubernetesError as error:
+        inputs.problems.append(str(error))
+        return rendered
+    try:
+        for job in inputs.jobs:
+            found = await _rendered_in(view, pipeline, job, inputs)
+            if found is not None and difference:
+                found = await found.compared(view)
+            rendered += [found] if found is not None else []
+    except KubernetesError as error:
+        inputs.problems.append(str(error))
+    finally:
+        await view.close()
+    return rendered
+
+
+async def _rendered_in(
+    view: "ClusterView", pipeline: "Pipeline", job: "TrainJob", inputs: "Inputs"
+) -> "Rendered | None":
+    """With a runtime of a file or of the cluster, and the facts of the cluster; an existing TrainJob is updated."""
+    runtime = _known_runtime(job, inputs) or await view.runtime(job)
+    if runtime is None:
+        _miss_runtime(job, inputs)
+        return None
+    runtime.set_defaults()
+    old = await view.job(job)
+    if old is not None and old.metadata is not None and job.metadata is not None:
+        job.metadata.uid = old.metadata.uid
+    facts = await view.facts(pipeline, job, runtime)
+    return _rendered(pipeline, job, runtime, inputs.problems, facts, old)
+
+
+def _rendered(
+    pipeline: "Pipeline",
+    job: "TrainJob",
+    runtime: "Runtime",
+    problems: list[str],
+    facts: "ClusterFacts",
+    old: "TrainJob | None" = None,
+) -> "Rendered | None":
+    from trainwright.controller.cli.rendering.output import Rendered  # noqa: PLC0415
+    from trainwright.plugins.contract import PipelineError  # noqa: PLC0415
+
+    verdict = pipeline.validate(job, runtime, facts, old=old)
     for warning in verdict.warnings:
         print(f"warning: TrainJob {job.name}: {warning}", file=sys.stderr)
     problems += [f"TrainJob {job.name}: {error}" for error in verdict.errors]
     if not verdict.allowed:
         return None
     try:
-        return Rendered(job, runtime, pipeline.render(job, runtime, OFFLINE))
+        return Rendered(job, runtime, pipeline.render(job, runtime, facts))
     except PipelineError as error:
         problems.append(f"TrainJob {job.name}: {error}")
         return None
 
 
-def _runtime_of(job: "TrainJob", inputs: "Inputs") -> "Runtime | None":
+def _known_runtime(job: "TrainJob", inputs: "Inputs") -> "Runtime | None":
     assert job.spec is not None  # a TrainJob without spec names no runtime and has been refused
     wanted = job.spec.runtime_ref
     for runtime in inputs.runtimes:
         same_place = not runtime.namespace or runtime.namespace == job.namespace
         if (runtime.RESOURCE.kind, runtime.name) == (wanted.kind, wanted.name) and same_place:
             return runtime
+    return None
+
+
+def _miss_runtime(job: "TrainJob", inputs: "Inputs") -> None:
+    """Say that there is no such runtime, unless its file has problems of its own."""
+    assert job.spec is not None
+    wanted = job.spec.runtime_ref
     known = sorted(f"{runtime.RESOURCE.kind} {runtime.name}" for runtime in inputs.runtimes)
     if not any(problem for problem in inputs.problems if f"{wanted.kind} {wanted.name}:" in problem):
         there = f"there are {', '.join(known)}" if known else "give its file with --runtime"
         problem = f"TrainJob {job.name}: spec.runtimeRef: {wanted.kind} {wanted.name} is not known; {there}"
         inputs.problems.append(problem)
-    return None
 
 
 def _report(problems: list[str]) -> int:

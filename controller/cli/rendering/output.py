@@ -5,8 +5,8 @@ import difflib
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
@@ -17,6 +17,10 @@ from trainwright.controller.runtime.objects import Document
 from trainwright.plugins.contract import Runtime
 from trainwright.plugins.pipeline import Rendering
 
+if TYPE_CHECKING:
+    # Loads the client, which most uses do without.
+    from trainwright.controller.cli.rendering.cluster import ClusterView
+
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
@@ -25,6 +29,12 @@ class Rendered:
     job: TrainJob
     runtime: Runtime
     rendering: Rendering
+    differences: tuple[tuple[Document | None, Document], ...] | None = None
+    """Each object as a cluster has it and as it would be; None when no cluster was asked."""
+
+    async def compared(self, view: "ClusterView") -> "Rendered":
+        """The same with the differences to what the cluster has."""
+        return replace(self, differences=tuple([await view.difference(c) for c in self.rendering.components]))
 
     @property
     def documents(self) -> list[Document]:
@@ -74,7 +84,13 @@ def _json(everything: list[Rendered], *, explain: bool) -> str:
 
 
 def _difference(one: Rendered) -> Iterator[str]:
-    """What became of the runtime's template, and the objects beside it."""
+    """What would change in the cluster; without one, what became of the template, and the objects beside it."""
+    if one.differences is not None:
+        for live, after in one.differences:
+            name = f"{after['kind']} {after['metadata']['name']}"
+            origin = f"{name} in the cluster" if live is not None else "nothing"
+            yield from difflib.unified_diff(_lines(live), _lines(after), origin, name)
+        return
     for document in one.documents:
         name = f"{document['kind']} {document['metadata']['name']}"
         before = _template(one.runtime) if document["kind"] == JobSet.RESOURCE.kind else None

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright render --cluster` against a real API server: its runtimes, and the difference from what it has."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
+from trainwright.controller.cli.main import main
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.plugins.contract import OFFLINE
+from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry, built_in
+
+ROOT = Path(__file__).parents[3]
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ControlPlane]:
+    jobset = provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
+    with ControlPlane(crds=[ROOT / "config" / "crd", jobset]) as running:
+        yield running
+
+
+def runtime(namespace: str) -> dict[str, Any]:
+    return yaml.safe_load(f"""
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {{name: ring, namespace: {namespace}}}
+spec:
+  mlPolicy: {{mpi: {{}}}}
+  template:
+    spec:
+      replicatedJobs:
+      - name: launcher
+        template: {{spec: {{template: {{spec: {{containers: [{{name: node, image: a}}]}}}}}}}}
+      - name: node
+        template:
+          metadata: {{labels: {{{STEP}: trainer}}}}
+          spec: {{template: {{spec: {{containers: [{{name: node, image: b}}]}}}}}}
+""")  # type: ignore[no-any-return]
+
+
+def job(namespace: str, image: str = "mine", nodes: int = 2) -> dict[str, Any]:
+    return yaml.safe_load(f"""
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {{name: tune, namespace: {namespace}}}
+spec:
+  runtimeRef: {{name: ring, kind: TrainingRuntime}}
+  suspend: true
+  trainer: {{numNodes: {nodes}, image: {image}}}
+""")  # type: ignore[no-any-return]
+
+
+def render(server: ControlPlane, file: Path, document: dict[str, Any], *arguments: str) -> int:
+    file.write_text(yaml.safe_dump(document))
+    return main(["render", "-f", str(file), "--cluster", "--kubeconfig", str(server.kubeconfig), *arguments])
+
+
+def create(server: ControlPlane, namespace: str) -> None:
+    """What the manager would have made of the job."""
+    stored = yaml.safe_load(server.kubectl("get", "trainjobs", "tune", "--namespace", namespace, "--output", "yaml"))
+    pipeline = Pipeline(Registry.load(candidates=built_in()))
+    rendering = pipeline.render(
+        msgspec.convert(stored, TrainJob), msgspec.convert(runtime(namespace), TrainingRuntime), OFFLINE
+    )
+    for component in rendering.components:
+        document = component.generate(component.document) if component.generate else component.document
+        server.kubectl(
+            "apply", "--server-side", "--field-manager=trainer", "--filename=-", stdin=yaml.safe_dump(document)
+        )
+
+
+def test_new_objects_are_all_difference(
+    server: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace = server.create_namespace()
+    server.apply(runtime(namespace))
+
+    assert render(server, tmp_path / "job.yaml", job(namespace)) == 0
+
+    output = capsys.readouterr().out
+    assert output.count("--- nothing") == 3
+    assert "+++ JobSet tune" in output
+    assert not [line for line in output.splitlines() if line.startswith("-") and not line.startswith("---")]
+
+
+def test_what_is_there_is_compared_and_secrets_stay_secret(
+    server: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace = server.create_namespace()
+    server.apply(runtime(namespace), job(namespace))
+    create(server, namespace)
+
+    assert render(server, tmp_path / "job.yaml", job(namespace)) == 0
+    assert capsys.readouterr().out == ""
+
+    # Not what could be applied to the job, but what would be if it could.
+    changed = runtime(namespace)
+    changed["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {
+        "zone": "b"
+    }
+    server.apply(changed)
+    assert render(server, tmp_path / "job.yaml", job(namespace)) == 0
+    output = capsys.readouterr().out
+    added = [line for line in output.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    assert [line.strip("+ ") for line in added] == ["nodeSelector:", "zone: b"]
+    assert "PRIVATE" not in output
+    assert "ssh-privatekey" not in output
+
+
+def test_objects_are_printed_with_the_uid_of_the_stored_job(
+    server: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace = server.create_namespace()
+    server.apply(runtime(namespace), job(namespace))
+    uid = server.kubectl("get", "trainjobs", "tune", "--namespace", namespace, "--output=jsonpath={.metadata.uid}")
+
+    assert render(server, tmp_path / "job.yaml", job(namespace), "-o", "yaml") == 0
+
+    documents = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert {d["metadata"]["ownerReferences"][0]["uid"] for d in documents} == {uid}
+    assert [d["kind"] for d in documents] == ["ConfigMap", "Secret", "JobSet"]
+
+
+def test_a_runtime_that_nobody_has_is_an_error(
+    server: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert render(server, tmp_path / "job.yaml", job(server.create_namespace())) == 1
+    assert "spec.runtimeRef: TrainingRuntime ring is not known" in capsys.readouterr().err
+
+
+def test_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job("x")))
+    arguments = ["--cluster", "--kubeconfig", str(tmp_path / "none")]
+    assert main(["render", "-f", str(tmp_path / "job.yaml"), *arguments]) == 1
+    assert "error: " in capsys.readouterr().err
