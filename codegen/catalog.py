@@ -5,12 +5,12 @@ Reads api/, makes references full, and finds those that lead nowhere. What a sch
 """
 
 import copy
-import importlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path as File
-from typing import Any
+
+import jsonschema
 
 from trainwright.api.manifest import Document, ManifestError, Path, documents
 from trainwright.codegen.definition import Definition, Kind, Package, Schema, subschemas
@@ -89,7 +89,7 @@ def _files(api: File, problems: Problems) -> Iterator[_File]:
         problems.add(str(api), 0, "", f"is no folder of schemas: it has no {AUTHORED_SCHEMA}")
         return
     schema = json.loads((api / AUTHORED_SCHEMA).read_text(encoding="utf-8"))
-    rules = importlib.import_module("jsonschema").Draft202012Validator(schema)
+    rules = jsonschema.Draft202012Validator(schema)
     for path in sorted(api.glob("*/**/*.yaml")):
         if "released" in path.relative_to(api).parts:
             continue
@@ -104,27 +104,12 @@ def _files(api: File, problems: Problems) -> Iterator[_File]:
                 yield _File(name, path.parent.relative_to(api).as_posix(), document)
 
 
-def _allowed(document: Document, name: str, rules: Any, problems: Problems) -> bool:
-    errors = [leaf for error in rules.iter_errors(document.data) for leaf in _leaves(error)]
+def _allowed(document: Document, name: str, rules: jsonschema.Draft202012Validator, problems: Problems) -> bool:
+    errors = list(rules.iter_errors(document.data))
     for error in errors:
         path = tuple(error.absolute_path)
         problems.add(name, document.line(path), ".".join(str(step) for step in path), error.message)
     return not errors
-
-
-def _leaves(error: Any) -> Iterator[Any]:
-    """The errors behind `oneOf` and its like; of the alternatives, only the one that got furthest."""
-    if not error.context:
-        yield error
-        return
-    alternatives: dict[Any, list[Any]] = {}
-    for inner in error.context:
-        alternatives.setdefault(inner.relative_schema_path[0], []).append(inner)
-    best = max(
-        alternatives.values(), key=lambda inners: (max(len(inner.absolute_path) for inner in inners), -len(inners))
-    )
-    for inner in best:
-        yield from _leaves(inner)
 
 
 def _listing(files: list[_File], problems: Problems) -> _File:
