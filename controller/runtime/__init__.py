@@ -33,17 +33,24 @@ if TYPE_CHECKING:
     from trainwright.controller.runtime.errors import KubernetesError as KubernetesError
     from trainwright.controller.runtime.errors import NotControlled as NotControlled
     from trainwright.controller.runtime.errors import NotFound as NotFound
+    from trainwright.controller.runtime.errors import NotLeading as NotLeading
     from trainwright.controller.runtime.errors import Terminal as Terminal
+    from trainwright.controller.runtime.events.recorder import EventRecorder as EventRecorder
     from trainwright.controller.runtime.kinds import Kind as Kind
     from trainwright.controller.runtime.kinds import MetadataOnly as MetadataOnly
+    from trainwright.controller.runtime.leaderelection.elector import LeaderElector as LeaderElector
     from trainwright.controller.runtime.manager.manager import Manager as Manager
     from trainwright.controller.runtime.manager.process import run as run
     from trainwright.controller.runtime.manager.supervisor import Group as Group
     from trainwright.controller.runtime.objects import Key as Key
+    from trainwright.controller.runtime.webhook.admission import Admission as Admission
+    from trainwright.controller.runtime.webhook.admission import Verdict as Verdict
+    from trainwright.controller.runtime.webhook.webhooks import Webhooks as Webhooks
     from trainwright.controller.runtime.workqueue.queue import WorkQueue as WorkQueue
 
 _HOMES = {
     "Action": "apply.applier",
+    "Admission": "webhook.admission",
     "ApiError": "errors",
     "Applied": "apply.applier",
     "Applier": "apply.applier",
@@ -56,21 +63,26 @@ _HOMES = {
     "Controller": "controller.controller",
     "Done": "controller.results",
     "Event": "cache.events",
+    "EventRecorder": "events.recorder",
     "EventType": "cache.events",
     "Group": "manager.supervisor",
     "HTTPTransport": "client.http",
     "Key": "objects",
     "Kind": "kinds",
     "KubernetesError": "errors",
+    "LeaderElector": "leaderelection.elector",
     "Manager": "manager.manager",
     "MetadataOnly": "kinds",
     "NotControlled": "errors",
     "NotFound": "errors",
+    "NotLeading": "errors",
     "Reconcile": "context",
     "Result": "controller.results",
     "RetryAfter": "controller.results",
     "Terminal": "errors",
     "Trigger": "controller.sources",
+    "Verdict": "webhook.admission",
+    "Webhooks": "webhook.webhooks",
     "WorkQueue": "workqueue.queue",
     "load_config": "client.config",
     "run": "manager.process",
@@ -79,6 +91,7 @@ _HOMES = {
 
 __all__ = [
     "Action",
+    "Admission",
     "ApiError",
     "Applied",
     "Applier",
@@ -91,21 +104,26 @@ __all__ = [
     "Controller",
     "Done",
     "Event",
+    "EventRecorder",
     "EventType",
     "Group",
     "HTTPTransport",
     "Key",
     "Kind",
     "KubernetesError",
+    "LeaderElector",
     "Manager",
     "MetadataOnly",
     "NotControlled",
     "NotFound",
+    "NotLeading",
     "Reconcile",
     "Result",
     "RetryAfter",
     "Terminal",
     "Trigger",
+    "Verdict",
+    "Webhooks",
     "WorkQueue",
     "load_config",
     "run",

@@ -5,12 +5,15 @@ In a cluster: with a Secret that replicas share, or with files where somebody el
 given, else not at all, which is no error: the API server could not reach a webhook there.
 """
 
-from collections.abc import Mapping
+import tempfile
 from pathlib import Path
 
 from trainwright.controller.runtime.certificates.rotation import Policy
 from trainwright.controller.runtime.client.config import SERVICE_ACCOUNT, ClusterConfig
 from trainwright.controller.runtime.webhook.webhooks import ByURL, Certificates, Folder, Shared
+
+DEFAULT_FOLDER = Path(tempfile.gettempdir(), "k8s-webhook-server", "serving-certs")
+"""Where certificate files are mounted unless said otherwise (M-32)."""
 
 
 def in_cluster(config: ClusterConfig, account: Path = SERVICE_ACCOUNT) -> bool:
@@ -38,11 +41,6 @@ def certificates_for(
     if not in_cluster(config, account):
         return None
     if not managed:
-        return Folder(path=folder or default_folder({}))
+        return Folder(path=folder or DEFAULT_FOLDER)
     host = f"{service}.{config.namespace}.svc"
     return Shared(secret=secret, namespace=config.namespace, hosts=[host], policy=policy)
-
-
-def default_folder(environment: Mapping[str, str]) -> Path:
-    """Where certificate files are mounted unless said otherwise (M-32)."""
-    return Path(environment.get("TMPDIR", "/tmp"), "k8s-webhook-server", "serving-certs")  # noqa: S108 - mounted there

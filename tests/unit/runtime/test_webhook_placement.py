@@ -11,7 +11,7 @@ from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 from trainwright.controller.runtime.webhook.configurations import by_url, paths_of, target_of
-from trainwright.controller.runtime.webhook.placement import certificates_for, default_folder
+from trainwright.controller.runtime.webhook.placement import DEFAULT_FOLDER, certificates_for
 from trainwright.controller.runtime.webhook.webhooks import ByURL, Folder, Shared, Webhooks
 
 ACCOUNT = Path("/account")
@@ -37,7 +37,7 @@ def test_in_a_cluster_certificates_are_shared_or_from_files() -> None:
     files = certificates_for(POD, service="s", secret="c", managed=False, folder=mounted, account=ACCOUNT)
     assert files == Folder(path=mounted)
     default = certificates_for(POD, service="s", secret="c", managed=False, account=ACCOUNT)
-    assert default == Folder(path=default_folder({}))
+    assert default == Folder(path=DEFAULT_FOLDER)
 
 
 @pytest.mark.parametrize("url", ["http://me:1", "me:1", "https://"])
