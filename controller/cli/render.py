@@ -156,14 +156,17 @@ def _rendered(
     facts: "ClusterFacts",
     old: "TrainJob | None" = None,
 ) -> "Rendered | None":
+    from trainwright.controller.cli.rendering.admitted import runtime_problems, runtime_warnings  # noqa: PLC0415
     from trainwright.controller.cli.rendering.output import Rendered  # noqa: PLC0415
     from trainwright.plugins.contract import PipelineError  # noqa: PLC0415
 
+    wrong = [problem for problem in runtime_problems(runtime) if problem not in problems]
+    problems += wrong
     verdict = pipeline.validate(job, runtime, facts, old=old)
-    for warning in verdict.warnings:
+    for warning in (*runtime_warnings(runtime), *verdict.warnings):
         print(f"warning: TrainJob {job.name}: {warning}", file=sys.stderr)
     problems += [f"TrainJob {job.name}: {error}" for error in verdict.errors]
-    if not verdict.allowed:
+    if wrong or not verdict.allowed:
         return None
     try:
         return Rendered(job, runtime, pipeline.render(job, runtime, facts))
@@ -173,7 +176,7 @@ def _rendered(
 
 
 def _known_runtime(job: "TrainJob", inputs: "Inputs") -> "Runtime | None":
-    assert job.spec is not None  # a TrainJob without spec names no runtime and has been refused
+    assert job.spec is not None  # looked at when it was read
     wanted = job.spec.runtime_ref
     for runtime in inputs.runtimes:
         same_place = not runtime.namespace or runtime.namespace == job.namespace

@@ -98,7 +98,10 @@ class Inputs:
         if found.RESOURCE.namespaced and not metadata.namespace:
             metadata.namespace = namespace
         if isinstance(found, TrainJob):
-            self.jobs.append(found)
+            if found.spec is None:
+                self.problems.append(f"TrainJob {found.name}: spec: Required value: name a runtime in spec.runtimeRef")
+            else:
+                self.jobs.append(found)
         elif isinstance(found, (TrainingRuntime, ClusterTrainingRuntime)):
             self.runtimes.append(found)
 

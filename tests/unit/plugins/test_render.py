@@ -91,6 +91,7 @@ def test_standard_input(folder: Path, capsys: pytest.CaptureFixture[str], monkey
 
 
 BAD = {
+    "no spec": (JOB.partition("spec:")[0], ["TrainJob tiny: spec: Required value: name a runtime"]),
     "unknown runtime": (
         JOB.replace("plain", "plein"),
         ["spec.runtimeRef: ClusterTrainingRuntime plein is not known; there are ClusterTrainingRuntime plain"],
@@ -137,6 +138,25 @@ def test_mistakes_are_all_named(folder: Path, capsys: pytest.CaptureFixture[str]
     assert output.out == ""
     assert all(line.startswith("error: ") for line in output.err.splitlines())
     assert [text for text in expected if text not in output.err] == []
+
+
+def test_a_runtime_that_admission_refuses_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "runtimes" / "plain.yaml").write_text(RUNTIME.replace("name: node, image", "name: main, image"))
+
+    assert render("-f", folder) == 1
+    error = "error: ClusterTrainingRuntime plain: spec.template.spec.replicatedJobs[0].template.spec.template.spec."
+    assert error in capsys.readouterr().err
+
+
+def test_a_deprecated_runtime_is_a_warning(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = "labels: {trainer.kubeflow.org/support: deprecated}"
+    (folder / "runtimes" / "plain.yaml").write_text(RUNTIME.replace("{name: plain}", f"{{name: plain, {labels}}}"))
+
+    assert render("-f", folder) == 0
+    output = capsys.readouterr()
+    assert "warning: TrainJob tiny: " in output.err
+    assert "deprecated" in output.err
+    assert "kind: JobSet" in output.out
 
 
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
