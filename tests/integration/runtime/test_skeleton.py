@@ -13,10 +13,11 @@ from trainwright.controller.runtime.testing.settle import eventually, settle_man
 class Parent:
     """A ConfigMap labelled web=yes gets a Service whose port is its data.port."""
 
-    def __init__(self, manager: Manager) -> None:
+    def __init__(self, manager: Manager, namespace: str) -> None:
         self.manager = manager
         self.actions: list[Action] = []
-        manager.controller("web").for_(ConfigMap, label_selector="web=yes").owns(Service).reconcile(self.reconcile)
+        builder = manager.controller("web").for_(ConfigMap, label_selector="web=yes", namespace=namespace)
+        builder.owns(Service, namespace=namespace).reconcile(self.reconcile)
 
     async def reconcile(self, key: Key) -> Result:
         parent = self.manager.cache.get(ConfigMap, key.name, key.namespace)
@@ -41,7 +42,7 @@ async def test_child_is_made_repaired_and_left_alone(
     kind = {"apiVersion": "v1", "kind": "ConfigMap"}
     meta = {"name": "shop", "namespace": namespace, "labels": {"web": "yes"}}
     manager = quiet_manager(config)
-    parent = Parent(manager)
+    parent = Parent(manager, namespace)
     async with running(manager):
         control_plane.apply({**kind, "metadata": meta, "data": {"port": "8080"}})
         get = lambda: manager.cache.get(Service, "shop", namespace)  # noqa: E731
@@ -64,7 +65,7 @@ async def test_child_is_made_repaired_and_left_alone(
         await eventually(lambda: parent.actions.count(Action.CREATED) == 2)
 
     manager = quiet_manager(config)
-    again = Parent(manager)
+    again = Parent(manager, namespace)
     async with running(manager):
         await eventually(lambda: again.actions)
         await settle_manager(manager)
