@@ -6,6 +6,7 @@ exists is checked against the runtime that it was made with. A change of metadat
 job can always be labelled, and deleted when it has finalizers.
 """
 
+import contextlib
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -84,18 +85,22 @@ class TrainJobAdmission:
             runtime = await self._runtime(job, old)
         except RuntimeUnsupported as error:
             return Verdict(message=str(error))
-        except (RuntimeMissing, SnapshotInvalid) as error:
+        except RuntimeMissing as error:
             return _refused([invalid("spec.runtimeRef", _reference(job), str(error))], warnings)
         if runtime.RESOURCE.kind == "ClusterTrainingRuntime" and is_deprecated(runtime):
             warnings.append(deprecation(runtime))
         warnings += _too_long(job, runtime)
-        facts = self._kinds.facts(self._cache, self._pipeline.references(job, runtime))
+        facts = await self._kinds.facts(self._client, self._cache, self._pipeline.references(job, runtime))
         verdict = self._pipeline.validate(job, runtime, facts, old=old)
         return _refused(verdict.errors, [*warnings, *map(str, verdict.warnings)])
 
     async def _runtime(self, job: TrainJob, old: TrainJob | None) -> Runtime:
-        if old is not None and (kept := await self._snapshots.existing(job)) is not None:
-            return kept
+        if old is not None:
+            # A snapshot that cannot be used is the controller's to tell of; it is no reason to refuse a change.
+            with contextlib.suppress(SnapshotInvalid):
+                kept = await self._snapshots.existing(job)
+                if kept is not None:
+                    return kept
         try:
             return self._runtimes.of(job)
         except (RuntimeMissing, NotSynced):

@@ -22,7 +22,13 @@ from trainwright.controller.trainer.kinds import WatchedKinds
 from trainwright.controller.trainer.obstacles import Obstacle, Obstacles, Reason
 from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, RuntimeMissing, Runtimes, RuntimeUnsupported
 from trainwright.controller.trainer.snapshot import SnapshotInvalid, Snapshots
-from trainwright.controller.trainer.status import is_finished, status_patch, wanted_status
+from trainwright.controller.trainer.status import (
+    is_finished,
+    is_over,
+    status_patch,
+    wanted_status,
+    with_deadline_exceeded,
+)
 from trainwright.plugins.contract import Component, PipelineError, Reference
 from trainwright.plugins.pipeline import Pipeline
 
@@ -95,7 +101,7 @@ class TrainJobController:
     async def _build(self, job: TrainJob) -> None:
         """Make the job's objects as they should be."""
         runtime = await self._snapshots.runtime_of(job)
-        facts = self._kinds.facts(self._cache, self._pipeline.references(job, runtime))
+        facts = await self._kinds.facts(self._client, self._cache, self._pipeline.references(job, runtime))
         for component in self._pipeline.render(job, runtime, facts).components:
             if component.generate is None:
                 await self._applier.apply([component.document], owner=job)
@@ -118,20 +124,21 @@ class TrainJobController:
         try:
             # Looked up after the objects were applied: own writes are seen at once.
             references = self._pipeline.status_references(job)
-            observed = self._pipeline.status(job, self._kinds.facts(self._cache, references))
+            facts = await self._kinds.facts(self._client, self._cache, references)
+            observed = self._pipeline.status(job, facts)
         except PipelineError as error:
             obstacle = obstacle or _obstacle(error)
-        left = None if is_finished(job) else seconds_left(job, self._now())
-        exceeded = is_exceeded(job) or (left is not None and left <= 0)
         wait = None if obstacle is None else self._obstacles.met(key, obstacle)
         shown = obstacle if wait is not None and wait <= 0 else None
         if shown is not None:
             log.warning("%s is blocked (%s): %s", key, shown.reason, shown.message)
         if obstacle is None:
             self._obstacles.gone(key)
-        await self._write(
-            job, wanted_status(job, observed, shown, settled=obstacle is None, exceeded=exceeded, now=self._now)
-        )
+        wanted = wanted_status(job, observed, shown, settled=obstacle is None, now=self._now)
+        # By the status that is about to be written: a job that is resumed just now has all its time before it.
+        left = None if is_over(wanted) else seconds_left(job, wanted, self._now())
+        exceeded = is_exceeded(job) or (left is not None and left <= 0)
+        await self._write(job, with_deadline_exceeded(wanted, now=self._now) if exceeded else wanted)
         if exceeded:
             await self._end(job, references)
             return Done()

@@ -9,24 +9,25 @@ is tried again until it is gone. After a restart the mark says what is left to d
 import datetime as dt
 
 from trainwright.api.times import parse
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED, CONDITION_SUSPENDED, REASON_DEADLINE_EXCEEDED
 from trainwright.controller.runtime.conditions import find
 
 MESSAGE = "TrainJob exceeded its active deadline"
 
 
-def seconds_left(job: TrainJob, now: dt.datetime) -> float | None:
+def seconds_left(job: TrainJob, status: TrainJobStatus, now: dt.datetime) -> float | None:
     """Seconds until the deadline, not above zero when it has passed; None when none is running.
 
     Args:
         job: a job that is not finished.
+        status: its status as it is about to be.
         now: with its time zone.
     """
     spec = job.spec
     if spec is None or not spec.active_deadline_seconds or spec.suspend:
         return None
-    started = _started(job)
+    started = _started(job, status)
     if started is None:
         return None
     return spec.active_deadline_seconds - (now - started).total_seconds()
@@ -38,8 +39,8 @@ def is_exceeded(job: TrainJob) -> bool:
     return failed is not None and failed.status == "True" and failed.reason == REASON_DEADLINE_EXCEEDED
 
 
-def _started(job: TrainJob) -> dt.datetime | None:
-    resumed = find(job.status.conditions if job.status is not None else None, CONDITION_SUSPENDED)
+def _started(job: TrainJob, status: TrainJobStatus) -> dt.datetime | None:
+    resumed = find(status.conditions, CONDITION_SUSPENDED)
     if resumed is not None and resumed.status == "False":
         return parse(resumed.last_transition_time)
     created = job.metadata.creation_timestamp if job.metadata is not None else None

@@ -13,7 +13,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Builder, Cache, Client, Key, Kind, MetadataOnly, NotFound
-from trainwright.controller.runtime.errors import CacheError, DecodeError, NotSynced
+from trainwright.controller.runtime.errors import KubernetesError, NotSynced
 from trainwright.controller.runtime.objects import AnyObject, controller_of, name_of, namespace_of
 from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, Runtimes
 from trainwright.plugins.contract import ClusterFacts, Enqueue, Reference, Unreadable, Watch
@@ -54,9 +54,9 @@ class WatchedKinds:
                 case Enqueue.SUSPENDED_OF_RUNTIME_CLASS:
                     builder.watches(kind, _once_synced(lambda obj: _jobs_of_class(cache, runtimes, name_of(obj))))
 
-    def facts(self, cache: Cache, references: Iterable[Reference]) -> ClusterFacts:
-        """What the cache knows of the objects referred to. Reads nothing from the API server."""
-        return ClusterFacts({reference: self._look_up(cache, reference) for reference in references})
+    async def facts(self, client: Client, cache: Cache, references: Iterable[Reference]) -> ClusterFacts:
+        """What is known of the objects referred to: from the cache, and live for kinds that no plugin watches."""
+        return ClusterFacts({reference: await self._look_up(client, cache, reference) for reference in references})
 
     def find(self, cache: Cache, reference: Reference) -> AnyObject | None:
         """The object from the cache, or None.
@@ -87,10 +87,14 @@ class WatchedKinds:
         resource = self.resource(key)
         return cache.get(self._kinds[resource], key[3], key[2]) is not None
 
-    def _look_up(self, cache: Cache, reference: Reference) -> AnyObject | Unreadable | None:
+    async def _look_up(self, client: Client, cache: Cache, reference: Reference) -> AnyObject | Unreadable | None:
         try:
-            return self.find(cache, reference)
-        except (CacheError, DecodeError) as error:
+            if reference.resource in self._absent or reference.resource in self._kinds:
+                return self.find(cache, reference)
+            return await client.get(reference.resource, reference.name, reference.namespace)
+        except NotFound:
+            return None
+        except KubernetesError as error:
             return Unreadable(str(error))
 
 

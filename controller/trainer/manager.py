@@ -7,6 +7,7 @@ from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
 from trainwright.controller.runtime import ClusterConfig, Manager
 from trainwright.controller.trainer.admission import TrainJobAdmission
 from trainwright.controller.trainer.controller import WORKERS, TrainJobController
+from trainwright.controller.trainer.finalizers import remove_obsolete_finalizers
 from trainwright.controller.trainer.kinds import WatchedKinds, absent_kinds
 from trainwright.controller.trainer.runtimes import Runtimes
 from trainwright.controller.trainer.snapshot import Snapshots
@@ -55,6 +56,7 @@ async def make_manager(
     runtimes = Runtimes(manager.cache)
     snapshots = Snapshots(manager.client, manager.cache, runtimes)
     TrainJobController(manager, pipeline, kinds, runtimes, snapshots, workers=_workers(configuration))
+    remove_obsolete_finalizers(manager)
     if webhook_url is not None:
         # Certificates are made there, by a library that costs memory and time.
         from trainwright.controller.trainer.webhooks import serve_webhooks  # noqa: PLC0415

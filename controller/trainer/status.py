@@ -34,8 +34,12 @@ _OWN_KEYS = (("conditions", "conditions"), ("jobs_status", "jobsStatus"))
 
 def is_finished(job: TrainJob) -> bool:
     """Whether the job is Complete or Failed; nothing is built or applied for it any more."""
-    conditions = job.status.conditions if job.status is not None else None
-    return is_true(conditions, CONDITION_COMPLETE) or is_true(conditions, CONDITION_FAILED)
+    return job.status is not None and is_over(job.status)
+
+
+def is_over(status: TrainJobStatus) -> bool:
+    """The same of a status."""
+    return is_true(status.conditions, CONDITION_COMPLETE) or is_true(status.conditions, CONDITION_FAILED)
 
 
 def wanted_status(
@@ -44,7 +48,6 @@ def wanted_status(
     blocked: Obstacle | None,
     *,
     settled: bool,
-    exceeded: bool = False,
     now: Now = wall_clock,
 ) -> TrainJobStatus:
     """The status that the job should have.
@@ -54,7 +57,6 @@ def wanted_status(
         observed: the status plugin's view; None leaves the current status as it is.
         blocked: the obstacle that is to be shown.
         settled: whether there is no obstacle at all, so that `Blocked` is to go.
-        exceeded: whether the active deadline has passed, now or before; nothing overrules that.
         now: the wall clock, for transition times.
     """
     status = (observed or job.status or TrainJobStatus()).deepcopy()
@@ -65,9 +67,6 @@ def wanted_status(
     elif is_true(conditions, CONDITION_SUSPENDED):
         resumed = _condition(CONDITION_SUSPENDED, "False", REASON_RESUMED, "TrainJob is resumed")
         conditions = set_condition(conditions, resumed, now=now)
-    if exceeded:
-        failed = _condition(CONDITION_FAILED, "True", REASON_DEADLINE_EXCEEDED, deadline.MESSAGE)
-        conditions = set_condition(conditions, failed, now=now)
     if blocked is not None:
         condition = _condition(CONDITION_BLOCKED, "True", blocked.reason, shortened(blocked.message))
         condition.observed_generation = job.metadata.generation if job.metadata is not None else None
@@ -76,6 +75,14 @@ def wanted_status(
         conditions = remove_condition(conditions, CONDITION_BLOCKED)
     status.conditions = conditions or None
     return status
+
+
+def with_deadline_exceeded(status: TrainJobStatus, *, now: Now = wall_clock) -> TrainJobStatus:
+    """The status of a job that ran too long; what its JobSet says of a failure does not overrule that."""
+    marked = status.deepcopy()
+    failed = _condition(CONDITION_FAILED, "True", REASON_DEADLINE_EXCEEDED, deadline.MESSAGE)
+    marked.conditions = set_condition(status.conditions, failed, now=now)
+    return marked
 
 
 def status_patch(job: TrainJob, wanted: TrainJobStatus) -> dict[str, Any] | None:

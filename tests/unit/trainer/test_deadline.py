@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.trainer.deadline import is_exceeded, seconds_left
-from trainwright.controller.trainer.status import wanted_status
+from trainwright.controller.trainer.status import wanted_status, with_deadline_exceeded
 
 CREATED = "2026-01-01T00:00:00Z"
 RESUMED = "2026-01-01T01:00:00Z"
@@ -41,7 +41,8 @@ def job(*conditions: dict[str, Any], **spec: Any) -> TrainJob:
     ],
 )
 def test_it_runs_from_creation_or_the_last_resume(given: TrainJob, left: float | None) -> None:
-    assert seconds_left(given, NOW) == left
+    assert given.status is not None
+    assert seconds_left(given, given.status, NOW) == left
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_the_mark_is_a_condition(given: TrainJob, exceeded: bool) -> None:
 def test_what_the_jobset_says_later_does_not_overrule_it() -> None:
     marked = job(condition("Failed", "True", "DeadlineExceeded"))
     observed = msgspec.convert({"conditions": [condition("Failed", "True", "FailedJobs")]}, TrainJobStatus)
-    wanted = wanted_status(marked, observed, None, settled=True, exceeded=True, now=lambda: NOW)
+    wanted = with_deadline_exceeded(wanted_status(marked, observed, None, settled=True), now=lambda: NOW)
     assert wanted.conditions is not None
     assert [(c.type, c.reason, c.last_transition_time) for c in wanted.conditions] == [
         ("Failed", "DeadlineExceeded", RESUMED)

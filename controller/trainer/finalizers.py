@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes an obsolete finalizer from runtimes.
+
+Earlier versions of the original put it there to keep runtimes that are in use. Jobs have snapshots now, and nothing
+would ever remove it: a runtime that still has it could not be deleted.
+"""
+
+import functools
+
+from trainwright.api.trainer.v1alpha1.constants import FINALIZER_RESOURCE_IN_USE
+from trainwright.controller.runtime import Done, Key, Manager, Result
+from trainwright.controller.runtime.cache.events import Event
+from trainwright.controller.runtime.objects import AnyObject, finalizers_of, resource_version_of
+from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime
+
+
+def remove_obsolete_finalizers(manager: Manager) -> None:
+    """Declare one controller for each kind of runtime."""
+    for kind in RUNTIMES:
+        builder = manager.controller(f"{kind.RESOURCE.kind.lower()}_controller").for_(kind, predicates=[_has_it])
+        builder.reconcile(functools.partial(_reconcile, manager, kind), workers=1)
+
+
+async def _reconcile(manager: Manager, kind: type[Runtime], key: Key) -> Result:
+    runtime: Runtime | None = manager.cache.get(kind, key.name, key.namespace)
+    if runtime is not None and FINALIZER_RESOURCE_IN_USE in finalizers_of(runtime):
+        kept = [name for name in finalizers_of(runtime) if name != FINALIZER_RESOURCE_IN_USE]
+        # With the version, so that a finalizer that somebody adds meanwhile is not lost.
+        metadata = {"finalizers": kept, "resourceVersion": resource_version_of(runtime)}
+        await manager.client.patch(kind, key.name, key.namespace, {"metadata": metadata}, type="merge")
+    return Done()
+
+
+def _has_it(event: Event[AnyObject]) -> bool:
+    return event.new is not None and FINALIZER_RESOURCE_IN_USE in finalizers_of(event.new)
