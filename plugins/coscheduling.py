@@ -45,8 +45,8 @@ class CoSchedulingPlugin:
         """Groups of TrainJobs, and what changes the requests of pods that do not exist yet."""
         return (
             Watch(_GROUP, optional=True),
-            Watch(LimitRange.RESOURCE, Enqueue.SUSPENDED_IN_NAMESPACE, metadata_only=True),
-            Watch(RuntimeClass.RESOURCE, Enqueue.SUSPENDED_OF_RUNTIME_CLASS, metadata_only=True),
+            Watch(LimitRange.RESOURCE, Enqueue.SUSPENDED_IN_NAMESPACE, metadata_only=True, only_with=_GROUP),
+            Watch(RuntimeClass.RESOURCE, Enqueue.SUSPENDED_OF_RUNTIME_CLASS, metadata_only=True, only_with=_GROUP),
         )
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:

@@ -46,15 +46,17 @@ class VolcanoPlugin:
         Rule.on(_GROUP, *READ, *APPLY),
         Rule.on(LimitRange.RESOURCE, *READ),
         Rule.on(RuntimeClass.RESOURCE, *READ),
-        Rule.on(_PRIORITY_CLASS, "get"),
+        Rule.on(_PRIORITY_CLASS, *READ),
     )
 
     def watches(self) -> Sequence[Watch]:
         """Groups of TrainJobs, and what changes the requests of pods that do not exist yet."""
         return (
             Watch(_GROUP, optional=True),
-            Watch(LimitRange.RESOURCE, Enqueue.SUSPENDED_IN_NAMESPACE, metadata_only=True),
-            Watch(RuntimeClass.RESOURCE, Enqueue.SUSPENDED_OF_RUNTIME_CLASS, metadata_only=True),
+            Watch(LimitRange.RESOURCE, Enqueue.SUSPENDED_IN_NAMESPACE, metadata_only=True, only_with=_GROUP),
+            Watch(RuntimeClass.RESOURCE, Enqueue.SUSPENDED_OF_RUNTIME_CLASS, metadata_only=True, only_with=_GROUP),
+            # No TrainJob owns one, so none is woken; but whether a class exists is then known without a read.
+            Watch(_PRIORITY_CLASS, metadata_only=True, only_with=_GROUP),
         )
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:

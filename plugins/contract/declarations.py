@@ -52,3 +52,5 @@ class Watch:
     """Only metadata is needed: the cache keeps no content."""
     optional: bool = False
     """Do without when the cluster does not serve the kind."""
+    only_with: Resource | None = None
+    """Do without when the cluster does not serve this other kind, which an optional watch of the plugin names."""
