@@ -1,9 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for processes and what they do."""
+"""Starting processes and waiting for what they do."""
 
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+_HEED = """
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def heeding(*command: str) -> list[str]:
+    """The command, which will heed SIGINT and SIGHUP: background jobs of a shell and nohup pass on that they do not."""
+    return [sys.executable, "-c", _HEED, *command]
 
 
 def alive(pid: int) -> bool:

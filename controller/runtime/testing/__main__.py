@@ -28,7 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"unknown tool {', '.join(unknown)}; known are {', '.join(TOOLS)}")
     # A build that is told to stop removes what it began.
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         found = provide(arguments.tools or TOOLS, assets=arguments.assets)
     except ControlPlaneError as error:

@@ -86,7 +86,9 @@ def start_guarded(
 class Component:
     """A program that was started and must not outlive this process (see `guard.py`)."""
 
-    def __init__(self, name: str, command: Sequence[str], *, log: Path, remove: Path | None = None) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], *, log: Path, remove: Path | None = None, ports: Sequence[int] = ()
+    ) -> None:
         """Start the program.
 
         Args:
@@ -94,9 +96,11 @@ class Component:
             command: program and arguments.
             log: file that its output is appended to.
             remove: folder to delete should this process die before it stops the component.
+            ports: loopback ports that it listens on.
         """
         self.name = name
         self.command = tuple(command)
+        self.ports = tuple(ports)
         self.log = log
         with log.open("ab") as output:
             # A log is appended to: what an earlier start wrote explains nothing about this one.
@@ -157,8 +161,8 @@ class Component:
         if self.running:
             return
         ended = f"ended with code {self._process.returncode} while starting"
-        # Its last lines need not tell: other parts of the program may have had their say since.
-        if any(_PORT_TAKEN in line for line in self._log_lines()):
+        # The log need not tell: JobSet's manager may end before it has said why. Nor need the port be taken any more.
+        if any(_PORT_TAKEN in line for line in self._log_lines()) or not all(is_free(port) for port in self.ports):
             raise PortTakenError(self.name, self._explain(f"{ended} (another program listens on its port)"))
         raise ControlPlaneError(self._explain(ended))
 
@@ -209,7 +213,9 @@ class Components:
     def by_name(self) -> Mapping[str, Component]:
         return {name: component for name, (component, _) in self._running.items()}
 
-    def launch(self, name: str, command: Sequence[str], ready: Callable[[], bool]) -> None:
+    def launch(
+        self, name: str, command: Sequence[str], ready: Callable[[], bool], *, ports: Sequence[int] = ()
+    ) -> None:
         """Start a program without waiting; `ready` tells when it serves.
 
         Raises:
@@ -217,7 +223,7 @@ class Components:
         """
         if name in self._running:
             raise ControlPlaneError(f"a program named {name} runs already: stop it first, or choose another name")
-        component = Component(name, command, log=self._folder / f"{name}.log", remove=self._folder)
+        component = Component(name, command, log=self._folder / f"{name}.log", remove=self._folder, ports=ports)
         self._running[name] = (component, ready)
 
     def wait(self, *names: str) -> None:
@@ -242,7 +248,7 @@ class Components:
         """
         component, ready = self._find(name)
         self.stop_one(name, kill=kill)
-        self.launch(name, component.command, ready)
+        self.launch(name, component.command, ready, ports=component.ports)
         self.wait(name)
 
     def stop_one(self, name: str, *, kill: bool) -> None:

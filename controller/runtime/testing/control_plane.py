@@ -296,17 +296,19 @@ class ControlPlane:
         self, files: programs.Files, binaries: Binaries, components: Components, token: str, audit_log: Path | None
     ) -> str:
         """Start etcd and the API server, both at once: the API server tries until etcd answers. Returns its URL."""
-        port, etcd_port = self._port or free_port(), free_port()
+        port, etcd_port, peer_port = self._port or free_port(), free_port(), free_port()
         url = f"https://127.0.0.1:{port}"
         components.launch(
             "etcd",
-            programs.etcd(binaries, files, port=etcd_port, peer_port=free_port()),
+            programs.etcd(binaries, files, port=etcd_port, peer_port=peer_port),
             functools.partial(_answers, f"http://127.0.0.1:{etcd_port}/health"),
+            ports=(etcd_port, peer_port),
         )
         components.launch(
             "kube-apiserver",
             programs.kube_apiserver(binaries, files, port=port, etcd_port=etcd_port, audit_log=audit_log),
             functools.partial(_answers, f"{url}/readyz", authority=files.authority.pem, token=token),
+            ports=(port,),
         )
         return url
 
@@ -348,7 +350,7 @@ class ControlPlane:
         port = free_port()
         url = f"https://127.0.0.1:{port}/healthz"
         ready = functools.partial(_answers, url, authority=state.files.authority.pem)
-        state.components.launch(name, command(state.binaries, state.files, port=port), ready)
+        state.components.launch(name, command(state.binaries, state.files, port=port), ready, ports=(port,))
 
     def _launch_jobset(self, state: _Running) -> None:
         webhook_port, health_port = free_port(), free_port()
@@ -357,7 +359,7 @@ class ControlPlane:
             state.binaries, state.files, webhook_port=webhook_port, health_port=health_port
         )
         ready = functools.partial(_answers, f"http://127.0.0.1:{health_port}/readyz")
-        state.components.launch("jobset-manager", command, ready)
+        state.components.launch("jobset-manager", command, ready, ports=(webhook_port, health_port))
 
     def _launch_kwok(self, state: _Running) -> None:
         state.components.launch("kwok", programs.kwok(state.binaries, state.files), self._nodes_are_ready)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import heeding
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.component import free_port
 
@@ -61,9 +62,11 @@ def test_two_run_side_by_side_and_leave_nothing() -> None:
         assert processes_of(folder) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_nothing_outlives_the_test_process(number: signal.Signals) -> None:
-    with subprocess.Popen([sys.executable, "-c", VICTIM], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as victim:
+    with subprocess.Popen(
+        heeding(sys.executable, "-c", VICTIM), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as victim:
         assert victim.stdout is not None
         folder = Path(victim.stdout.readline().decode().strip())
         assert processes_of(folder)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import alive, eventually
+from tests.processes import alive, eventually, heeding
 from trainwright.controller.runtime import testing
 from trainwright.controller.runtime.testing import __main__ as command
 from trainwright.controller.runtime.testing.binaries import MODULES, TOOLS, provide
@@ -242,7 +242,7 @@ def compiling(cache: Path, go: FakeGo, tmp_path: Path) -> Iterator[tuple[subproc
     """A process that builds, and the ids of the processes that compile for it."""
     pids = tmp_path / "pids"
     go.answers(build=COMPILES.format(pids=pids))
-    building = subprocess.Popen([sys.executable, "-m", testing.__name__, "etcd"], stderr=subprocess.DEVNULL)
+    building = subprocess.Popen(heeding(sys.executable, "-m", testing.__name__, "etcd"), stderr=subprocess.DEVNULL)
     eventually(pids.exists)
     yield building, [int(pid) for pid in pids.read_text().split()]
     building.kill()
@@ -259,6 +259,18 @@ def test_an_interrupted_build_ends_its_compilers_and_removes_its_scratch(
     assert building.wait(60) == 128 + number
     assert not any(alive(pid) for pid in compilers)
     assert [path.name for path in cache.iterdir()] == [".lock"]
+
+
+def test_a_build_under_nohup_outlives_the_terminal(cache: Path, go: FakeGo, tmp_path: Path) -> None:
+    started, goes_on = tmp_path / "started", tmp_path / "goes-on"
+    os.mkfifo(goes_on)
+    go.answers(build=f"touch {started}; read -r _ < {goes_on}; {BUILDS}")
+    building = subprocess.Popen(["nohup", sys.executable, "-m", testing.__name__, "etcd"], stderr=subprocess.DEVNULL)
+    eventually(started.exists)
+    building.send_signal(signal.SIGHUP)
+    goes_on.write_text("\n")
+    assert building.wait(60) == 0
+    assert provide(["etcd"])["etcd"].is_file()
 
 
 def test_a_killed_build_keeps_the_lock_until_nothing_of_it_is_left(

@@ -3,6 +3,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -137,6 +138,14 @@ def test_one_that_ended_is_told_though_something_answered_for_it(components: Com
     with pytest.raises(PortTakenError, match="etcd ended with code 1") as taken:
         components.wait()
     assert taken.value.program == "etcd"
+
+
+def test_one_whose_port_is_taken_need_not_say_so(components: Components) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ports = [server.getsockname()[1]]
+        components.launch("jobset-manager", ["sh", "-c", "echo stopping; exit 1"], lambda: False, ports=ports)
+        with pytest.raises(PortTakenError, match="another program listens on its port"):
+            components.wait()
 
 
 def test_one_that_waits_for_another_does_not_outwait_its_end(components: Components) -> None:
