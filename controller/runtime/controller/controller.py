@@ -185,13 +185,12 @@ class Controller:
         if self._observer:
             self._observer.started()
         started = time.perf_counter()
-        outcome = Outcome("error", 0.0, crashed=True)
         try:
             outcome = await self._attempt(item, started)
+            if self._observer:  # a reconcile that was cancelled because the process stops has no outcome
+                self._observer.ended(outcome)
         finally:
             self._active -= 1
-            if self._observer:
-                self._observer.ended(outcome)
             current.reset(token)
 
     async def _attempt(self, item: Item[Key], started: float) -> Outcome:

@@ -204,6 +204,27 @@ async def test_stopping_lets_a_running_reconcile_finish(scenario_class: Any) -> 
 
 
 @jumping
+async def test_a_cancelled_reconcile_has_no_outcome(scenario_class: Any) -> None:  # S98
+    async def hang(_: Key) -> Result:
+        await asyncio.Event().wait()
+        return Done()
+
+    bench = Bench(hang, timeout=60.0)
+    controller = Builder(scenario_class().cache, "bench", observer=lambda _: observer).source(bench.trigger)
+    observer = type("Observer", (), {"started": bench.started, "ended": staticmethod(bench.ended_)})()
+    built = controller.reconcile(bench.reconcile, timeout=60.0)
+    task = asyncio.ensure_future(built.run())
+    await settle()
+    bench.trigger(A)
+    await settle()
+    assert built.statistics().active == 1
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert bench.ended == []
+    assert built.statistics().active == 0
+
+
+@jumping
 async def test_a_slow_key_holds_up_no_other(scenario_class: Any) -> None:  # D8
     finished: list[tuple[str, float]] = []
 
