@@ -67,7 +67,7 @@ async def test_operator(control_plane: ControlPlane, client: Client, namespace: 
         assert found == ["Hello, 100%s!" if admission else "None, 100%s!"]
         scraped = answers(f"http://127.0.0.1:{metrics}/metrics")
         assert b'leader_election_master_status{name="greeter"} 1.0' in scraped
-        assert b"event_recorder_events_total 1.0" in scraped
+        assert b'event_recorder_writes_total{verb="create"}' in scraped
         assert (b"controller_runtime_webhook_requests_total" in scraped) == admission
     finally:
         await asyncio.to_thread(control_plane.stop_program, name)
