@@ -16,7 +16,7 @@ from trainwright.controller.trainer.manager import make_manager
 
 STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
 POD = {"containers": [{"name": "node", "image": "example.com/none"}]}
-TEMPLATE = {
+TEMPLATE: dict[str, Any] = {
     "spec": {"replicatedJobs": [{"name": "node", "template": {"metadata": STEP, "spec": {"template": {"spec": POD}}}}]}
 }
 TIME = "2026-01-02T03:04:05Z"

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Admission on a real API server that asks our webhooks; on one of its own, since webhooks concern everybody."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.trainer.conftest import TEMPLATE
+from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
+from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.component import free_port
+
+CRDS = Path(__file__).parents[3] / "config" / "crd"
+
+
+@pytest.fixture(scope="module")
+def admitted() -> Iterator[ControlPlane]:
+    """An API server with our manager and its webhooks, registered by URL."""
+    with ControlPlane(crds=[CRDS, provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]) as control_plane:
+        configuration = control_plane.folder / "configuration.json"
+        configuration.write_text(json.dumps({"health": {"healthProbeBindAddress": "0"}}))
+        url = f"https://127.0.0.1:{free_port()}"
+        command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager", f"--config={configuration}"]
+        control_plane.launch("manager", [*command, f"--kubeconfig={control_plane.kubeconfig}", f"--webhook-url={url}"])
+        deadline = time.monotonic() + 60
+        # Both are there once a runtime that no schema refuses is refused.
+        while not refusal(control_plane, "default", runtime("probe", replicas=2)):
+            assert time.monotonic() < deadline, "the webhooks were not registered"
+        yield control_plane
+
+
+@pytest.fixture
+def space(admitted: ControlPlane) -> str:
+    """A namespace of the test's own."""
+    return admitted.create_namespace()
+
+
+def runtime(name: str, *, replicas: int = 1) -> dict[str, Any]:
+    (job,) = TEMPLATE["spec"]["replicatedJobs"]
+    template = {"spec": {"replicatedJobs": [{**job, "replicas": replicas}]}}
+    return document("TrainingRuntime", name, {"mlPolicy": {"numNodes": 1}, "template": template})
+
+
+def job(name: str, **spec: Any) -> dict[str, Any]:
+    return document("TrainJob", name, {"runtimeRef": {"kind": "TrainingRuntime", "name": "runtime"}, **spec})
+
+
+def document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    api = "trainer.kubeflow.org/v1alpha1"
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def create(control_plane: ControlPlane, namespace: str, *documents: dict[str, Any]) -> None:
+    text = "\n---\n".join(map(json.dumps, documents))
+    control_plane.kubectl("create", "--namespace", namespace, "--filename=-", stdin=text)
+
+
+def refusal(control_plane: ControlPlane, namespace: str, wanted: dict[str, Any]) -> str:
+    """Why the API server refuses the document; empty if it would take it."""
+    try:
+        control_plane.kubectl(
+            "create", "--dry-run=server", "--namespace", namespace, "--filename=-", stdin=json.dumps(wanted)
+        )
+    except ControlPlaneError as error:
+        return str(error)
+    return ""
+
+
+def patch(control_plane: ControlPlane, namespace: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    arguments = ("--namespace", namespace, "--type=merge", "--patch", json.dumps(body), "--output=json")
+    found: dict[str, Any] = json.loads(control_plane.kubectl("patch", "trainjob", name, *arguments))
+    return found
+
+
+def test_runtime_and_job_may_come_together(admitted: ControlPlane, space: str) -> None:
+    create(admitted, space, runtime("runtime"), job("job"))
+
+
+def test_a_job_without_its_runtime_is_refused(admitted: ControlPlane, space: str) -> None:
+    refused = refusal(admitted, space, job("job"))
+    assert "denied the request: spec.runtimeRef: Invalid value:" in refused
+    assert "TrainingRuntime runtime does not exist" in refused
+
+
+def test_a_reference_to_no_runtime_is_refused(admitted: ControlPlane, space: str) -> None:
+    wanted = document("TrainJob", "job", {"runtimeRef": {"apiGroup": "apps", "kind": "Deployment", "name": "x"}})
+    assert "Deployment.apps, which is no runtime" in refusal(admitted, space, wanted)
+
+
+def test_all_errors_of_a_runtime_come_at_once(admitted: ControlPlane, space: str) -> None:
+    wanted = runtime("bad", replicas=2)
+    pod = wanted["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod_of_another_name = {**pod, "containers": [{"name": "other", "image": "example.com/none"}]}
+    wanted = json.loads(json.dumps(wanted).replace(json.dumps(pod), json.dumps(pod_of_another_name)))
+    refused = refusal(admitted, space, wanted)
+    assert "spec.template.spec.replicatedJobs[0].replicas: Invalid value: 2" in refused
+    assert "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers: Invalid value" in refused
+
+
+def test_patches_get_the_time_of_their_last_change(admitted: ControlPlane, space: str) -> None:
+    def patches(value: str, **more: Any) -> dict[str, Any]:
+        template = {"metadata": {"labels": {"a": value}}}
+        entry = {"manager": "example.com/tuner", "trainingRuntimeSpec": {"template": template}, **more}
+        return {"spec": {"runtimePatches": [entry]}}
+
+    early = "2020-01-01T00:00:00Z"
+    create(admitted, space, runtime("runtime"), job("job", suspend=True, **patches("1", time=early)["spec"]))
+    unchanged = patch(admitted, space, "job", patches("1", time="2021-01-01T00:00:00Z"))
+    assert unchanged["spec"]["runtimePatches"][0]["time"] == early
+    changed = patch(admitted, space, "job", patches("2", time="2021-01-01T00:00:00Z"))
+    assert changed["spec"]["runtimePatches"][0]["time"] > "2026"
+
+
+def test_a_job_whose_runtime_is_gone_can_still_be_labelled_resumed_and_deleted(
+    admitted: ControlPlane, space: str
+) -> None:
+    create(admitted, space, runtime("runtime"), job("job", suspend=True))
+    # The snapshot is taken before the JobSet is made.
+    deadline = time.monotonic() + 60
+    while not admitted.kubectl("get", "jobset", "job", "--namespace", space, "--ignore-not-found"):
+        assert time.monotonic() < deadline, "the JobSet was not made"
+    admitted.kubectl("delete", "trainingruntime", "runtime", "--namespace", space)
+    assert patch(admitted, space, "job", {"metadata": {"labels": {"a": "b"}}})["metadata"]["labels"] == {"a": "b"}
+    assert patch(admitted, space, "job", {"spec": {"suspend": False}})["spec"]["suspend"] is False
+    admitted.kubectl("delete", "trainjob", "job", "--namespace", space)
+
+
+def test_a_name_that_is_too_long_for_its_pods_is_warned_of(admitted: ControlPlane, space: str) -> None:
+    create(admitted, space, runtime("runtime"))
+    long = "j" * 60
+    # kubectl prints warnings, and fails on them when asked to.
+    with pytest.raises(ControlPlaneError, match="is too long by 12 characters"):
+        admitted.kubectl(
+            "create",
+            "--warnings-as-errors",
+            "--dry-run=server",
+            "--namespace",
+            space,
+            "--filename=-",
+            stdin=json.dumps(job(long)),
+        )
