@@ -147,7 +147,8 @@ class Store:
     ) -> Iterator[Event[AnyObject]]:
         """A list replaces everything that the watch showed; gives deletions first, then the rest in list order (R-41).
 
-        The content changes in this call; the events are made while the caller iterates.
+        What is at the version that was known before is no news. The content changes in this call; the events are made
+        while the caller iterates.
         """
         fresh = {key_of(obj): obj for obj in objects}
         before = {key: obj for key, obj in self._objects.items() if key not in self._ahead}
@@ -192,9 +193,11 @@ class Store:
                 yield Event(EventType.DELETED, key, document, None, last_known=True, undecodable=True)
         for key, obj in fresh.items():
             earlier = before.get(key)
-            yield Event(EventType.ADDED if earlier is None else EventType.MODIFIED, key, earlier, obj)
+            if not _same_version(earlier, obj):
+                yield Event(EventType.ADDED if earlier is None else EventType.MODIFIED, key, earlier, obj)
         for key, document in unfit.items():
-            yield Event(EventType.ADDED, key, None, document, undecodable=True)
+            if not _same_version(before_unfit.get(key), document):
+                yield Event(EventType.ADDED, key, None, document, undecodable=True)
 
     # ------------------------------------------------------------------ our own writes
 
@@ -282,3 +285,8 @@ class Store:
                 keys.pop(key, None)
                 if not keys:
                     del index[value]
+
+
+def _same_version(a: AnyObject | None, b: AnyObject) -> bool:
+    version = resource_version_of(b)
+    return a is not None and bool(version) and resource_version_of(a) == version and uid_of(a) == uid_of(b)

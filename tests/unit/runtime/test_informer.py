@@ -34,13 +34,14 @@ FOREVER = float("inf")
 @jumping
 async def test_a_relist_tells_what_changed(scenario_class: Any) -> None:  # S47, S48
     s = scenario_class()
-    s.transport.answer(is_list, listing("10", config_map("a", version="1"), config_map("b", version="1")))
+    unchanged = config_map("same", version="1")
+    s.transport.answer(is_list, listing("10", config_map("a", version="1"), config_map("b", version="1"), unchanged))
     first = s.transport.stream(is_watch)
     s.informer()
     async with s.running():
         s.transport.answer(
             is_list,
-            listing("20", config_map("a", version="15", uid="another"), config_map("c", version="16")),
+            listing("20", config_map("a", version="15", uid="another"), config_map("c", version="16"), unchanged),
         )
         s.transport.stream(is_watch)
         s.told.clear()
