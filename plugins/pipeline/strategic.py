@@ -15,10 +15,10 @@ from trainwright.api.kubernetes.core.v1 import EnvVar, EnvVarSource, Volume
 from trainwright.controller.runtime.objects import Document
 from trainwright.plugins.contract import Ledger
 
-_SILENT = frozenset({"value", "readOnly", "subPath", "subPathExpr", "medium", "sizeLimit"})
+_SILENT = frozenset({"name", "value", "readOnly", "subPath", "subPathExpr", "medium", "sizeLimit"})
 """Fields of which an empty or false value is not sent, so that it leaves what is there."""
 _RIVALS: Mapping[type[Struct], frozenset[str]] = {
-    model: frozenset(metadata.fields(model)) for model in (EnvVar, EnvVarSource, Volume)
+    model: frozenset(metadata.fields(model)) - {"name"} for model in (EnvVar, EnvVarSource, Volume)
 }
 """Structs of which only one field, apart from the name, may be set: what a patch sets takes the place of the others."""
 
@@ -47,12 +47,10 @@ class Scribe:
 def merge(model: type[Struct], base: Document, patch: Mapping[str, Any], scribe: Scribe) -> Document:
     """The base with the patch in it, both in wire form. Neither is changed."""
     fields = metadata.fields(model)
-    merged = _without_rivals(model, dict(base), patch)
-    for name, value in patch.items():
-        field = fields.get(name)
-        if field is None or _says_nothing(field, value):
-            continue
-        merged[name] = _merged(field, merged.get(name), value, scribe.at(name))
+    said = {name: v for name, v in patch.items() if name in fields and not _says_nothing(fields[name], v)}
+    merged = _without_rivals(model, base, said)
+    for name, value in said.items():
+        merged[name] = _merged(fields[name], merged.get(name), value, scribe.at(name))
     return merged
 
 
@@ -112,9 +110,6 @@ def _says_nothing(field: metadata.Field, value: Any) -> bool:
 def _without_rivals(model: type[Struct], base: Document, patch: Mapping[str, Any]) -> Document:
     """The base without what cannot stand beside the patch: a volume has one source, a variable has one value."""
     rivals = _RIVALS.get(model)
-    if rivals is None:
-        return base
-    shared = rivals - {"name"}
-    if shared.isdisjoint(name for name, value in patch.items() if value is not None):
-        return base
-    return {name: value for name, value in base.items() if name not in shared or name in patch}
+    if rivals is None or rivals.isdisjoint(patch):
+        return dict(base)
+    return {name: value for name, value in base.items() if name not in rivals or name in patch}

@@ -139,6 +139,37 @@ def test_17_variables_keep_one_value() -> None:
     assert list(result.env("node", "side").items()) == [("NEW", "n"), ("A", "1"), ("B", source)]
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "expected"),
+    [
+        ({"value": "1"}, {"value": ""}, {"value": "1"}),
+        (
+            {"valueFrom": {"fieldRef": {"fieldPath": "a"}}},
+            {"value": ""},
+            {"valueFrom": {"fieldRef": {"fieldPath": "a"}}},
+        ),
+        ({"valueFrom": {"fieldRef": {"fieldPath": "a"}}}, {"value": "2"}, {"value": "2"}),
+        (
+            {"valueFrom": {"fieldRef": {"fieldPath": "a"}}},
+            {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+            {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        ),
+        (
+            {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+            {"valueFrom": {"secretKeyRef": {"key": "l"}}},
+            {"valueFrom": {"secretKeyRef": {"name": "s", "key": "l"}}},
+        ),
+    ],
+)
+def test_a_variable_of_a_patch(mine: dict[str, Any], theirs: dict[str, Any], expected: dict[str, Any]) -> None:
+    text = yaml.safe_load(TEMPLATE)
+    pods = text["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pods["containers"][1]["env"] = [{"name": "A", **mine}]
+    made = runtime(yaml.safe_dump(text))
+    result = outcome(patch(containers=[{"name": "side", "env": [{"name": "A", **theirs}]}]), made=made)
+    assert result.container("node", "side")["env"] == [{"name": "A", **expected}]
+
+
 def test_21_and_22_managers_add_up_and_the_later_one_wins_by_name() -> None:
     result = outcome(
         patch("example.com/1", nodeSelector={"x": "1", "zone": "b"}),
