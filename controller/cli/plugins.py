@@ -5,6 +5,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description="List the plugins that the manager would load, in the order in which they run in every phase. Exit "
         "code 1 when they cannot be loaded together, with every reason.",
     )
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="Configuration of the manager, for its section plugins"
+    )
     parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
     parser.set_defaults(run=run)
 
@@ -28,11 +32,16 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """List the plugins; returns the exit code."""
     # Loaded here: the help of the command needs none of it.
+    from trainwright.controller.cli.configuration import load_configuration  # noqa: PLC0415
+    from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
-    from trainwright.plugins.registry import Registry  # noqa: PLC0415
+    from trainwright.plugins.registry import Registry, Selection  # noqa: PLC0415
 
     try:
-        rows = _rows(Registry.load())
+        rows = _rows(Registry.load(Selection.of(load_configuration(arguments.config).plugins)))
+    except ConfigurationError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except RegistryError as error:
         for problem in error.problems:
             print(f"error: {problem}", file=sys.stderr)

@@ -60,6 +60,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("--kubeconfig", type=Path, help="kubeconfig for --cluster (default: as for the manager)")
     parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="Configuration of the manager, for its section plugins"
+    )
     parser.add_argument("--explain", action="store_true", help="say who set each value, and why")
     parser.set_defaults(run=run)
 
@@ -67,11 +70,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Render; returns the exit code."""
     # Loaded here: the help of the command needs none of it.
+    from trainwright.controller.cli.configuration import load_configuration  # noqa: PLC0415
     from trainwright.controller.cli.rendering.output import show  # noqa: PLC0415
     from trainwright.controller.cli.rendering.sources import Inputs  # noqa: PLC0415
+    from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
     from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
-    from trainwright.plugins.registry import Registry  # noqa: PLC0415
+    from trainwright.plugins.registry import Registry, Selection  # noqa: PLC0415
 
     inputs = Inputs()
     inputs.read(arguments.filename, namespace=arguments.namespace)
@@ -80,7 +85,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not inputs.jobs and not inputs.problems:
         inputs.problems.append(f"{', '.join(arguments.filename)}: no TrainJob in it")
     try:
-        pipeline = Pipeline(Registry.load())
+        pipeline = Pipeline(Registry.load(Selection.of(load_configuration(arguments.config).plugins)))
+    except ConfigurationError as error:
+        inputs.problems.append(str(error))
+        return _report(inputs.problems)
     except RegistryError as error:
         inputs.problems += error.problems
         return _report(inputs.problems)

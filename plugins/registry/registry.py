@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from trainwright.api.config.v1alpha1 import Plugins
 from trainwright.plugins.contract import EXTENSION_POINTS, Plugin, RegistryError, Rule, Watch
 from trainwright.plugins.registry.discovery import Candidate, built_in, installed
 from trainwright.plugins.registry.order import OrderingCycle, ordered
@@ -66,6 +67,17 @@ class Selection:
     """Settings by plugin name, as the Configuration has them: plain data, or an instance of the plugin's class."""
     only: frozenset[str] | None = None
     """No others than these, for tests; None: all that are installed."""
+
+    @classmethod
+    def of(cls, plugins: Plugins | None) -> "Selection":
+        """What the section `plugins` of the Configuration says."""
+        if plugins is None:
+            return cls()
+        return cls(
+            enabled=frozenset(plugins.enabled or ()),
+            disabled=frozenset(plugins.disabled or ()),
+            settings=plugins.settings or {},
+        )
 
 
 class Registry:

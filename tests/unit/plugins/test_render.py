@@ -171,6 +171,30 @@ def test_without_a_file_the_use_is_wrong(capsys: pytest.CaptureFixture[str]) -> 
     assert "-f" in capsys.readouterr().err
 
 
+CONFIGURATION = """\
+apiVersion: config.trainer.kubeflow.org/v1alpha1
+kind: Configuration
+plugins: {disabled: [PlainML]}
+"""
+
+
+def test_the_configuration_of_the_manager_decides_which_plugins_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "manager").write_text(CONFIGURATION)
+
+    assert main(["plugins", "-o", "json", "--config", str(folder / "manager")]) == 0
+    assert "PlainML" not in {row["name"] for row in json.loads(capsys.readouterr().out)}
+    assert render("-f", folder, "--config", folder / "manager") == 0
+    (jobset,) = yaml.safe_load_all(capsys.readouterr().out)
+    assert jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == 1
+
+    (folder / "manager").write_text(CONFIGURATION.replace("PlainML", "Plain"))
+    for command in (["plugins"], ["render", "-f", str(folder)]):
+        assert main([*command, "--config", str(folder / "manager")]) == 1
+        assert "error: plugin Plain: disabled in the Configuration, but not installed" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("form", ["table", "json", "yaml"])
 def test_plugins_are_listed_in_their_order(capsys: pytest.CaptureFixture[str], form: str) -> None:
     assert main(["plugins", "-o", form]) == 0
