@@ -9,6 +9,8 @@ SHELL := /bin/sh
 PYTHON ?= python3
 # More arguments for pytest, such as PYTEST_ARGS="-k queue".
 PYTEST_ARGS ?=
+# Arguments for `make run`, such as RUN_ARGS="--port 6443".
+RUN_ARGS ?=
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -31,7 +33,7 @@ $(INSTALLED): hack/requirements.txt pyproject.toml hack/install.py
 	@$(PYTHON) hack/install.py
 
 run: $(INSTALLED) ## Start a Kubernetes control plane and our manager, and run a TrainJob; Ctrl-C stops it all
-	@$(BIN)/python hack/run.py
+	@$(BIN)/python hack/run.py $(RUN_ARGS)
 
 test: control-plane ## Run all tests: unit, integration (a real API server), e2e (the whole chain)
 	@$(BIN)/pytest tests $(PYTEST_ARGS)

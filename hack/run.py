@@ -4,6 +4,7 @@
 Everything is real but the nodes, which only pretend to run pods. It stays up afterwards, until Ctrl-C.
 """
 
+import argparse
 import json
 import shlex
 import signal
@@ -22,17 +23,21 @@ SAMPLE = ROOT / "config" / "samples" / "01-plain.yaml"
 JOB = "plain"
 JOB_SECONDS = 120.0
 MANAGER = "trainwright"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> int:
     """Exit code 0 after Ctrl-C or SIGTERM, 1 when a program did not start or ended, or the job did not complete."""
+    parser = argparse.ArgumentParser(prog="hack/run.py", description="Run a cluster, our manager and a TrainJob here.")
+    parser.add_argument("--port", type=int, help="port of the API server on 127.0.0.1 (default: a free one)")
+    arguments = parser.parse_args()
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         signal.signal(number, lambda *_: sys.exit(0))
     try:
         print("starting the control plane …", flush=True)
         began = time.monotonic()
-        with ControlPlane.complete(crds=[CRDS]) as control_plane:
+        with ControlPlane.complete(crds=[CRDS], port=arguments.port) as control_plane:
             print(f"control plane: ready after {time.monotonic() - began:.1f} s", flush=True)
             start_manager(control_plane)
             print(f"manager: running; its log is {control_plane.components[MANAGER].log}", flush=True)
@@ -42,7 +47,7 @@ def main() -> int:
                 print(f"  {time.monotonic() - began:5.1f} s  {line}", flush=True)
             print(f"\n{control_plane.kubectl('get', 'trainjobs,jobsets,jobs,pods')}")
             print(instructions(control_plane), flush=True)
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in SIGNALS:
                 signal.signal(number, lambda *_: stop.set())
             stay(control_plane, stop)
             print("stopping …", flush=True)

@@ -3,11 +3,24 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "hack/run.py", "--port", port], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: port {port} on 127.0.0.1 is taken: stop the program that listens there, or choose another port\n"
+    )
 
 
 def test_run_follows_a_trainjob_to_its_end_and_stays_until_it_is_interrupted() -> None:
