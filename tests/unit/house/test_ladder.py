@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of the ladder hold: leaks fail the test that made them, warnings are errors, no test stands outside."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 TESTS = Path(__file__).parents[2]
 SETTINGS = """
@@ -45,36 +44,43 @@ def test_it():
         "left behind: process ",
     ),
     "warning": ("import warnings\ndef test_it():\n    warnings.warn('careful')\n", "UserWarning: careful"),
-    "marker": ("import pytest\n@pytest.mark.quick\ndef test_it(): pass\n", "'quick' not found in `markers`"),
 }
 
 
-def run(folder: Path, where: str, code: str) -> tuple[int, str]:
-    """Exit code and output of pytest on one test file, with the ladder's own conftest."""
-    path = folder / "tests" / where / "test_it.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(code)
+CLEAN = "async def test_it(): pass\n"
+
+
+def run(folder: Path, **tests: str) -> str:
+    """Output of pytest on test files, by step and name, with the ladder's own conftest."""
+    for name, code in tests.items():
+        step, _, name = name.partition("_")
+        path = folder / "tests" / step / f"test_{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(code)
     (folder / "pytest.ini").write_text(SETTINGS)
     (folder / "tests" / "conftest.py").write_text((TESTS / "conftest.py").read_text())
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "tests"], cwd=folder, capture_output=True, text=True, check=False
-    )
-    return done.returncode, done.stdout + done.stderr
+    command = [sys.executable, "-m", "pytest", "-rA", "tests"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return f"{done.stdout}{done.stderr}\nexit code {done.returncode}"
 
 
-@pytest.mark.parametrize("kind", LEAKS)
-def test_what_a_test_must_not_do_fails_it(kind: str, tmp_path: Path) -> None:
-    code, message = LEAKS[kind]
-    exit_code, output = run(tmp_path, "unit", code)
-    assert exit_code != 0
-    assert message in output
+def test_what_a_test_must_not_do_fails_it_and_no_other(tmp_path: Path) -> None:
+    output = run(tmp_path, unit_clean=CLEAN, **{f"unit_{kind}": code for kind, (code, _) in LEAKS.items()})
+    for kind, (_, message) in LEAKS.items():
+        assert message in output
+        assert re.search(rf"^(FAILED|ERROR) tests/unit/test_{kind}\.py::test_it", output, re.MULTILINE), output
+    assert "PASSED tests/unit/test_clean.py::test_it" in output
+    assert not re.search(r"^(FAILED|ERROR) tests/unit/test_clean", output, re.MULTILINE)
+    assert output.endswith("exit code 1")
 
 
-def test_a_clean_test_passes(tmp_path: Path) -> None:
-    assert run(tmp_path, "unit", "async def test_it(): pass\n")[0] == 0
+def test_an_unknown_marker_is_refused(tmp_path: Path) -> None:
+    output = run(tmp_path, unit_marked="import pytest\n@pytest.mark.quick\ndef test_it(): pass\n")
+    assert "'quick' not found in `markers`" in output
+    assert not output.endswith("exit code 0")
 
 
 def test_a_test_outside_of_the_ladder_is_refused(tmp_path: Path) -> None:
-    exit_code, output = run(tmp_path, "elsewhere", "def test_it(): pass\n")
-    assert exit_code != 0
+    output = run(tmp_path, elsewhere_it=CLEAN)
     assert "is not on the ladder" in output
+    assert not output.endswith("exit code 0")
