@@ -52,8 +52,8 @@ CLEAN = "async def test_it(): pass\n"
 
 def run(folder: Path, **tests: str) -> str:
     """Output of pytest on test files, by step and name, with the ladder's own conftest."""
-    for name, code in tests.items():
-        step, _, name = name.partition("_")
+    for place, code in tests.items():
+        step, _, name = place.partition("_")
         path = folder / "tests" / step / f"test_{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(code)
