@@ -19,10 +19,19 @@ class ServingCertificate:
     """One live context and what is loaded into it."""
 
     def __init__(
-        self, registry: CollectorRegistry, *, minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2, client_ca: str = ""
+        self,
+        registry: CollectorRegistry,
+        *,
+        minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
+        ciphers: str = "",
+        client_ca: str = "",
     ) -> None:
-        """`client_ca`: file of the authorities of clients; given, clients without a certificate are refused."""
+        """`ciphers` in OpenSSL's words, for TLS 1.2; empty: its own choice.
+
+        `client_ca`: file of the authorities of clients; given, clients without a certificate are refused.
+        """
         self._minimum = minimum
+        self._ciphers = ciphers
         self._client_ca = client_ca
         self.context = self._make()
         """For the server. Handshakes fail until something is loaded."""
@@ -64,6 +73,8 @@ class ServingCertificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = self._minimum
         context.set_alpn_protocols(["http/1.1"])
+        if self._ciphers:
+            context.set_ciphers(self._ciphers)
         if self._client_ca:
             context.load_verify_locations(cafile=self._client_ca)
             context.verify_mode = ssl.CERT_REQUIRED

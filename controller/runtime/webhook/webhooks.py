@@ -87,12 +87,14 @@ class Webhooks:
         certificates: Certificates,
         field_manager: str = "webhook-certificates",
         proof: Proof | None = None,
+        serving: ServingCertificate | None = None,
     ) -> None:
         """`configurations`: the documents of an installation, which is where paths and names are taken from.
 
+        `serving`: given to choose TLS versions and ciphers, or to let other servers use the same certificate.
         Raises ConfigurationError for a URL that is none.
         """
-        self.serving = ServingCertificate(registry)
+        self.serving = serving or ServingCertificate(registry)
         self.server = WebhookServer(address, tls=self.serving.context, metrics=WebhookMetrics(registry))
         self._documents = configurations
         self._targets = [target_of(document) for document in configurations]

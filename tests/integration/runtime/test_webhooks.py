@@ -20,7 +20,7 @@ from trainwright.api.kubernetes.admissionregistration.v1 import (
     ValidatingWebhookConfiguration,
 )
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
-from trainwright.controller.runtime import Client, ClusterConfig, Group
+from trainwright.controller.runtime import Client, ClusterConfig, Group, load_config
 from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
 from trainwright.controller.runtime.certificates.rotation import Policy
 from trainwright.controller.runtime.client.http import HTTPTransport
@@ -309,6 +309,40 @@ async def test_rotation_under_constant_admission_fails_no_request(client: Client
             assert requests > 50
             writes = keeper_of(one).statistics.writes + keeper_of(two).statistics.writes
             assert writes >= 7, "announced and switched three times"
+
+
+async def test_nothing_is_rotated_while_a_configuration_cannot_be_made_right(
+    control_plane: ControlPlane, client: Client, namespace: str
+) -> None:
+    """A replica that may write the Secret but not the configuration serves, says so, and rotates nothing."""
+    user = f"user-{namespace}"
+    rights = control_plane.add_user(user)
+    role = ("--namespace", namespace)
+    control_plane.kubectl("create", "role", "r", *role, "--verb=*", "--resource=secrets")
+    control_plane.kubectl("create", "rolebinding", "r", *role, "--role=r", f"--user={user}")
+    limited = Client(HTTPTransport(load_config(rights)))
+    at_once = Policy(
+        authority_lifetime=timedelta(hours=1),
+        authority_renewal=timedelta(minutes=59, seconds=59),
+        lifetime=timedelta(minutes=30),
+        renewal=timedelta(minutes=15),
+        overlap=timedelta(seconds=1),
+    )
+    port = free_port()
+    url = {"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"}
+    async with existing(client, configuration(VALIDATING.kind, namespace, url)) as document:
+        shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=at_once)
+        one = hooks(limited, [document], shared, port)
+        keeper = keeper_of(one)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(one.run())
+            await until(lambda: keeper.statistics.passes >= 3, "it tried again and again")
+            assert one.server.listening.is_set(), "something is served all the same"
+            assert "is forbidden" in keeper.statistics.last_error
+            assert "is forbidden" in (await one.unready() or "")
+            assert keeper.statistics.writes == 1, "the first certificate, and no step after it"
+            task.cancel()
+    await limited.close()
 
 
 async def test_readiness_says_what_the_api_server_would_meet(

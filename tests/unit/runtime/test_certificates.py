@@ -262,3 +262,18 @@ async def test_files_are_followed_and_a_half_written_pair_is_passed_over(tmp_pat
     files.look()
     assert serving.fingerprint != first
     assert files.last_error == ""
+
+
+async def test_version_and_ciphers_are_the_callers() -> None:
+    serving = ServingCertificate(CollectorRegistry(), minimum=ssl.TLSVersion.TLSv1_3, ciphers="ECDHE+AESGCM")
+    ca, certificate, key = pair_of()
+    serving.load(certificate, key)
+    old = ssl.create_default_context(cadata=ca.decode())
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    async with echo(serving.context) as port:
+        with pytest.raises((ssl.SSLError, ConnectionResetError)):
+            await asyncio.open_connection("127.0.0.1", port, ssl=old)
+        _, writer = await connect(port, ca)
+        assert writer.get_extra_info("ssl_object").version() == "TLSv1.3"
+        writer.close()
+        await writer.wait_closed()
