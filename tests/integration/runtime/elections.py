@@ -132,7 +132,10 @@ class Wire:
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         other: asyncio.StreamWriter | None = None
         try:
-            upstream, other = await asyncio.open_connection("127.0.0.1", self._upstream)
+            try:
+                upstream, other = await asyncio.open_connection("127.0.0.1", self._upstream)
+            except ConnectionError:
+                return  # the server is down; the client learns it from the end of its connection
             async with asyncio.TaskGroup() as pumps:
                 pumps.create_task(self._pump(reader, other))
                 pumps.create_task(self._pump(upstream, writer))
