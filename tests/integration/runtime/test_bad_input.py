@@ -67,7 +67,7 @@ async def test_a_missing_crd_is_waited_for_while_others_work(
     await asyncio.to_thread(control_plane.install_crds, crd(tmp_path))
     await manager.client.create({"metadata": {"name": "w", "namespace": namespace}}, kind=WIDGET)
     await eventually(lambda: "w" in seen, limit=30)
-    assert manager.ready
+    await eventually(lambda: manager.ready)
     await ended(manager, task)
 
 

@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -165,7 +166,10 @@ async def test_scale_and_status(client: Client, namespace: str) -> None:
 
 
 async def test_a_pod_can_be_evicted_and_a_collection_deleted(client: Client, namespace: str) -> None:
-    pod = {"metadata": {"name": "p", "namespace": namespace}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    pod: dict[str, Any] = {
+        "metadata": {"name": "p", "namespace": namespace},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
     await client.create({**pod, "spec": {**pod["spec"], "terminationGracePeriodSeconds": 0}}, kind=Pod.RESOURCE)
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": pod["metadata"]}
     answer = await client.post_subresource(Pod, "p", namespace, "eviction", eviction)

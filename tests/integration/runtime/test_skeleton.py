@@ -45,7 +45,10 @@ async def test_child_is_made_repaired_and_left_alone(
     parent = Parent(manager, namespace)
     async with running(manager):
         control_plane.apply({**kind, "metadata": meta, "data": {"port": "8080"}})
-        get = lambda: manager.cache.get(Service, "shop", namespace)  # noqa: E731
+
+        def get() -> Service | None:
+            return manager.cache.get(Service, "shop", namespace)
+
         await eventually(get)
         service = get()
         assert service is not None

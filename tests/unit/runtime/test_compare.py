@@ -123,5 +123,5 @@ def test_unset_fields_are_not_wanted() -> None:
 
 
 def test_true_is_not_one() -> None:
-    owned = {"f:spec": {"f:on": {}}}
+    owned: dict[str, Any] = {"f:spec": {"f:on": {}}}
     assert verdict({"spec": {"on": True}}, {"spec": {"on": 1}}, owned) is Verdict.DIFFERENT

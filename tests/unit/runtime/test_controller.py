@@ -65,7 +65,7 @@ class Bench:
             raise outcome
         if callable(outcome):
             return await outcome(key)  # type: ignore[no-any-return]
-        return outcome  # type: ignore[no-any-return]
+        return outcome
 
     @asynccontextmanager
     async def running(self, scenario: Any) -> AsyncIterator[Controller]:

@@ -157,7 +157,10 @@ async def test_indexes_follow_updates_and_deletes(scenario_class: Any) -> None: 
     s.informer()
     async with s.running():
         s.cache.add_index(ConfigMap, "t", lambda o: [labels_of(o)["t"]])
-        names = lambda value: [o.metadata.name for o in s.cache.indexed(ConfigMap, "t", value)]  # noqa: E731
+
+        def names(value: str) -> list[str]:
+            return [o.name for o in s.cache.indexed(ConfigMap, "t", value)]
+
         assert names("x") == ["a"]
         stream.send(frame("MODIFIED", config_map("a", version="11", labels={"t": "y"})))
         await settle()
@@ -261,7 +264,10 @@ async def test_lists_can_be_selected_by_label_and_namespace(scenario_class: Any)
     s.transport.stream(is_watch)
     s.informer()
     async with s.running():
-        names = lambda *args, **kw: [o.metadata.name for o in s.cache.list(ConfigMap, *args, **kw)]  # noqa: E731
+
+        def names(namespace: str = "", *, label_selector: str = "") -> list[str]:
+            return [o.name for o in s.cache.list(ConfigMap, namespace, label_selector=label_selector)]
+
         assert names() == ["a", "b"]
         assert names("other") == ["b"]
         assert names(label_selector="t in (x,y)") == ["a"]
