@@ -19,7 +19,7 @@ from typing import Protocol, TypeAlias
 from trainwright.controller.runtime.context import Reconcile, current
 from trainwright.controller.runtime.controller.results import Backoff, Done, Result, RetryAfter
 from trainwright.controller.runtime.controller.sources import KindSource, Source
-from trainwright.controller.runtime.errors import ConfigurationError, Conflict, Terminal
+from trainwright.controller.runtime.errors import ConfigurationError, Conflict, NotLeading, Terminal
 from trainwright.controller.runtime.objects import Key
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.workqueue.entries import Item, QueueStatistics
@@ -204,8 +204,9 @@ class Controller:
         except ReconcileTimeout as error:
             self._retry(item, None, str(error), logging.ERROR)
             return Outcome("error", time.perf_counter() - started, timed_out=True)
-        except Conflict as error:
-            self._retry(item, None, f"conflict: {error}", logging.INFO)  # neither an error nor the user's business
+        except (Conflict, NotLeading) as error:
+            what = "conflict" if isinstance(error, Conflict) else "not leading"
+            self._retry(item, None, f"{what}: {error}", logging.INFO)  # neither an error nor the user's business
             return Outcome("requeue", time.perf_counter() - started)
         except Exception as error:
             if _terminal_inside(error):

@@ -8,12 +8,16 @@ from contextlib import asynccontextmanager
 import pytest
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.controller.runtime import Builder, Done, Key, Result, Trigger
+from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.client.permission import permission
 from trainwright.controller.runtime.errors import LeadershipLost, NotLeading, RequestTimeout
 from trainwright.controller.runtime.manager.supervisor import Group, Supervisor
+from trainwright.controller.runtime.testing.clock import jumping, settle
+from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 
 BODY = b'{"metadata":{"name":"m","resourceVersion":"1"}}'
 
@@ -217,3 +221,30 @@ async def test_hurry_cancels_what_would_take_its_time() -> None:
         supervisor.stop()
         await running
     assert slow.cancelled
+
+
+# ---------------------------------------------------------------------- in a controller
+
+
+@jumping
+async def test_reconcile_that_may_not_write_any_more_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[Key] = []
+
+    async def reconcile(key: Key) -> Result:
+        calls.append(key)
+        if len(calls) == 1:
+            raise NotLeading("this replica does not lead; nothing was sent")
+        return Done()
+
+    trigger = Trigger()
+    builder = Builder(Cache(Client(ScriptedTransport())), "bench")
+    controller = builder.source(trigger).reconcile(reconcile)
+    running = asyncio.ensure_future(controller.run())
+    await settle()
+    trigger(Key("n", "m"))
+    with caplog.at_level("WARNING"):
+        await asyncio.sleep(1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert len(calls) == 2
+    assert caplog.text == ""
