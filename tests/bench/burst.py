@@ -177,7 +177,11 @@ async def measure(control_plane: ControlPlane, jobs: int) -> None:
     try:
         await client.call("POST", f"{TRAINER}/clustertrainingruntimes", RUNTIME)
         command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager"]
-        manager = control_plane.launch("manager", [*command, "--kubeconfig", str(control_plane.kubeconfig)])
+        configuration = control_plane.folder / "configuration.json"
+        # Without servers, which nobody would ask here.
+        configuration.write_text(json.dumps({"health": {"healthProbeBindAddress": "0"}}))
+        options = [f"--config={configuration}", f"--kubeconfig={control_plane.kubeconfig}"]
+        manager = control_plane.launch("manager", [*command, *options])
         jobset = await probe(client, warm, "first")
         control_plane.stop_program("manager")
         without = await bare(client, one, names, jobset)
