@@ -5,6 +5,7 @@ import argparse
 import logging
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 USER_AGENT = "trainwright"
 
@@ -27,6 +28,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument(
         "--webhook-url",
+        type=_webhook_url,
         metavar="URL",
         help="outside of a cluster: https://HOST:PORT under which the API server reaches this process; the webhooks "
         "are registered there, and removed at the end (default: no webhooks)",
@@ -42,7 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
     from trainwright.controller.runtime import run as run_manager  # noqa: PLC0415
     from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
     from trainwright.controller.trainer.manager import make_manager  # noqa: PLC0415
-    from trainwright.plugins.contract.errors import RegistryError  # noqa: PLC0415
 
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -54,10 +55,18 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
 
+    return run_manager(
+        lambda: make_manager(cluster, configuration, user_agent=USER_AGENT, webhook_url=arguments.webhook_url)
+    )
+
+
+def _webhook_url(text: str) -> str:
+    """An https URL of a host and a port, and nothing behind them."""
+    url = urlsplit(text)
     try:
-        return run_manager(
-            lambda: make_manager(cluster, configuration, user_agent=USER_AGENT, webhook_url=arguments.webhook_url)
-        )
-    except RegistryError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        complete = url.scheme == "https" and url.hostname and url.port and url.path in {"", "/"}
+    except ValueError:  # a port that is no number
+        complete = False
+    if not complete:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form https://HOST:PORT")
+    return text.rstrip("/")

@@ -50,6 +50,16 @@ async def make_manager(
         tune_collector=not detect_mutation,
         detect_mutation=detect_mutation,
     )
+    try:
+        await _declare(manager, configuration, registry, webhook_url)
+    except BaseException:
+        await manager.client.close()
+        raise
+    return manager
+
+
+async def _declare(manager: Manager, configuration: Configuration, registry: Registry, webhook_url: str | None) -> None:
+    """Give the manager its controllers and webhooks."""
     watches = registry.watches()
     kinds = WatchedKinds(watches, absent=await absent_kinds(manager.client, watches))
     pipeline = Pipeline(registry)
@@ -63,7 +73,6 @@ async def make_manager(
 
         admission = TrainJobAdmission(manager.client, manager.cache, pipeline, kinds, runtimes, snapshots)
         serve_webhooks(manager, admission, webhook_url)
-    return manager
 
 
 def _selection(configuration: Configuration) -> Selection:

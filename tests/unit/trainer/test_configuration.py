@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manager's Configuration file: strict, and every problem at once."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +71,33 @@ def test_unknown_and_ineffective_fields_are_named_together(tmp_path: Path) -> No
         "webhook.host has no effect in this version",
         "tls.minVersion has no effect in this version",
     ]
+
+
+@pytest.mark.parametrize("url", ["foo", "http://127.0.0.1:1", "https://127.0.0.1", "https://h:x", "https://h:1/path"])
+def test_a_webhook_url_that_is_none_is_wrong_use(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["manager", "--webhook-url", url])
+    assert exit_info.value.code == 2
+    assert f"{url!r} is not of the form https://HOST:PORT" in capsys.readouterr().err
+
+
+def test_an_api_server_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
+    cluster = {"server": "https://127.0.0.1:9", "insecure-skip-tls-verify": True}
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(kubeconfig))
+    command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager", f"--kubeconfig={path}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "Cannot connect to host 127.0.0.1:9" in line
 
 
 def test_the_command_says_it_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
