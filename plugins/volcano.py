@@ -46,7 +46,8 @@ class VolcanoPlugin:
         Rule.on(_GROUP, *READ, *APPLY),
         Rule.on(LimitRange.RESOURCE, *READ),
         Rule.on(RuntimeClass.RESOURCE, *READ),
-        Rule.on(_PRIORITY_CLASS, *READ),
+        # Not watched: a class that was made a moment ago, in the same file, would not be in the cache yet.
+        Rule.on(_PRIORITY_CLASS, "get"),
     )
 
     def watches(self) -> Sequence[Watch]:
@@ -55,8 +56,6 @@ class VolcanoPlugin:
             Watch(_GROUP, optional=True),
             Watch(LimitRange.RESOURCE, Enqueue.SUSPENDED_IN_NAMESPACE, metadata_only=True, only_with=_GROUP),
             Watch(RuntimeClass.RESOURCE, Enqueue.SUSPENDED_OF_RUNTIME_CLASS, metadata_only=True, only_with=_GROUP),
-            # No TrainJob owns one, so none is woken; but whether a class exists is then known without a read.
-            Watch(_PRIORITY_CLASS, metadata_only=True, only_with=_GROUP),
         )
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
