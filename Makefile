@@ -15,7 +15,7 @@ RUN_ARGS ?=
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help install run test unit integration e2e bench generate verify check fmt types control-plane lock clean
+.PHONY: help install run test unit integration e2e bench soak generate verify check fmt types control-plane lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ generate: $(INSTALLED) ## Make everything that is generated anew: models, CRDs, 
 
 verify: $(INSTALLED) ## Fail if anything generated differs from what its sources say
 	@$(BIN)/python -m trainwright.codegen --check
+
+soak: control-plane ## Repeat the election tests with the durations of production, and count
+	@$(BIN)/python tests/soak/election.py
 
 check: $(INSTALLED) ## Run every check that is not a test: format, lint, types, layers, shell
 	@hack/check

@@ -210,9 +210,13 @@ async def test_a_cancelled_reconcile_has_no_outcome(scenario_class: Any) -> None
         return Done()
 
     bench = Bench(hang, timeout=60.0)
-    controller = Builder(scenario_class().cache, "bench", observer=lambda _: observer).source(bench.trigger)
-    observer = type("Observer", (), {"started": bench.started, "ended": staticmethod(bench.ended_)})()
-    built = controller.reconcile(bench.reconcile, timeout=60.0)
+
+    class Observer:
+        started = bench.started
+        ended = staticmethod(bench.ended_)
+
+    builder = Builder(scenario_class().cache, "bench", observer=lambda _: Observer())
+    built = builder.source(bench.trigger).reconcile(bench.reconcile, timeout=60.0)
     task = asyncio.ensure_future(built.run())
     await settle()
     bench.trigger(A)
