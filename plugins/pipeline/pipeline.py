@@ -178,7 +178,9 @@ class Pipeline:
         try:
             found: list[Finding] = guard.collect(entry.name, "validate", validate, info, guard.old, guard.job)
             return [replace(_checked(finding, entry.name), plugin=entry.name) for finding in found]
-        except PipelineError as error:
+        except Refusal as refusal:
+            return [FieldError("spec", ErrorType.INVALID, str(refusal), guard.job.name, plugin=entry.name)]
+        except (PipelineError, FactUnavailable) as error:
             return [FieldError("", ErrorType.INTERNAL, str(error), plugin=entry.name)]
 
 

@@ -13,6 +13,7 @@ from trainwright.plugins.contract import (
     ClusterFacts,
     Component,
     DuplicateObject,
+    FactUnavailable,
     Finding,
     Info,
     InputMutated,
@@ -123,6 +124,25 @@ class FailsInValidate(Broken):
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
         yield Warned("so far so good")
         self._fail()
+
+
+class RefusesToValidate(Broken):
+    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
+        raise Refusal("that is no number")
+
+
+class AsksInVain(Broken):
+    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
+        raise FactUnavailable("the API server is away")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "path", "type_"),
+    [(RefusesToValidate(), "spec", "FieldValueInvalid"), (AsksInVain(), "", "InternalError")],
+)
+def test_declared_errors_of_a_validation_are_told_apart(plugin: Plugin, path: str, type_: str) -> None:
+    (error,) = Pipeline(Registry.of(plugin)).validate(train_job(), runtime(), OFFLINE).errors
+    assert (error.path, error.type.value, error.plugin) == (path, type_, "Broken")
 
 
 class GivesNonsense(Broken):
