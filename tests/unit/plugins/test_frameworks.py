@@ -204,7 +204,11 @@ def test_torchtune_chooses_a_recipe(
 ) -> None:
     made = blueprint("{torch: {}}", name="torchtune-llama3.3-70b")
     amounts = {name: trainer[name] for name in ("gpu", "cpu") if name in trainer}
-    section = {"command": ["tune", "run"], "args": args, "resourcesPerNode": {"limits": resources(**amounts)}}
+    section: dict[str, Any] = {
+        "command": ["tune", "run"],
+        "args": args,
+        "resourcesPerNode": {"limits": resources(**amounts)},
+    }
     section |= {"numNodes": trainer["nodes"]} if "nodes" in trainer else {}
     section |= {"numProcPerNode": trainer["proc"]} if "proc" in trainer else {}
 

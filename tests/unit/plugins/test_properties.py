@@ -187,6 +187,7 @@ def test_any_job_gives_objects_or_a_declared_error_and_twice_the_same(
     assert outcome(spec, blueprint) == outcome(spec, blueprint)
 
 
+POLICIES: list[dict[str, Any]] = [{}, *({name: {}} for name in ("torch", "mpi", "flux", "jax", "xgboost"))]
 FIXED: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (
         {"runtimeRef": {"name": "r"}, "trainer": {"numNodes": 2, "env": [{"name": "A", "value": "1"}]}},
@@ -221,7 +222,7 @@ FIXED: list[tuple[dict[str, Any], dict[str, Any]]] = [
             },
         },
     )
-    for policy in ({}, {"torch": {}}, {"mpi": {}}, {"flux": {}}, {"jax": {}}, {"xgboost": {}})
+    for policy in POLICIES
 ]
 
 
