@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
-from trainwright.controller.runtime import Done, Key, Manager, Result, RetryAfter
+from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED, MANAGED_BY_TRAINER
+from trainwright.controller.runtime import Done, EventRecorder, Group, Key, Manager, Result, RetryAfter
 from trainwright.controller.runtime.clock import Now, wall_clock
 from trainwright.controller.runtime.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotControlled, NotFound
 from trainwright.controller.runtime.objects import Document, controller_of, deletion_timestamp_of, uid_of
@@ -36,6 +36,10 @@ log = logging.getLogger(__name__)
 
 NAME = "trainjob_controller"
 WORKERS = 16
+REPORTER = "trainer-trainjob-controller"
+"""Reporting controller of the events."""
+ACTION = "Reconciling"
+NOTE_LIMIT = 950
 
 
 class TrainJobController:
@@ -69,6 +73,8 @@ class TrainJobController:
         self._pipeline = pipeline
         self._kinds = kinds
         self._now = now
+        self._recorder = EventRecorder(self._client, REPORTER)
+        manager.add(self._recorder, Group.SERVERS, "events")
         self._obstacles = Obstacles(asyncio.get_running_loop().time)
         builder = manager.controller(NAME).for_(TrainJob)
         for runtime in RUNTIMES:
@@ -128,6 +134,9 @@ class TrainJobController:
             observed = self._pipeline.status(job, facts)
         except PipelineError as error:
             obstacle = obstacle or _obstacle(error)
+        if obstacle is not None and self._obstacles.begins(key, obstacle):
+            note = f"the objects of this TrainJob could not be made: {obstacle.message}"
+            self._recorder.event(job, "Warning", EVENT_RESOURCES_CREATION_FAILED, note[:NOTE_LIMIT], action=ACTION)
         wait = None if obstacle is None else self._obstacles.met(key, obstacle)
         shown = obstacle if wait is not None and wait <= 0 else None
         if shown is not None:

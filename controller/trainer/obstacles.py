@@ -56,6 +56,10 @@ class Obstacles:
         self._since[key] = (obstacle.reason, since)
         return max(0.0, since + PATIENCE_SECONDS - now)
 
+    def begins(self, key: Key, obstacle: Obstacle) -> bool:
+        """Whether the job has not had an obstacle of this reason until now."""
+        return self._since.get(key, (None, 0.0))[0] is not obstacle.reason
+
     def gone(self, key: Key) -> None:
         """The job has none, or there is no such job any more."""
         self._since.pop(key, None)

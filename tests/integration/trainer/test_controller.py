@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The TrainJob controller on a real API server, with the test in the part of the JobSet controller."""
 
+import json
+
 import pytest
 
 from tests.integration.trainer.conftest import POD, TIME, User, conditions
@@ -53,6 +55,21 @@ async def test_a_jobset_of_somebody_else_is_left_alone_and_named(user: User) -> 
     await user.kubectl("delete", "jobset", "job")
     job = await user.until("trainjob", "job", lambda job: "Blocked" not in conditions(job))
     assert (await user.until("jobset", "job", bool))["spec"]["replicatedJobs"][0]["name"] == "node"
+
+
+async def test_what_stands_in_the_way_is_told_in_one_event(user: User) -> None:
+    await user.job("job")
+    await user.until("trainjob", "job", lambda job: "Blocked" in conditions(job))
+    events = json.loads(await user.kubectl("get", "events.events.k8s.io", "--output=json"))["items"]
+    (event,) = [event for event in events if event["regarding"]["kind"] == "TrainJob"]
+    assert (event["type"], event["reason"], event["action"], event["regarding"]["name"]) == (
+        "Warning",
+        "TrainJobResourcesCreationFailed",
+        "Reconciling",
+        "job",
+    )
+    assert "TrainingRuntime runtime does not exist" in event["note"]
+    assert event["reportingController"] == "trainer-trainjob-controller"
 
 
 async def test_a_reference_to_something_that_is_no_runtime_blocks(user: User) -> None:

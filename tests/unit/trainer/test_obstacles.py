@@ -27,6 +27,16 @@ def test_it_waits_out_its_time_once() -> None:
     assert obstacles.met(KEY, MISSING) == 0
 
 
+def test_it_begins_once_per_cause() -> None:
+    obstacles = Obstacles(Clock())
+    assert obstacles.begins(KEY, MISSING)
+    obstacles.met(KEY, MISSING)
+    assert not obstacles.begins(KEY, MISSING)
+    assert obstacles.begins(KEY, REFUSED)
+    obstacles.gone(KEY)
+    assert obstacles.begins(KEY, MISSING)
+
+
 def test_another_cause_and_another_job_begin_anew() -> None:
     clock = Clock()
     obstacles = Obstacles(clock)
