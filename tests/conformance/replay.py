@@ -1194,9 +1194,9 @@ def without_additions(actual: Json, stored: Json) -> Json:
         out = {name: strip(item, wanted.get(name)) for name, item in value.items()}
         if isinstance(value.get("conditions"), list):
             kept = [c for c in value["conditions"] if not (isinstance(c, dict) and c.get("type") == "Blocked")]
-            others = {c.get("type"): c for c in wanted.get("conditions") or [] if isinstance(c, dict)}
+            others = {c.get("type"): c for c in wanted.get("conditions") or [] if isinstance(c, dict)}  # type: ignore[assignment]
             for condition in kept:
-                if "observedGeneration" not in others.get(condition.get("type"), {}):
+                if "observedGeneration" not in others.get(condition.get("type"), {}):  # type: ignore[attr-defined]
                     condition.pop("observedGeneration", None)
             if kept or "conditions" in wanted:
                 out["conditions"] = kept

@@ -154,9 +154,10 @@ def _outcome(case: Any) -> dict[str, Any]:
 def _runtime(case: Any, job: TrainJob) -> Runtime:
     assert job.spec is not None
     reference = job.spec.runtime_ref
-    model = TrainingRuntime if reference.kind == "TrainingRuntime" else ClusterTrainingRuntime
+    model: type[Runtime] = TrainingRuntime if reference.kind == "TrainingRuntime" else ClusterTrainingRuntime
     path = case.cluster.path(model.RESOURCE.api_version, reference.kind, case.namespace, reference.name)
-    return msgspec.convert(case.cluster.request("GET", path).body, model)
+    found: Runtime = msgspec.convert(case.cluster.request("GET", path).body, model)
+    return found
 
 
 def _fact(case: Any, reference: Reference) -> Any:
