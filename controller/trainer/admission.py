@@ -25,7 +25,14 @@ from trainwright.controller.runtime.errors import Cause, NotSynced
 from trainwright.controller.runtime.objects import labels_of
 from trainwright.controller.runtime.webhook.admission import ALLOWED, Admission, Verdict
 from trainwright.controller.trainer.kinds import WatchedKinds
-from trainwright.controller.trainer.runtimes import Runtime, RuntimeMissing, Runtimes, RuntimeUnsupported, target_of
+from trainwright.controller.trainer.runtimes import (
+    Runtime,
+    RuntimeMissing,
+    Runtimes,
+    RuntimeUnsupported,
+    kind_of_runtime,
+    target_of,
+)
 from trainwright.controller.trainer.snapshot import SnapshotInvalid, Snapshots
 from trainwright.plugins.contract import FieldError, invalid
 from trainwright.plugins.pipeline import Pipeline
@@ -86,7 +93,7 @@ class TrainJobAdmission:
         except RuntimeUnsupported as error:
             return Verdict(message=str(error))
         except RuntimeMissing as error:
-            return _refused([invalid("spec.runtimeRef", _reference(job), str(error))], warnings)
+            return _refused([invalid(_runtime_path(job), _reference(job), str(error))], warnings)
         if runtime.RESOURCE.kind == "ClusterTrainingRuntime" and is_deprecated(runtime):
             warnings.append(deprecation(runtime))
         warnings += _too_long(job, runtime)
@@ -180,6 +187,12 @@ def _without_time(patch: RuntimePatch) -> RuntimePatch:
     copy = patch.deepcopy()
     copy.time = None
     return copy
+
+
+def _runtime_path(job: TrainJob) -> str:
+    """Where a missing runtime is reported: for a ClusterTrainingRuntime with the original's capital letter, which
+    clients may look for."""
+    return "spec.RuntimeRef" if kind_of_runtime(job) is ClusterTrainingRuntime else "spec.runtimeRef"
 
 
 def _reference(job: TrainJob) -> object:

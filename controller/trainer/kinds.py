@@ -34,7 +34,11 @@ class WatchedKinds:
         self._absent = absent
         # Of the controller itself, for the snapshots of runtimes; plugins with ConfigMaps declare the same.
         own = Watch(ConfigMap.RESOURCE, metadata_only=True)
-        self._watches = [watch for watch in dict.fromkeys((own, *watches)) if watch.resource not in absent]
+        self._watches = [
+            watch
+            for watch in dict.fromkeys((own, *watches))
+            if watch.resource not in absent and watch.only_with not in absent
+        ]
         self._kinds: dict[Resource, Kind] = {}
         for watch in self._watches:
             model: type[Object] | Resource = _MODELS.get(watch.resource, watch.resource)

@@ -39,7 +39,7 @@ async def make_manager(
         RegistryError: plugins that cannot be loaded together.
         KubernetesError: the API server cannot be asked which kinds it serves.
     """
-    registry = Registry.load(_selection(configuration))
+    registry = Registry.load(Selection.of(configuration.plugins))
     health = configuration.health.health_probe_bind_address if configuration.health is not None else None
     manager = Manager(
         cluster,
@@ -73,17 +73,6 @@ async def _declare(manager: Manager, configuration: Configuration, registry: Reg
 
         admission = TrainJobAdmission(manager.client, manager.cache, pipeline, kinds, runtimes, snapshots)
         serve_webhooks(manager, admission, webhook_url)
-
-
-def _selection(configuration: Configuration) -> Selection:
-    plugins = configuration.plugins
-    if plugins is None:
-        return Selection()
-    return Selection(
-        enabled=frozenset(plugins.enabled) if plugins.enabled is not None else None,
-        disabled=frozenset(plugins.disabled or ()),
-        settings=plugins.settings or {},
-    )
 
 
 def _workers(configuration: Configuration) -> int:
