@@ -49,8 +49,14 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in SOURCE.iterdir():
         if file.is_file():
             (source / file.name).write_bytes(file.read_bytes())
-    options = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
-    run([str(interpreter), "-m", "pip", "install", *options, str(source)], code=0)
+    # Built by the locked setuptools: the one that a new environment brings is too old.
+    wheels = tmp_path_factory.mktemp("wheels")
+    build = (
+        "import os, sys; from setuptools.build_meta import build_wheel; os.chdir(sys.argv[1]); build_wheel(sys.argv[2])"
+    )
+    run([sys.executable, "-c", build, str(source), str(wheels)], code=0)
+    options = ["--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]
+    run([str(interpreter), "-m", "pip", "install", *options, *map(str, wheels.iterdir())], code=0)
     return interpreter
 
 
