@@ -18,8 +18,14 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).parent
+# A change is judged by the same examples each time; new ones are looked for wherever CI is not set.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
+
 STEPS = ("unit", "integration", "e2e")
 
 

@@ -16,6 +16,9 @@ _OLD = re.compile(r"\boldSelf\b")
 ABSENT = object()
 """There was nothing at this place before."""
 
+_CAUSE_LIMIT = 80
+"""Characters of the evaluator's words in a message."""
+
 
 def rule_errors(kind: KindSchema, schema: Schema, value: Any, old: Any = ABSENT, path: Path = ()) -> Iterator[Found]:
     """Rules that the value breaks. `old` is what was at the same place before an update, if anything was."""
@@ -70,7 +73,8 @@ def _evaluate(rule: dict[str, str], value: Any, old: Any) -> str | None:
         return None
     if answer is False:
         return rule["message"]
-    return f"{rule['message']} (the rule could not be evaluated: {answer})"
+    # The evaluator repeats the value, which may be long and is in the message already.
+    return f"{rule['message']} (the rule could not be evaluated: {str(answer)[:_CAUSE_LIMIT]})"
 
 
 @cache
