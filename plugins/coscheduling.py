@@ -13,7 +13,7 @@ from trainwright.api.scheduling.v1alpha1 import PodGroup
 from trainwright.api.trainer.v1alpha1 import CoschedulingPodGroupPolicySource, TrainJob
 from trainwright.plugins.contract import (
     APPLY,
-    READ,
+    WATCH,
     Component,
     Enqueue,
     Info,
@@ -36,9 +36,9 @@ class CoSchedulingPlugin:
 
     name = "CoScheduling"
     rules = (
-        Rule.on(_GROUP, *READ, *APPLY),
-        Rule.on(LimitRange.RESOURCE, *READ),
-        Rule.on(RuntimeClass.RESOURCE, *READ),
+        Rule.on(_GROUP, *WATCH, *APPLY),
+        Rule.on(LimitRange.RESOURCE, *WATCH),
+        Rule.on(RuntimeClass.RESOURCE, *WATCH),
     )
 
     def watches(self) -> Sequence[Watch]:

@@ -12,7 +12,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob, VolcanoPodGroupPolicySour
 from trainwright.api.volcano.v1beta1 import PodGroup
 from trainwright.plugins.contract import (
     APPLY,
-    READ,
+    WATCH,
     Component,
     Enqueue,
     FactUnavailable,
@@ -43,9 +43,9 @@ class VolcanoPlugin:
 
     name = "Volcano"
     rules = (
-        Rule.on(_GROUP, *READ, *APPLY),
-        Rule.on(LimitRange.RESOURCE, *READ),
-        Rule.on(RuntimeClass.RESOURCE, *READ),
+        Rule.on(_GROUP, *WATCH, *APPLY),
+        Rule.on(LimitRange.RESOURCE, *WATCH),
+        Rule.on(RuntimeClass.RESOURCE, *WATCH),
         # Not watched: a class that was made a moment ago, in the same file, would not be in the cache yet.
         Rule.on(_PRIORITY_CLASS, "get"),
     )

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 
 import trainwright
-from trainwright.controller.cli import manager, plugins, render
+from trainwright.controller.cli import manager, plugins, rbac, render
 
-COMMANDS = (manager, plugins, render)
+COMMANDS = (manager, plugins, rbac, render)
 
 
 def build_parser() -> argparse.ArgumentParser:

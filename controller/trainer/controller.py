@@ -17,6 +17,7 @@ from trainwright.controller.runtime import Done, EventRecorder, Group, Key, Mana
 from trainwright.controller.runtime.clock import Now, wall_clock
 from trainwright.controller.runtime.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotControlled, NotFound
 from trainwright.controller.runtime.objects import Document, controller_of, deletion_timestamp_of, uid_of
+from trainwright.controller.runtime.rights import WATCH, Rule
 from trainwright.controller.trainer.deadline import is_exceeded, seconds_left
 from trainwright.controller.trainer.kinds import WatchedKinds
 from trainwright.controller.trainer.obstacles import Obstacle, Obstacles, Reason
@@ -44,6 +45,16 @@ NOTE_LIMIT = 950
 
 class TrainJobController:
     """Declares its watches on a manager when it is made."""
+
+    RULES = (
+        Rule.on(TrainJob.RESOURCE, *WATCH),
+        Rule.on(TrainJob.RESOURCE, "patch", subresource="status"),
+        # Where OwnerReferencesPermissionEnforcement is on, for owner references that block the owner's deletion.
+        Rule.on(TrainJob.RESOURCE, "update", subresource="finalizers"),
+        *(Rule.on(runtime.RESOURCE, *WATCH) for runtime in RUNTIMES),
+        *EventRecorder.RULES,
+    )
+    """What it needs beside the rights of the plugins and of its snapshots."""
 
     def __init__(
         self,

@@ -11,7 +11,10 @@ from trainwright.api.trainer.v1alpha1.constants import FINALIZER_RESOURCE_IN_USE
 from trainwright.controller.runtime import Done, Key, Manager, Result
 from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.objects import AnyObject, finalizers_of, resource_version_of
+from trainwright.controller.runtime.rights import WATCH, Rule
 from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime
+
+RULES = tuple(Rule.on(runtime.RESOURCE, *WATCH, "patch") for runtime in RUNTIMES)
 
 
 def remove_obsolete_finalizers(manager: Manager) -> None:

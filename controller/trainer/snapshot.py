@@ -24,7 +24,8 @@ from trainwright.controller.runtime import Cache, Client, Key, MetadataOnly
 from trainwright.controller.runtime.apply.owner import owner_reference
 from trainwright.controller.runtime.errors import AlreadyExists, Conflict, KubernetesError, NotFound
 from trainwright.controller.runtime.objects import AnyObject, controller_of, name_of, resource_version_of, uid_of
-from trainwright.controller.trainer.runtimes import Runtime, RuntimeMissing, Runtimes, kind_of_runtime
+from trainwright.controller.runtime.rights import READ, Rule
+from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, RuntimeMissing, Runtimes, kind_of_runtime
 
 SNAPSHOTS = MetadataOnly(ConfigMap.RESOURCE)
 """How the cache holds them."""
@@ -39,6 +40,11 @@ class SnapshotInvalid(KubernetesError):  # noqa: N818 - as the condition's reaso
 
 class Snapshots:
     """Gives each job its runtime, taking the snapshot when there is none."""
+
+    RULES = (
+        Rule.on(ConfigMap.RESOURCE, *READ, "create"),
+        *(Rule.on(runtime.RESOURCE, "get") for runtime in RUNTIMES),
+    )
 
     def __init__(self, client: Client, cache: Cache, runtimes: Runtimes) -> None:
         self._client = client

@@ -3,7 +3,7 @@
 
 from trainwright.plugins.contract.components import PLACEHOLDER, Component
 from trainwright.plugins.contract.container import ContainerModel
-from trainwright.plugins.contract.declarations import APPLY, READ, Enqueue, Rule, Watch
+from trainwright.plugins.contract.declarations import APPLY, READ, WATCH, Enqueue, Rule, Watch
 from trainwright.plugins.contract.errors import (
     DuplicateObject,
     FactUnavailable,
@@ -56,6 +56,7 @@ __all__ = [
     "PORT",
     "READ",
     "TRAIN_JOB",
+    "WATCH",
     "ClusterFacts",
     "Component",
     "ComponentBuilder",

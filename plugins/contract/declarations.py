@@ -8,27 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from trainwright.api.base import Resource
+from trainwright.controller.runtime.rights import APPLY, READ, WATCH, Rule
 
-READ = ("get", "list", "watch")
-"""Verbs of a cached kind."""
-APPLY = ("create", "patch", "update")
-"""Verbs of a kind that is written by server-side apply."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Rule:
-    """One RBAC rule: these verbs on this resource."""
-
-    group: str
-    """API group, empty for core."""
-    resource: str
-    """Plural, lower case; `name/subresource` for a subresource."""
-    verbs: tuple[str, ...]
-
-    @classmethod
-    def on(cls, resource: Resource, *verbs: str) -> "Rule":
-        """The rule for a kind."""
-        return cls(resource.group, resource.plural, tuple(sorted(set(verbs))))
+__all__ = ["APPLY", "READ", "WATCH", "Enqueue", "Rule", "Watch"]
 
 
 class Enqueue(Enum):

@@ -19,6 +19,7 @@ from trainwright.plugins.contract import (
     APPLY,
     PLACEHOLDER,
     READ,
+    WATCH,
     Component,
     Finding,
     Info,
@@ -55,7 +56,8 @@ class FluxPlugin:
 
     name = "Flux"
     after = ("PlainML",)
-    rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(Secret.RESOURCE, *READ, *APPLY))
+    # A Secret is made once and never read or changed.
+    rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(Secret.RESOURCE, *WATCH, "create"))
 
     def watches(self) -> Sequence[Watch]:
         """Scripts and certificates of TrainJobs."""

@@ -9,7 +9,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
 from trainwright.controller.runtime.objects import controller_of, uid_of
 from trainwright.plugins.contract import (
     APPLY,
-    READ,
+    WATCH,
     ClusterFacts,
     Component,
     Finding,
@@ -29,7 +29,7 @@ class JobSetPlugin:
 
     name = "JobSet"
     # Deleted when the deadline of a job has passed.
-    rules = (Rule.on(JobSet.RESOURCE, *READ, *APPLY, "delete"), Rule("jobset.x-k8s.io", "jobsets/status", ("get",)))
+    rules = (Rule.on(JobSet.RESOURCE, *WATCH, *APPLY, "delete"),)
 
     def watches(self) -> Sequence[Watch]:
         """JobSets of TrainJobs."""

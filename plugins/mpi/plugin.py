@@ -19,6 +19,7 @@ from trainwright.plugins.contract import (
     PLACEHOLDER,
     READ,
     TRAIN_JOB,
+    WATCH,
     Component,
     ContainerModel,
     Finding,
@@ -52,7 +53,8 @@ class MPIPlugin:
     """Source: spec/plugins.md section 2.5."""
 
     name = "MPI"
-    rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(Secret.RESOURCE, *READ, *APPLY))
+    # A Secret is made once and never read or changed.
+    rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(Secret.RESOURCE, *WATCH, "create"))
 
     def watches(self) -> Sequence[Watch]:
         """Host files and keys of TrainJobs."""

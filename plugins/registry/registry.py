@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from trainwright.api.config.v1alpha1 import Plugins
+from trainwright.controller.runtime.rights import merged
 from trainwright.plugins.contract import EXTENSION_POINTS, Plugin, RegistryError, Rule, Watch
 from trainwright.plugins.registry.discovery import Candidate, built_in, installed
 from trainwright.plugins.registry.order import OrderingCycle, ordered
@@ -136,12 +137,8 @@ class Registry:
         return tuple(dict.fromkeys(found))
 
     def rules(self) -> tuple[Rule, ...]:
-        """All declared rights, one rule per resource, sorted."""
-        verbs: dict[tuple[str, str], set[str]] = {}
-        for entry in self._plugins:
-            for rule in entry.rules:
-                verbs.setdefault((rule.group, rule.resource), set()).update(rule.verbs)
-        return tuple(Rule(group, resource, tuple(sorted(all_))) for (group, resource), all_ in sorted(verbs.items()))
+        """All declared rights, merged and sorted."""
+        return merged(rule for entry in self._plugins for rule in entry.rules)
 
 
 def _selected(name: str, wanted: Selection) -> bool:

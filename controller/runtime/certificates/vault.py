@@ -14,6 +14,7 @@ from trainwright.controller.runtime.certificates.material import NEXT_CA_KEY, Ma
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.runtime.objects import resource_version_of
+from trainwright.controller.runtime.rights import READ, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,12 @@ class Held:
 
 
 class Vault:
-    """One Secret. Needs the verbs get, create and patch."""
+    """One Secret."""
+
+    @staticmethod
+    def rules(name: str) -> tuple[Rule, ...]:
+        """What it needs in the Secret's namespace, with what the keeper of the certificates watches."""
+        return Rule.on(Secret.RESOURCE, "create"), Rule.on(Secret.RESOURCE, *READ, "patch", names=[name])
 
     def __init__(self, client: Client, name: str, namespace: str) -> None:
         self._client = client

@@ -31,6 +31,7 @@ from trainwright.controller.runtime.events.occurrence import (
     reference_to,
 )
 from trainwright.controller.runtime.objects import AnyObject
+from trainwright.controller.runtime.rights import Rule
 from trainwright.controller.runtime.tasks import TaskScope
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,9 @@ class RecorderStatistics:
 class EventRecorder:
     """Events of one controller. A runnable; add it to the group that ends last, so that everybody can still record."""
 
+    RULES = (Rule.on(Event.RESOURCE, "create", "patch"),)
+    """What it needs in the namespaces of the objects that events are about."""
+
     def __init__(
         self,
         client: Client,
@@ -69,7 +73,7 @@ class EventRecorder:
         chance: Callable[[], float] = random.random,
         flush_seconds: float = FLUSH_SECONDS,
     ) -> None:
-        """`controller`: the reporting controller, such as `example.com/web`. Needs create and patch on events."""
+        """`controller`: the reporting controller, such as `example.com/web`."""
         self._client = client
         self._now = now
         self._chance = chance

@@ -12,6 +12,7 @@ from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.runtime.leaderelection.record import Record, record_of
 from trainwright.controller.runtime.objects import Document
+from trainwright.controller.runtime.rights import Rule
 
 
 class Lock(Protocol):
@@ -31,7 +32,12 @@ class Lock(Protocol):
 
 
 class LeaseLock:
-    """A Lease of coordination.k8s.io/v1. Needs the verbs get, create and patch."""
+    """A Lease of coordination.k8s.io/v1."""
+
+    @staticmethod
+    def rules(name: str) -> tuple[Rule, ...]:
+        """What it needs in the Lease's namespace."""
+        return Rule.on(Lease.RESOURCE, "create"), Rule.on(Lease.RESOURCE, "get", "patch", names=[name])
 
     def __init__(self, client: Client, name: str, namespace: str) -> None:
         self._client = client

@@ -14,9 +14,12 @@ from typing import Any
 
 import msgspec
 
+from trainwright.api.kubernetes.authentication.v1 import TokenReview
+from trainwright.api.kubernetes.authorization.v1 import SubjectAccessReview
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime.rights import Rule
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,8 @@ class _User:
 
 class Access:
     """Answers 200, 401 (no or unknown token), 403 (not allowed) or 500 (nobody could be asked)."""
+
+    RULES = (Rule.on(TokenReview.RESOURCE, "create"), Rule.on(SubjectAccessReview.RESOURCE, "create"))
 
     def __init__(self, client: Client) -> None:
         self._client = client

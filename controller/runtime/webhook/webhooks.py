@@ -32,6 +32,7 @@ from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.clock import wall_clock
 from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
 from trainwright.controller.runtime.objects import Document
+from trainwright.controller.runtime.rights import READ, Rule
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.configurations import paths_of, target_of
 from trainwright.controller.runtime.webhook.metrics import WebhookMetrics
@@ -122,6 +123,13 @@ class Webhooks:
                     raise ConfigurationError(f"{certificates.url!r} is no webhook URL: write https://host:port")
                 self._own = certificates
                 self._registration = Registration(client, configurations, certificates.url, field_manager=field_manager)
+
+    @staticmethod
+    def rules(configurations: Sequence[Document], *, managed: bool) -> tuple[Rule, ...]:
+        """What it needs on the configurations in a cluster; `managed`: it puts the CA there, with `Shared`."""
+        verbs = (*READ, "patch") if managed else ("get",)
+        targets = [target_of(document) for document in configurations]
+        return tuple(Rule.on(target.kind.RESOURCE, *verbs, names=[target.name]) for target in targets)
 
     async def run(self) -> None:
         """Serve until cancelled. Raises ConfigurationError, and by URL NotControlled."""

@@ -202,7 +202,7 @@ def test_plugins_are_listed_in_their_order(capsys: pytest.CaptureFixture[str], f
     output = capsys.readouterr().out
     if form == "table":
         names = [line.split()[0] for line in output.splitlines()[1:]]
-        assert "jobsets.jobset.x-k8s.io:create/delete/get/list/patch/update/watch" in output
+        assert "jobsets.jobset.x-k8s.io:create/delete/list/patch/watch" in output
     else:
         rows = yaml.safe_load(output)
         names = [row["name"] for row in rows]

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The roles hold what the parts and plugins in use declare, and nothing else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trainwright.api.config.v1alpha1 import (
+    CertManagement,
+    Configuration,
+    ControllerMetrics,
+    LeaderElectionConfiguration,
+    MetricsAuth,
+    Plugins,
+)
+from trainwright.controller.cli.main import main
+from trainwright.controller.cli.rbac import bindings, roles
+from trainwright.controller.runtime.rights import Rule, merged
+from trainwright.controller.trainer.permissions import Rights, rights
+from trainwright.plugins.registry import Registry, Selection
+
+HOME = "kubeflow-system"
+
+
+def needed(**fields: Any) -> Rights:
+    configuration = Configuration(**fields)
+    configuration.set_defaults()
+    return rights(configuration, Registry.load(Selection.of(configuration.plugins)), HOME)
+
+
+def verbs(rules: tuple[Rule, ...], resource: str) -> set[str]:
+    return {verb for rule in rules if rule.resource == resource for verb in rule.verbs}
+
+
+def test_rules_of_one_resource_become_one_unless_they_are_for_other_objects() -> None:
+    rules = [Rule("", "pods", ("list",)), Rule("", "pods", ("get",)), Rule("", "pods", ("get",), ("a",))]
+    assert merged(rules) == (Rule("", "pods", ("get", "list")), Rule("", "pods", ("get",), ("a",)))
+
+
+@pytest.mark.parametrize(
+    ("disabled", "resource"),
+    [(["MPI", "Flux"], "secrets"), (["Volcano", "CoScheduling"], "podgroups"), (["Volcano"], "priorityclasses")],
+)
+def test_a_plugin_that_is_off_costs_no_right(disabled: list[str], resource: str) -> None:
+    assert verbs(needed().on_jobs, resource)
+    assert not verbs(needed(plugins=Plugins(disabled=disabled)).on_jobs, resource)
+
+
+def test_a_part_that_is_off_costs_no_right() -> None:
+    everything = needed(
+        leader_election=LeaderElectionConfiguration(leader_elect=True, resource_name="mine"),
+        metrics=ControllerMetrics(auth=MetricsAuth(enabled=True)),
+    )
+    assert Rule("coordination.k8s.io", "leases", ("get", "patch"), ("mine",)) in everything.by_namespace[HOME]
+    assert verbs(everything.on_jobs, "tokenreviews") == {"create"}
+    little = needed(cert_management=CertManagement(enable=False))
+    assert little.by_namespace == {}
+    assert verbs(little.on_jobs, "tokenreviews") == set()
+    assert verbs(little.on_jobs, "validatingwebhookconfigurations") == {"get"}
+
+
+def test_secrets_are_never_read_outside_of_the_managers_namespace() -> None:
+    # RBAC cannot tell metadata from content; at least no verb is there for content alone.
+    assert verbs(needed().on_jobs, "secrets") == {"create", "list", "watch"}
+
+
+def test_a_manager_of_one_namespace_has_cluster_wide_what_lives_in_no_namespace() -> None:
+    found = list(roles(needed(), jobs_in="team"))
+    assert [(role["kind"], role["metadata"].get("namespace")) for role in found] == [
+        ("ClusterRole", None),
+        ("Role", HOME),
+        ("Role", "team"),
+    ]
+    assert {resource for rule in found[0]["rules"] for resource in rule["resources"]} == {
+        "clustertrainingruntimes",
+        "mutatingwebhookconfigurations",
+        "priorityclasses",
+        "runtimeclasses",
+        "validatingwebhookconfigurations",
+    }
+    assert {"trainjobs", "secrets"} <= {resource for rule in found[2]["rules"] for resource in rule["resources"]}
+
+
+def test_each_role_is_bound_to_the_service_account() -> None:
+    found = list(bindings(needed(), HOME, jobs_in=HOME))
+    assert [(one["kind"], one["roleRef"]["kind"]) for one in found] == [
+        ("ClusterRoleBinding", "ClusterRole"),
+        ("RoleBinding", "Role"),
+    ]
+    assert all(one["subjects"][0]["namespace"] == HOME for one in found)
+
+
+def test_the_command_prints_the_roles_of_a_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    configuration = tmp_path / "configuration.yaml"
+    configuration.write_text("plugins: {disabled: [MPI, Flux]}")
+    assert main(["rbac", f"--config={configuration}", "--namespace=elsewhere"]) == 0
+    printed = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert [one["kind"] for one in printed] == ["ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"]
+    assert printed[1]["metadata"]["namespace"] == "elsewhere"
+    assert all("secrets" not in rule["resources"] for rule in printed[0]["rules"])
+
+
+def test_the_command_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    configuration = tmp_path / "configuration.yaml"
+    configuration.write_text("plugins: {enabled: [Nothing]}")
+    assert main(["rbac", f"--config={configuration}"]) == 1
+    assert "plugin Nothing: enabled in the Configuration, but not installed" in capsys.readouterr().err
