@@ -2,7 +2,7 @@
 """The ladder: what each step of the tests may use, and what none may leave behind.
 
 - `tests/unit`: pure code; no control plane, no network beyond a loopback socket of its own, seconds in all.
-- `tests/integration`: a real kube-apiserver and etcd (`control_plane`, `namespace`).
+- `tests/integration`: a real kube-apiserver and etcd (`control_plane`, `namespace`), or processes of its own.
 - `tests/e2e`: the whole chain (`cluster`, `cluster_namespace`), or whole commands as a user would give them.
 - `tests/bench`: prints figures, asserts none; run by `make bench`, never by `make test`.
 
@@ -38,10 +38,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test with its step; a test outside of the ladder is an error."""
     for item in items:
-        step = item.path.relative_to(TESTS).parts[0]
-        if step not in STEPS:
+        if _step(item) not in STEPS:
             raise pytest.UsageError(f"{item.path} is not on the ladder: tests live in {', '.join(STEPS)}")
-        item.add_marker(step)
+        item.add_marker(_step(item))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # The long ones first, so that no worker is left with one of them when the other has nothing more to do.
+        items.sort(key=lambda item: STEPS.index(_step(item)), reverse=True)
+
+
+def _step(item: pytest.Item) -> str:
+    return item.path.relative_to(TESTS).parts[0]
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A manager as a process: probes, metrics, signals, messages (S105, S108, S113, S119, S120)."""
+"""A manager: probes, metrics, messages (S105, S108, S113, S120)."""
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 from typing import Any
 
 import aiohttp
@@ -133,61 +128,3 @@ def block_until(condition: Any) -> None:
     """Keep the loop busy, as a reconciler that computes would."""
     while not condition():
         pass
-
-
-PROGRAM = """
-import asyncio, sys
-from trainwright.controller.runtime import ClusterConfig, Manager, run
-
-class Slow:
-    def __init__(self): self.asked = asyncio.Event()
-    def request_stop(self):
-        print("asked", flush=True)
-        self.asked.set()
-    async def run(self):
-        print("up", flush=True)
-        await self.asked.wait()
-        {end}
-
-def make():
-    config = ClusterConfig(server="http://127.0.0.1:1")
-    manager = Manager(config, metrics_address=None, probe_address=None, grace={grace})
-    manager.add(Slow())
-    return manager
-
-sys.exit(run(make))
-"""
-
-
-@pytest.mark.parametrize(
-    ("end", "grace", "signals", "code"),
-    [
-        ("print('clean', flush=True)", 30, [signal.SIGTERM], 0),
-        ("await asyncio.sleep(60)", 30, [signal.SIGTERM, signal.SIGTERM], 1),
-        ("await asyncio.sleep(60)", 0.2, [signal.SIGINT], 1),
-        ("raise ValueError('broken')", 30, [signal.SIGTERM], 0),
-    ],
-    ids=["clean", "twice", "late", "failing while stopping"],
-)
-def test_signals_end_the_process(end: str, grace: float, signals: list[signal.Signals], code: int) -> None:  # S119
-    source = textwrap.dedent(PROGRAM).replace("{end}", end).replace("{grace}", str(grace))
-    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"up\n"
-        os.kill(process.pid, signals[0])
-        assert process.stdout.readline() == b"asked\n"
-        for number in signals[1:]:
-            os.kill(process.pid, number)
-        _, errors = process.communicate(timeout=30)
-        assert process.returncode == code, errors
-
-
-def test_a_failure_is_the_exit_code_and_one_message() -> None:
-    source = (
-        textwrap.dedent(PROGRAM).replace("{end}", "").replace("{grace}", "1").replace("self.asked.wait()", "fail()")
-    )
-    source = source.replace("class Slow", "async def fail(): raise RuntimeError('no disk')\n\nclass Slow")
-    ended = subprocess.run([sys.executable, "-c", source], capture_output=True, check=False, timeout=30)
-    assert ended.returncode == 1
-    assert b"RuntimeError: no disk" in ended.stderr
-    assert b"Traceback" not in ended.stderr
