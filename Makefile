@@ -9,6 +9,8 @@ SHELL := /bin/sh
 PYTHON ?= python3
 # More arguments for pytest, such as PYTEST_ARGS="-k queue".
 PYTEST_ARGS ?=
+# Two workers, a file at a time, each with clusters of its own; most of what these tests do is waiting.
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 # Arguments for `make run`, such as RUN_ARGS="--port 6443".
 RUN_ARGS ?=
 
@@ -36,7 +38,7 @@ run: $(INSTALLED) ## Start a Kubernetes control plane and our manager, and run a
 	@$(BIN)/python hack/run.py $(RUN_ARGS)
 
 test: control-plane ## Run all tests: unit, integration (a real API server), e2e (the whole chain)
-	@$(BIN)/pytest tests $(PYTEST_ARGS)
+	@$(BIN)/pytest tests $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 unit: $(INSTALLED) ## Run the unit tests; they need no control plane
 	@$(BIN)/pytest tests/unit $(PYTEST_ARGS)
