@@ -1,53 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the manager's Configuration file: strictly, and with nothing in it that silently does nothing.
+"""Reads the manager's Configuration file: strictly, every problem at once, each with the path of its field.
 
-A field that this version does not act on stops the start with its path, whatever it says: a setting that is believed to
-work and does not is worse than none.
+What the fields come to, and which values cannot take effect, is `trainer.settings`'s to say.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from trainwright.api.config.v1alpha1 import Configuration
-from trainwright.api.manifest import ManifestError, documents
+from trainwright.api.manifest import documents
 from trainwright.controller.runtime.errors import ConfigurationError
 
 API_VERSION = "config.trainer.kubeflow.org/v1alpha1"
 KIND = "Configuration"
-
-EFFECTIVE = frozenset(
-    {"apiVersion", "kind", "health.healthProbeBindAddress", "controller.groupKindConcurrency", "plugins"}
-)
-"""Paths of the fields that take effect, with everything below them."""
 
 
 def load_configuration(path: Path | None) -> Configuration:
     """The configuration in the file, with defaults; all defaults without a file.
 
     Raises:
-        ConfigurationError: the file cannot be read, is no such document, has unknown fields, or sets a field that
-            would have no effect; all such fields in one message.
+        ConfigurationError: the file cannot be read, is no such document, or has unknown fields.
     """
-    if path is None:
-        configuration = Configuration()
-    else:
-        try:
-            found = list(documents(path.read_text()))
-        except OSError as error:
-            raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
-        except ManifestError as error:
-            raise ConfigurationError(f"{path}: {error}") from error
-        if len(found) > 1:
-            raise ConfigurationError(f"{path} holds {len(found)} documents; one is expected")
-        data = found[0].data if found else {}
-        configuration = _decode(data, path)
+    configuration, problems = _read(path)
+    _refuse(path, problems)
     configuration.set_defaults()
     return configuration
 
 
-def _decode(data: Any, path: Path) -> Configuration:
+def load_effective(path: Path | None, feature_gates: Mapping[str, bool]) -> Configuration:
+    """The configuration in the file, without defaults, as a manager takes it.
+
+    Args:
+        path: the file; None: an empty configuration.
+        feature_gates: from the command line; they go before those of the file.
+
+    Raises:
+        ConfigurationError: as `load_configuration`, and for values that cannot take effect.
+    """
+    # Loaded here: it knows addresses and certificates, which the other commands do not need.
+    from trainwright.controller.trainer.settings import settings_of  # noqa: PLC0415
+
+    configuration, problems = _read(path)
+    if feature_gates:
+        configuration.feature_gates = {**(configuration.feature_gates or {}), **feature_gates}
+    try:
+        settings_of(configuration)
+    except ConfigurationError as error:
+        problems += str(error).splitlines()
+    _refuse(path, problems)
+    return configuration
+
+
+def _refuse(path: Path | None, problems: Sequence[str]) -> None:
+    where = f"{path}: " if path is not None else ""
+    if problems:
+        raise ConfigurationError("\n".join(f"{where}{problem}" for problem in problems))
+
+
+def _read(path: Path | None) -> tuple[Configuration, list[str]]:
+    """What the file holds, and what is in it beside that."""
+    if path is None:
+        return Configuration(), []
+    try:
+        found = list(documents(path.read_text()))
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:  # no text at all, or no YAML
+        raise ConfigurationError(f"{path}: {error}") from error
+    if len(found) > 1:
+        raise ConfigurationError(f"{path} holds {len(found)} documents; one is expected")
+    return _decode(found[0].data if found else {}, path)
+
+
+def _decode(data: Any, path: Path) -> tuple[Configuration, list[str]]:
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path} is no {KIND}: it holds {type(data).__name__} instead of fields")
     for name, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
@@ -58,11 +86,7 @@ def _decode(data: Any, path: Path) -> Configuration:
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"{path}: {error}") from error
     known = msgspec.to_builtins(configuration)
-    problems = [f"{field} is not known" for field in _leaves(data) if not _holds(known, field)]
-    problems += [f"{field} has no effect in this version" for field in _leaves(known) if not _is_effective(field)]
-    if problems:
-        raise ConfigurationError("\n".join(f"{path}: {problem}" for problem in problems))
-    return configuration
+    return configuration, [f"{field}: is not known" for field in _leaves(data) if not _holds(known, field)]
 
 
 def _leaves(data: dict[str, Any], prefix: str = "") -> list[str]:
@@ -83,7 +107,3 @@ def _holds(data: Any, field: str) -> bool:
     if field in data:
         return True
     return any(field.startswith(f"{name}.") and _holds(value, field[len(name) + 1 :]) for name, value in data.items())
-
-
-def _is_effective(field: str) -> bool:
-    return any(field == path or field.startswith(f"{path}.") for path in EFFECTIVE)

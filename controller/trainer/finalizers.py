@@ -6,6 +6,7 @@ would ever remove it: a runtime that still has it could not be deleted.
 """
 
 import functools
+from collections.abc import Mapping
 
 from trainwright.api.trainer.v1alpha1.constants import FINALIZER_RESOURCE_IN_USE
 from trainwright.controller.runtime import Done, Key, Manager, Result
@@ -17,11 +18,11 @@ from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime
 RULES = tuple(Rule.on(runtime.RESOURCE, *WATCH, "patch") for runtime in RUNTIMES)
 
 
-def remove_obsolete_finalizers(manager: Manager) -> None:
-    """Declare one controller for each kind of runtime."""
+def remove_obsolete_finalizers(manager: Manager, workers: Mapping[type[Runtime], int]) -> None:
+    """Declare one controller for each kind of runtime, with so many workers."""
     for kind in RUNTIMES:
         builder = manager.controller(f"{kind.RESOURCE.kind.lower()}_controller").for_(kind, predicates=[_has_it])
-        builder.reconcile(functools.partial(_reconcile, manager, kind), workers=1)
+        builder.reconcile(functools.partial(_reconcile, manager, kind), workers=workers[kind])
 
 
 async def _reconcile(manager: Manager, kind: type[Runtime], key: Key) -> Result:

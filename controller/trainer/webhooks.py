@@ -5,6 +5,8 @@ The same documents are what is registered by URL outside of a cluster, and what 
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 from trainwright.api.base import Object
@@ -15,12 +17,24 @@ from trainwright.api.trainer.v1alpha1.constants import (
     VERSION,
     WEBHOOK_VALIDATION_DISABLED,
 )
-from trainwright.controller.runtime import Group, Manager
+from trainwright.controller.runtime import Client, Group, Manager
+from trainwright.controller.runtime.certificates.authority import certificate_pem, issue, key_pem, make_authority
+from trainwright.controller.runtime.certificates.injection import fetch
+from trainwright.controller.runtime.certificates.rotation import Policy
+from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.clock import wall_clock
+from trainwright.controller.runtime.manager.servers import parse_address
 from trainwright.controller.runtime.objects import Document
 from trainwright.controller.runtime.webhook.admission import mutate_path, validate_path
-from trainwright.controller.runtime.webhook.webhooks import ByURL, Webhooks
+from trainwright.controller.runtime.webhook.configurations import names_reached, target_of
+from trainwright.controller.runtime.webhook.placement import certificates_for
+from trainwright.controller.runtime.webhook.webhooks import Shared, Webhooks
 from trainwright.controller.trainer.admission import TrainJobAdmission, validate_runtime
+from trainwright.controller.trainer.settings import Settings
 
+AUTHORITY = "kubeflow-trainer-ca"
+"""Name of the authority that signs the manager's certificates: the original's."""
+PORT = 9443
 SERVICE = "kubeflow-trainer-controller-manager"
 NAMESPACE = "kubeflow-system"
 
@@ -54,14 +68,33 @@ def webhook_configurations() -> tuple[Document, ...]:
     )
 
 
-def serve_webhooks(manager: Manager, admission: TrainJobAdmission, url: str) -> None:
-    """Answer the API server at the URL, from outside of the cluster."""
+async def serve_webhooks(
+    manager: Manager,
+    admission: TrainJobAdmission,
+    serving: ServingCertificate,
+    settings: Settings,
+    *,
+    url: str | None = None,
+) -> None:
+    """Answer the API server: in the cluster, or at a URL from outside of it."""
+    certificates = certificates_for(
+        manager.config,
+        service=settings.service,
+        secret=settings.secret,
+        managed=settings.own_certificates,
+        webhook_url=url or "",
+        policy=Policy(authority_name=AUTHORITY),
+    )
+    assert certificates is not None, "outside of the cluster there is a URL"
+    if isinstance(certificates, Shared):
+        certificates = replace(certificates, hosts=[*certificates.hosts, *await _hosts_of_urls(manager.client)])
     hooks = Webhooks(
         manager.client,
         manager.metrics.registry,
-        urlsplit(url).netloc,
+        _address(settings, url),
         configurations=webhook_configurations(),
-        certificates=ByURL(url=url),
+        certificates=certificates,
+        serving=serving,
     )
     hooks.server.mutate(TrainJob, admission.default)
     hooks.server.validate(TrainJob, admission.validate)
@@ -69,6 +102,36 @@ def serve_webhooks(manager: Manager, admission: TrainJobAdmission, url: str) -> 
     hooks.server.validate(ClusterTrainingRuntime, validate_runtime)
     manager.add(hooks, Group.WEBHOOKS, "webhooks")
     manager.readyz.add("webhooks", hooks.unready)
+
+
+def serve_self_signed(serving: ServingCertificate, address: str) -> None:
+    """A certificate for this process alone, where there is no other: the traffic is encrypted, nobody is identified."""
+    host, _ = parse_address(address)
+    now = wall_clock()
+    lifetime = timedelta(days=365)
+    leaf = issue(make_authority(AUTHORITY, now=now, lifetime=lifetime), [host], now=now, lifetime=lifetime)
+    serving.load(certificate_pem(leaf.certificate), key_pem(leaf.key))
+
+
+def _address(settings: Settings, url: str | None) -> str:
+    """Where to listen: as the Configuration says, else as the URL does, else on all interfaces."""
+    named = urlsplit(url or "")
+    host = settings.webhook_host or named.hostname or ""
+    port = settings.webhook_port or named.port or PORT
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _hosts_of_urls(client: Client) -> list[str]:
+    """Hosts under which an installation's API server reaches this server, where its configurations name any.
+
+    Control planes that cannot reach Services are given a URL instead.
+    """
+    found = []
+    for target in map(target_of, webhook_configurations()):
+        configuration = await fetch(client, target)
+        by_url = [w.name for w in (configuration.webhooks if configuration else None) or () if w.client_config.url]
+        found += [host for name, host in names_reached(configuration) if name in by_url] if configuration else []
+    return list(dict.fromkeys(found))
 
 
 def _configuration(kind: str, name: str, webhooks: Iterable[Document]) -> Document:

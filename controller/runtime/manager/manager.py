@@ -93,6 +93,8 @@ class Manager:
         metrics_address: str | None = "127.0.0.1:8080",
         probe_address: str | None = "127.0.0.1:8081",
         debug_address: str | None = None,
+        liveness_path: str = "/healthz",
+        readiness_path: str = "/readyz",
         metrics_access: bool = False,
         metrics_tls: Callable[[], ssl.SSLContext] | None = None,
         grace: float = GRACE_SECONDS,
@@ -126,8 +128,8 @@ class Manager:
         )
         self.client.observe_writes(self.cache)
         self.applier = Applier(self.client, self.cache, field_manager=field_manager)
-        self.healthz = Checks("/healthz")
-        self.readyz = Checks("/readyz")
+        self.healthz = Checks(liveness_path)
+        self.readyz = Checks(readiness_path)
         self.controllers: list[Controller] = []
         self.lag = LoopLag()
         self.servers: dict[str, HTTPServer] = {}

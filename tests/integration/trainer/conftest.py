@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.api.config.v1alpha1 import Configuration
+from trainwright.api.config.v1alpha1 import Configuration, ControllerHealth
 from trainwright.controller.runtime import Manager, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
@@ -32,10 +32,7 @@ def with_jobsets(control_plane: ControlPlane) -> ControlPlane:
 @pytest.fixture
 async def user(with_jobsets: ControlPlane, namespace: str) -> "AsyncIterator[User]":
     """Somebody who works in one namespace while the manager runs."""
-    configuration = Configuration()
-    configuration.set_defaults()
-    assert configuration.health is not None
-    configuration.health.health_probe_bind_address = "0"
+    configuration = Configuration(health=ControllerHealth(health_probe_bind_address="0"))
     manager = await make_manager(
         load_config(with_jobsets.kubeconfig), configuration, user_agent=f"test/{namespace}", detect_mutation=True
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.cli.configuration import load_configuration
+from trainwright.controller.cli.configuration import load_configuration, load_effective
 from trainwright.controller.cli.main import main
 from trainwright.controller.runtime.errors import ConfigurationError
 
@@ -61,16 +61,34 @@ def test_a_file_that_is_something_else_is_refused(text: str, message: str, tmp_p
 
 
 def test_unknown_and_ineffective_fields_are_named_together(tmp_path: Path) -> None:
-    text = HEAD + "webhook: {prot: 1, host: localhost}\nmetrix: {}\ntls: {minVersion: '1.3'}\n"
+    text = HEAD + "webhook: {prot: 1, host: localhost}\nmetrix: {}\ntls: {minVersion: '1.1', nextProtos: [h2]}\n"
     with pytest.raises(ConfigurationError) as error:
-        load_configuration(written(tmp_path, text))
-    problems = [line.split(": ", 1)[1] for line in str(error.value).splitlines()]
-    assert problems == [
-        "webhook.prot is not known",
-        "metrix is not known",
-        "webhook.host has no effect in this version",
-        "tls.minVersion has no effect in this version",
-    ]
+        load_effective(written(tmp_path, text), {})
+    fields = [line.split(": ", 2)[1] for line in str(error.value).splitlines()]
+    assert fields == ["webhook.prot", "metrix", "tls.minVersion", "tls.nextProtos[0]"]
+
+
+def test_gates_of_the_command_line_go_before_those_of_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, HEAD + "featureGates: {CreatedCondition: true, AllBeta: false}\n")
+    gates = load_effective(path, {"CreatedCondition": False}).feature_gates
+    assert gates == {"CreatedCondition": False, "AllBeta": False}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--feature-gates=CreatedCondition"], "'CreatedCondition' is not of the form NAME=true or NAME=false"),
+        (["--log-level=loud"], "invalid choice: 'loud'"),
+        (["--zap-log-level=loud"], "'loud' is no level"),
+        (["--zap-encoder=xml"], "'xml' is no encoder"),
+        (["--metrics-bind-address=:8080"], "unrecognized arguments: --metrics-bind-address=:8080"),
+    ],
+)
+def test_wrong_flags_are_wrong_use(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        main(["manager", *arguments])
+    assert exit_info.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("url", ["foo", "http://127.0.0.1:1", "https://127.0.0.1", "https://h:x", "https://h:1/path"])

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each field of the Configuration comes to: an effect, or the reason why it cannot have one. None does nothing."""
+
+import json
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainwright.api.config.v1alpha1 import Configuration
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.leaderelection.timing import Timing
+from trainwright.controller.trainer.features import CREATED_CONDITION, Features
+from trainwright.controller.trainer.settings import CIPHER_SUITES, Election, RequestLimit, Settings, settings_of
+
+SCHEMA = Path(__file__).parents[3] / "api" / "config" / "v1alpha1" / "configuration.schema.json"
+ELECTED = {"leaderElect": True}
+TRAIN_JOB = "TrainJob.trainer.kubeflow.org"
+
+EFFECTS: list[tuple[str, dict[str, Any], str, object]] = [
+    # field, Configuration, attribute of Settings, its value
+    ("webhook.port", {"webhook": {"port": 9444}}, "webhook_port", 9444),
+    ("webhook.host", {"webhook": {"host": "::1"}}, "webhook_host", "::1"),
+    ("metrics.bindAddress", {"metrics": {"bindAddress": ":1"}}, "metrics_address", ":1"),
+    ("metrics.bindAddress", {"metrics": {"bindAddress": "0"}}, "metrics_address", None),
+    ("metrics.bindAddress", {}, "metrics_address", ""),
+    ("metrics.secureServing", {"metrics": {"secureServing": False}}, "metrics_tls", False),
+    ("metrics.auth.enabled", {"metrics": {"auth": {"enabled": True}}}, "metrics_access", True),
+    ("health.healthProbeBindAddress", {"health": {"healthProbeBindAddress": ":2"}}, "probe_address", ":2"),
+    ("health.healthProbeBindAddress", {"health": {"healthProbeBindAddress": ""}}, "probe_address", ":8081"),
+    ("health.healthProbeBindAddress", {"health": {"healthProbeBindAddress": "0"}}, "probe_address", None),
+    ("health.readinessEndpointName", {"health": {"readinessEndpointName": "/r"}}, "readiness_path", "/r"),
+    ("health.livenessEndpointName", {"health": {"livenessEndpointName": "l"}}, "liveness_path", "/l"),
+    (
+        "leaderElection.leaderElect",
+        {"leaderElection": ELECTED},
+        "election",
+        Election(name="trainer.kubeflow.org", namespace="", timing=Timing()),
+    ),
+    ("leaderElection.leaderElect", {"leaderElection": {"leaderElect": False}}, "election", None),
+    ("leaderElection.leaderElect", {}, "election", None),
+    (
+        "leaderElection.resourceName",
+        {"leaderElection": {**ELECTED, "resourceName": "n", "resourceLock": "leases"}},
+        "election",
+        Election(name="n", namespace="", timing=Timing()),
+    ),
+    (
+        "leaderElection.resourceNamespace",
+        {"leaderElection": {**ELECTED, "resourceNamespace": "m"}},
+        "election",
+        Election(name="trainer.kubeflow.org", namespace="m", timing=Timing()),
+    ),
+    *(
+        (
+            f"leaderElection.{field}",
+            {"leaderElection": {**ELECTED, field: f"{seconds}s"}},
+            "election",
+            Election(name="trainer.kubeflow.org", namespace="", timing=Timing(**{name: seconds})),
+        )
+        for field, name, seconds in (
+            ("leaseDuration", "lease", 60.0),
+            ("renewDeadline", "renew", 12.0),
+            ("retryPeriod", "retry", 3.0),
+        )
+    ),
+    (
+        "controller.groupKindConcurrency",
+        {"controller": {"groupKindConcurrency": {TRAIN_JOB: 3}}},
+        "workers",
+        {TRAIN_JOB: 3},
+    ),
+    ("certManagement.enable", {"certManagement": {"enable": False}}, "own_certificates", False),
+    ("certManagement.webhookServiceName", {"certManagement": {"webhookServiceName": "s"}}, "service", "s"),
+    ("certManagement.webhookSecretName", {"certManagement": {"webhookSecretName": "s"}}, "secret", "s"),
+    ("clientConnection.qps", {}, "limit", None),
+    ("clientConnection.qps", {"clientConnection": {"qps": 7}}, "limit", RequestLimit(rate=7.0, burst=100)),
+    ("clientConnection.qps", {"clientConnection": {"qps": 0}}, "limit", None),
+    ("clientConnection.burst", {"clientConnection": {"burst": 9}}, "limit", RequestLimit(rate=50.0, burst=9)),
+    (
+        "featureGates",
+        {"featureGates": {"CreatedCondition": True}},
+        "features",
+        Features(frozenset({CREATED_CONDITION})),
+    ),
+    ("featureGates", {"featureGates": {"AllAlpha": False}}, "features", Features(frozenset())),
+    ("tls.minVersion", {"tls": {"minVersion": "1.3"}}, "minimum_tls", ssl.TLSVersion.TLSv1_3),
+    ("tls.minVersion", {}, "minimum_tls", ssl.TLSVersion.TLSv1_2),
+    (
+        "tls.cipherSuites",
+        {
+            "tls": {
+                "cipherSuites": ["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305"],
+            }
+        },
+        "ciphers",
+        "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-CHACHA20-POLY1305",
+    ),
+]
+
+REFUSALS: list[tuple[str, dict[str, Any], str]] = [
+    # field, Configuration, what is said of it
+    ("webhook.port", {"webhook": {"port": 70000}}, "70000 is no port"),
+    ("metrics.bindAddress", {"metrics": {"bindAddress": "here"}}, "'here' is no address"),
+    ("metrics.auth.enabled", {"metrics": {"secureServing": False, "auth": {"enabled": True}}}, "needs metrics.secure"),
+    ("health.healthProbeBindAddress", {"health": {"healthProbeBindAddress": "a:b"}}, "'a:b' is no address"),
+    ("health.readinessEndpointName", {"health": {"readinessEndpointName": "a b"}}, "'a b' is no path"),
+    ("health.livenessEndpointName", {"health": {"livenessEndpointName": "readyz"}}, "/readyz is the readiness probe's"),
+    ("leaderElection.leaderElect", {"leaderElection": {"resourceName": "n"}}, "is not set"),
+    ("leaderElection.leaseDuration", {"leaderElection": {**ELECTED, "leaseDuration": "15"}}, "'15' is not a duration"),
+    ("leaderElection", {"leaderElection": {**ELECTED, "leaseDuration": "5s"}}, "lease duration 5 s must exceed 10 s"),
+    ("leaderElection.resourceLock", {"leaderElection": {**ELECTED, "resourceLock": "endpoints"}}, "only leases are"),
+    (
+        "controller.groupKindConcurrency[Job.batch]",
+        {"controller": {"groupKindConcurrency": {"Job.batch": 3}}},
+        "no controller works on this kind",
+    ),
+    (
+        f"controller.groupKindConcurrency[{TRAIN_JOB}]",
+        {"controller": {"groupKindConcurrency": {TRAIN_JOB: 0}}},
+        "0 is too few",
+    ),
+    ("certManagement.webhookSecretName", {"certManagement": {"webhookSecretName": ""}}, "must not be empty"),
+    ("clientConnection.qps", {"clientConnection": {"qps": -1}}, "-1 is negative"),
+    ("clientConnection.burst", {"clientConnection": {"burst": 0}}, "0 is too few"),
+    ("statusServer.port", {"statusServer": {"port": 1}}, "this version has no status server"),
+    ("statusServer.qps", {"statusServer": {"qps": 1}}, "this version has no status server"),
+    ("statusServer.burst", {"statusServer": {"burst": 1}}, "this version has no status server"),
+    ("featureGates.TrainJobStatus", {"featureGates": {"TrainJobStatus": True}}, "cannot be turned on"),
+    ("featureGates.TrainJobStatus", {"featureGates": {"AllAlpha": True}}, "cannot be turned on"),
+    ("featureGates.Nonsense", {"featureGates": {"Nonsense": False}}, "there is no such feature gate"),
+    ("tls.minVersion", {"tls": {"minVersion": "1.1"}}, "TLS 1.1 cannot be offered"),
+    ("tls.minVersion", {"tls": {"minVersion": "VersionTLS12"}}, "'VersionTLS12' is not known: 1.2 and 1.3 are"),
+    ("tls.cipherSuites[0]", {"tls": {"cipherSuites": ["TLS_AES_128_GCM_SHA256"]}}, "is of TLS 1.3"),
+    ("tls.cipherSuites[0]", {"tls": {"cipherSuites": ["TLS_RSA_WITH_RC4_128_SHA"]}}, "is not known, or too weak"),
+    (
+        "tls.cipherSuites",
+        {"tls": {"minVersion": "1.3", "cipherSuites": ["TLS_RSA_WITH_AES_128_CBC_SHA"]}},
+        "has no effect with tls.minVersion 1.3",
+    ),
+    ("tls.nextProtos[0]", {"tls": {"nextProtos": ["h2", "http/1.1"]}}, "h2 cannot be offered"),
+]
+
+ELSEWHERE = {"apiVersion", "kind", "plugins.disabled", "plugins.enabled", "plugins.settings"}
+"""Fields that are read by the file's reader and by the registry, and tested with them."""
+
+
+def read(data: dict[str, Any]) -> Settings:
+    return settings_of(msgspec.convert(data, Configuration))
+
+
+@pytest.mark.parametrize(("field", "data", "attribute", "value"), EFFECTS)
+def test_an_effect(field: str, data: dict[str, Any], attribute: str, value: object) -> None:
+    assert getattr(read(data), attribute) == value, field
+
+
+@pytest.mark.parametrize(("field", "data", "message"), REFUSALS)
+def test_a_refusal(field: str, data: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError) as refusal:
+        read(data)
+    (line,) = str(refusal.value).splitlines()
+    path, _, why = line.partition(": ")
+    assert path == field
+    assert message in why
+
+
+def test_every_field_is_in_a_table() -> None:
+    tried = ELSEWHERE | {row[0] for row in EFFECTS} | {row[0].partition("[")[0] for row in REFUSALS}
+    assert set(fields(json.loads(SCHEMA.read_text()))) <= tried
+
+
+def fields(schema: dict[str, Any]) -> Iterator[str]:
+    """Paths of all values; maps count as one."""
+    definitions = schema.get("$defs") or schema.get("definitions") or {}
+
+    def walk(node: dict[str, Any], path: str) -> Iterator[str]:
+        resolved = definitions[node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+        for one in resolved.get("allOf", ()):
+            resolved = {**resolved, **(definitions[one["$ref"].rpartition("/")[2]] if "$ref" in one else one)}
+        if not resolved.get("properties"):
+            yield path
+        for name, child in (resolved.get("properties") or {}).items():
+            yield from walk(child, f"{path}.{name}" if path else name)
+
+    yield from walk(schema, "")
+
+
+def test_all_problems_come_at_once() -> None:
+    data = {"webhook": {"port": 0}, "tls": {"minVersion": "2"}, "featureGates": {"A": True}}
+    with pytest.raises(ConfigurationError) as refusal:
+        read(data)
+    assert [line.partition(":")[0] for line in str(refusal.value).splitlines()] == [
+        "webhook.port",
+        "tls.minVersion",
+        "featureGates.A",
+    ]
+
+
+def test_the_originals_whole_file_is_taken() -> None:
+    """What it ships, with every default spelled out."""
+    kinds = {TRAIN_JOB: 5, "TrainingRuntime.trainer.kubeflow.org": 1, "ClusterTrainingRuntime.trainer.kubeflow.org": 1}
+    election = {"leaderElect": True, "resourceName": "trainer.kubeflow.org", "resourceNamespace": ""}
+    times = {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"}
+    settings = read(
+        {
+            "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+            "kind": "Configuration",
+            "webhook": {"port": 9443},
+            "metrics": {"bindAddress": ":8443", "secureServing": True, "auth": {"enabled": False}},
+            "health": {
+                "healthProbeBindAddress": ":8081",
+                "readinessEndpointName": "readyz",
+                "livenessEndpointName": "healthz",
+            },
+            "leaderElection": {**election, **times},
+            "controller": {"groupKindConcurrency": kinds},
+            "certManagement": {
+                "enable": True,
+                "webhookServiceName": "kubeflow-trainer-controller-manager",
+                "webhookSecretName": "kubeflow-trainer-webhook-cert",
+            },
+            "clientConnection": {"qps": 50, "burst": 100},
+            "statusServer": {"port": 10443, "qps": 5, "burst": 10},
+            "tls": {"nextProtos": ["http/1.1"]},
+        }
+    )
+    assert settings.workers_of(TrainJob, 16) == 5
+    assert settings.limit == RequestLimit(rate=50.0, burst=100)
+
+
+def test_openssl_has_every_suite_that_is_taken() -> None:
+    for cipher in CIPHER_SUITES.values():
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ciphers(cipher)  # raises for one that there is not
