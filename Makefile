@@ -11,6 +11,8 @@ PYTHON ?= python3
 PYTEST_ARGS ?=
 # Two workers, a file at a time, each with clusters of its own; most of what these tests do is waiting.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+# Programs and options for `make soak`, such as SOAK_ARGS="election --rounds 2".
+SOAK_ARGS ?=
 # Arguments for `make run`, such as RUN_ARGS="--port 6443".
 RUN_ARGS ?=
 
@@ -52,14 +54,16 @@ e2e: control-plane ## Run the tests of the whole chain
 bench: control-plane ## Run the scripts of tests/bench one after the other; they print figures and assert none
 	@for script in tests/bench/*.py; do echo "$$script"; $(BIN)/python "$$script" || exit; done
 
-generate: $(INSTALLED) ## Make everything that is generated anew: models, CRDs, docs
+generate: $(INSTALLED) ## Make everything that is generated anew: models, CRDs, roles, webhooks, docs
 	@$(BIN)/python -m trainwright.codegen
+	@$(BIN)/python hack/manifests.py
 
 verify: $(INSTALLED) ## Fail if anything generated differs from what its sources say
 	@$(BIN)/python -m trainwright.codegen --check
+	@$(BIN)/python hack/manifests.py --check
 
-soak: control-plane ## Repeat the election tests with the durations of production, and count
-	@$(BIN)/python tests/soak/election.py
+soak: control-plane ## Run the programs of tests/soak one after the other; they repeat, kill, wait and count
+	@$(BIN)/python -m tests.soak $(SOAK_ARGS)
 
 check: $(INSTALLED) ## Run every check that is not a test: format, lint, types, layers, shell
 	@hack/check

@@ -12,15 +12,11 @@ import argparse
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.integration.runtime.elections import Election, Wire, until
 from trainwright.controller.runtime.leaderelection.timing import Timing
