@@ -38,30 +38,39 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default="kubeflow-system",
         help="namespace that the manager runs in (default: %(default)s)",
     )
+    parser.add_argument(
+        "--only-namespace",
+        default="",
+        metavar="NAMESPACE",
+        help="for a manager that is started with --namespace=NAMESPACE (default: for one of all namespaces)",
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the roles; returns the exit code."""
     # Loaded here: the help of the command needs none of it.
-    from trainwright.controller.cli.configuration import load_configuration  # noqa: PLC0415
+    from trainwright.controller.cli.configuration import load_effective  # noqa: PLC0415
     from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
     from trainwright.controller.trainer.permissions import rights  # noqa: PLC0415
+    from trainwright.controller.trainer.settings import settings_of  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
     from trainwright.plugins.registry import Registry, Selection  # noqa: PLC0415
 
     try:
-        configuration = load_configuration(arguments.config)
+        configuration = load_effective(arguments.config, {})
         registry = Registry.load(Selection.of(configuration.plugins))
     except ConfigurationError as error:
-        print(f"error: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"error: {line}", file=sys.stderr)
         return 1
     except RegistryError as error:
         for problem in error.problems:
             print(f"error: {problem}", file=sys.stderr)
         return 1
-    needed = rights(configuration, registry, arguments.namespace)
-    sys.stdout.write(rendered([*roles(needed), *bindings(needed, arguments.namespace)]))
+    needed = rights(settings_of(configuration), registry, arguments.namespace)
+    only = arguments.only_namespace
+    sys.stdout.write(rendered([*roles(needed, only), *bindings(needed, arguments.namespace, only)]))
     return 0
 
 

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our manager in the shared cluster, as a process of its own, and the objects that its tests use."""
+"""Our manager in the shared cluster, as config/ installs it, and the objects that its tests use."""
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.installation import MANAGER, WITHOUT_ADMISSION, Installation, forbidden
 from trainwright.controller.runtime.testing import ControlPlane
-
-MANAGER = "trainwright"
 
 
 class Trainer:
@@ -68,20 +66,14 @@ def eventually(condition: Callable[[], object], *, seconds: float = 60) -> None:
         time.sleep(0.1)
 
 
-def start_manager(control_plane: ControlPlane) -> None:
-    """Run our manager beside the control plane, without its servers."""
-    configuration = control_plane.folder / "configuration.yaml"
-    configuration.write_text(json.dumps({"health": {"healthProbeBindAddress": "0"}}))
-    command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager"]
-    control_plane.launch(MANAGER, [*command, f"--config={configuration}", f"--kubeconfig={control_plane.kubeconfig}"])
-
-
 @pytest.fixture(scope="session")
 def manager(cluster: ControlPlane) -> Iterator[ControlPlane]:
-    """The cluster, with our manager running in it."""
-    start_manager(cluster)
+    """The cluster, with what config/default installs and our manager, which has the rights of its role only."""
+    Installation(cluster).start()
     yield cluster
     cluster.stop_program(MANAGER)
+    # It may have looked well nonetheless: some calls are tried again, or done without.
+    assert forbidden(cluster) == []
 
 
 @pytest.fixture
@@ -91,8 +83,17 @@ def trainer(manager: ControlPlane, cluster_namespace: str) -> Trainer:
 
 
 @pytest.fixture
+def unadmitted(trainer: Trainer) -> Trainer:
+    """The same, but nothing in the namespace is asked of our webhooks, as while they are not installed yet."""
+    trainer.cluster.kubectl("label", "namespace", trainer.namespace, f"{WITHOUT_ADMISSION}=true")
+    return trainer
+
+
+@pytest.fixture
 def own_trainer(pytestconfig: pytest.Config) -> Iterator[Trainer]:
     """A whole chain with our manager for one test alone, which may crash parts of it."""
     with ControlPlane.complete(crds=[pytestconfig.rootpath / "config" / "crd"], audit=True) as control_plane:
-        start_manager(control_plane)
+        # What a dead leader held is soon free.
+        election = {"leaderElect": True, "leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
+        Installation(control_plane).start(leaderElection=election)
         yield Trainer(control_plane, control_plane.create_namespace())

@@ -19,6 +19,7 @@ from trainwright.controller.cli.main import main
 from trainwright.controller.cli.rbac import bindings, roles
 from trainwright.controller.runtime.rights import Rule, merged
 from trainwright.controller.trainer.permissions import Rights, rights
+from trainwright.controller.trainer.settings import settings_of
 from trainwright.plugins.registry import Registry, Selection
 
 HOME = "kubeflow-system"
@@ -26,8 +27,7 @@ HOME = "kubeflow-system"
 
 def needed(**fields: Any) -> Rights:
     configuration = Configuration(**fields)
-    configuration.set_defaults()
-    return rights(configuration, Registry.load(Selection.of(configuration.plugins)), HOME)
+    return rights(settings_of(configuration), Registry.load(Selection.of(configuration.plugins)), HOME)
 
 
 def verbs(rules: tuple[Rule, ...], resource: str) -> set[str]:
