@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manager as a pod has it: the service account where it is mounted, the Configuration from a file, all servers.
+
+A mount namespace gives each process a /var/run of its own. There is no network of a cluster, so the installed webhook
+configurations lead to the manager by URL, and each of two replicas listens on a port of its own.
+"""
+
+import base64
+import json
+import os
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.trainer.conftest import TEMPLATE
+from trainwright.controller.runtime.certificates.authority import certificate_pem, issue, key_pem, make_authority
+from trainwright.controller.runtime.clock import wall_clock
+from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
+from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.trainer.webhooks import webhook_configurations
+
+CRDS = Path(__file__).parents[3] / "config" / "crd"
+NAMESPACE = "kubeflow-system"
+ACCOUNT = "kubeflow-trainer-controller-manager"
+SECRET = "kubeflow-trainer-webhook-cert"
+LEASE = "trainer.kubeflow.org"
+POD = """
+run=$(readlink -f /var/run) && mount -t tmpfs none "$run" || exit 1
+mkdir -p "$run/secrets/kubernetes.io/serviceaccount" && cp "$1"/* "$run/secrets/kubernetes.io/serviceaccount" || exit 1
+shift && exec "$@"
+"""
+"""Shell: the files of the first argument are the pod's service account, the rest is the command."""
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One manager, and the ports that it is to listen on."""
+
+    name: str
+    webhook: int = field(default_factory=free_port)
+    metrics: int = field(default_factory=free_port)
+    health: int = field(default_factory=free_port)
+
+    def get(self, server: str, path: str, *, ca: bytes | None = None, token: str = "") -> tuple[int, str]:
+        """Status and body; status 0 where nothing answers."""
+        secure = server == "metrics"
+        url = f"{'https' if secure else 'http'}://127.0.0.1:{getattr(self, server)}{path}"
+        context = ssl.create_default_context(cadata=ca.decode()) if ca else None
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+        handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
+        try:
+            with urllib.request.build_opener(*handlers).open(request, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def ready(self) -> bool:
+        return self.get("health", "/readyz")[0] == 200
+
+
+class Installation:
+    """What an installation makes, on an API server of its own."""
+
+    def __init__(self, control_plane: ControlPlane) -> None:
+        self.control_plane = control_plane
+        control_plane.kubectl("create", "namespace", NAMESPACE)
+        control_plane.kubectl("create", "serviceaccount", ACCOUNT, f"--namespace={NAMESPACE}")
+        control_plane.kubectl(
+            "create",
+            "clusterrolebinding",
+            "m",
+            "--clusterrole=cluster-admin",
+            f"--serviceaccount={NAMESPACE}:{ACCOUNT}",
+        )
+        self.temporary = control_plane.folder / "temporary"
+        self.temporary.mkdir()
+        self.account = control_plane.folder / "account"
+        self.account.mkdir()
+        (self.account / "namespace").write_text(NAMESPACE)
+        (self.account / "ca.crt").write_bytes(control_plane.ca)
+        (self.account / "token").write_text(self.token(ACCOUNT))
+
+    def token(self, account: str) -> str:
+        return self.control_plane.kubectl("create", "token", account, f"--namespace={NAMESPACE}").strip()
+
+    def point_webhooks_at(self, replica: Replica, bundle: bytes = b"") -> None:
+        """Install the webhook configurations, with no CA unless somebody knows it."""
+        documents = json.loads(json.dumps(webhook_configurations()))
+        for document in documents:
+            for webhook in document["webhooks"]:
+                path = webhook["clientConfig"]["service"]["path"]
+                webhook["clientConfig"] = {"url": f"https://127.0.0.1:{replica.webhook}{path}"}
+                if bundle:
+                    webhook["clientConfig"]["caBundle"] = base64.b64encode(bundle).decode()
+        self.control_plane.apply(*documents)
+
+    def launch(self, replica: Replica, **more: Any) -> None:
+        """Start a replica, as the image does; `more` goes into its Configuration."""
+        configuration: dict[str, Any] = {
+            "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+            "kind": "Configuration",
+            "webhook": {"host": "127.0.0.1", "port": replica.webhook},
+            "metrics": {"bindAddress": f"127.0.0.1:{replica.metrics}", "auth": {"enabled": True}},
+            "health": {"healthProbeBindAddress": f"127.0.0.1:{replica.health}"},
+            "leaderElection": {"leaderElect": True, "leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"},
+            **more,
+        }
+        file = self.control_plane.folder / f"{replica.name}.json"
+        file.write_text(json.dumps(configuration))
+        server, port = self.control_plane.url.removeprefix("https://").split(":")
+        environment = {
+            "KUBERNETES_SERVICE_HOST": server,
+            "KUBERNETES_SERVICE_PORT": port,
+            "TMPDIR": str(self.temporary),
+        }
+        whole = ["env", "--unset=KUBECONFIG", *(f"{name}={value}" for name, value in environment.items())]
+        whole += ["unshare", *_unprivileged(), "--mount", "sh", "-c", POD, "pod", str(self.account)]
+        whole += [sys.executable, "-m", "trainwright.controller.cli.main", "manager", f"--config={file}"]
+        self.control_plane.launch(replica.name, whole)
+
+    def log(self, replica: Replica) -> list[dict[str, Any]]:
+        """What the replica has logged so far."""
+        text = (self.control_plane.folder / f"{replica.name}.log").read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+    def get(self, kind: str, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
+        text = self.control_plane.kubectl(
+            "get", kind, name, "--ignore-not-found", "--output=json", f"--namespace={namespace}"
+        )
+        found: dict[str, Any] = json.loads(text or "{}")
+        return found
+
+    def leader(self) -> str:
+        return str(self.get("lease", LEASE).get("spec", {}).get("holderIdentity", ""))
+
+    def ca(self) -> bytes:
+        return base64.b64decode(self.get("secret", SECRET)["data"]["ca.crt"])
+
+
+def _unprivileged() -> list[str]:
+    return [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+
+
+def eventually(condition: Callable[[], object], *, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def installed() -> Iterator[Installation]:
+    """An API server with everything but the manager."""
+    with ControlPlane(crds=[CRDS, provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]) as control_plane:
+        yield Installation(control_plane)
+
+
+@pytest.fixture
+def installation(installed: Installation) -> Iterator[Installation]:
+    """The same; its replicas end with the test."""
+    before = set(installed.control_plane.components)
+    yield installed
+    for name in installed.control_plane.components.keys() - before:
+        installed.control_plane.stop_program(name)
+
+
+def manifest(kind: str, name: str, spec: dict[str, Any], namespace: str = "default") -> str:
+    metadata = {"name": name, "namespace": namespace}
+    return json.dumps({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
+
+
+RUNTIME = {"mlPolicy": {"numNodes": 1}, "template": TEMPLATE}
+JOB = {"runtimeRef": {"kind": "TrainingRuntime", "name": "runtime"}}
+JOB_WITHOUT_RUNTIME = {"runtimeRef": {"kind": "TrainingRuntime", "name": "missing"}}
+
+
+def test_two_replicas_as_pods(installation: Installation) -> None:
+    control_plane = installation.control_plane
+    one, two = Replica("one"), Replica("two")
+    # Both answer for admission; the API server is led to the one that is stopped last.
+    installation.point_webhooks_at(two)
+    installation.launch(one)
+    eventually(installation.leader)
+    installation.launch(two)
+    eventually(lambda: one.ready() and two.ready())
+
+    # Certificates of their own making are in the Secret, and the authority is in the configurations.
+    authority = installation.ca()
+    for kind, name in (("mutating", "defaulter"), ("validating", "validator")):
+        found = installation.get(f"{kind}webhookconfigurations", f"{name}.trainer.kubeflow.org")
+        assert {base64.b64decode(hook["clientConfig"]["caBundle"]) for hook in found["webhooks"]} == {authority}
+
+    # Metrics are for those who may, over TLS with that certificate.
+    assert two.get("metrics", "/metrics", ca=authority)[0] == 401
+    control_plane.kubectl("create", "serviceaccount", "scraper", f"--namespace={NAMESPACE}")
+    assert two.get("metrics", "/metrics", ca=authority, token=installation.token("scraper"))[0] == 403
+    token = installation.token(ACCOUNT)
+    for replica, value in ((one, "1.0"), (two, "0.0")):
+        code, text = replica.get("metrics", "/metrics", ca=authority, token=token)
+        assert code == 200
+        assert f'leader_election_master_status{{name="{LEASE}"}} {value}' in text
+
+    # The one admits, the other one reconciles.
+    with pytest.raises(ControlPlaneError, match="does not exist: it must be there before the TrainJob"):
+        control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainJob", "early", JOB_WITHOUT_RUNTIME))
+    control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainingRuntime", "runtime", RUNTIME))
+    control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainJob", "first", JOB))
+    eventually(lambda: installation.get("jobset", "first", "default"))
+
+    # An orderly end gives the lease back, and the other one goes on.
+    control_plane.stop_program("one")
+    lines = installation.log(one)
+    assert any(line["msg"] == "SIGTERM: stopping" for line in lines)
+    assert [line for line in lines if line["level"] in {"warning", "error"} and "readyz" not in line["msg"]] == []
+    control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainJob", "second", JOB))
+    eventually(lambda: installation.get("jobset", "second", "default"))
+    assert two.ready()
+
+
+def test_files_of_somebody_else_are_served(installation: Installation) -> None:
+    replica = Replica("mounted")
+    certificates = installation.temporary / "k8s-webhook-server" / "serving-certs"
+    certificates.mkdir(parents=True)
+    now = wall_clock()
+    authority = make_authority("somebody", now=now, lifetime=timedelta(days=1))
+    leaf = issue(authority, ["127.0.0.1"], now=now, lifetime=timedelta(days=1))
+    (certificates / "tls.crt").write_bytes(certificate_pem(leaf.certificate))
+    (certificates / "tls.key").write_bytes(key_pem(leaf.key))
+    installation.point_webhooks_at(replica)
+    installation.launch(replica, certManagement={"enable": False, "webhookSecretName": "unused"})
+    # Nobody has told the API server yet whom to trust.
+    eventually(lambda: "[-]webhooks failed" in replica.get("health", "/readyz?verbose")[1])
+    installation.point_webhooks_at(replica, certificate_pem(authority.certificate))
+    eventually(replica.ready)
+    with pytest.raises(ControlPlaneError, match="does not exist: it must be there before the TrainJob"):
+        installation.control_plane.kubectl(
+            "create", "--filename=-", stdin=manifest("TrainJob", "early", JOB_WITHOUT_RUNTIME)
+        )
+    assert installation.get("secret", "unused") == {}
