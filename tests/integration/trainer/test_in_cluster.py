@@ -169,11 +169,13 @@ def installed() -> Iterator[Installation]:
 
 @pytest.fixture
 def installation(installed: Installation) -> Iterator[Installation]:
-    """The same; its replicas end with the test."""
+    """The same; its replicas and what they were led to end with the test."""
     before = set(installed.control_plane.components)
     yield installed
     for name in installed.control_plane.components.keys() - before:
         installed.control_plane.stop_program(name)
+    for document in webhook_configurations():
+        installed.control_plane.kubectl("delete", document["kind"], document["metadata"]["name"])
 
 
 def manifest(kind: str, name: str, spec: dict[str, Any], namespace: str = "default") -> str:
