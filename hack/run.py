@@ -15,6 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+# Run as a script: what is shared with the tests is not installed.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.managers import MANAGER, start_manager
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,7 +26,6 @@ CRDS = ROOT / "config" / "crd"
 SAMPLE = ROOT / "config" / "samples" / "01-plain.yaml"
 JOB = "plain"
 JOB_SECONDS = 120.0
-MANAGER = "trainwright"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -55,23 +58,6 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def start_manager(control_plane: ControlPlane) -> None:
-    """Run the manager beside the control plane, without servers: nothing here would ask them."""
-    configuration = control_plane.folder / "configuration.yaml"
-    configuration.write_text(
-        json.dumps(
-            {
-                "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
-                "kind": "Configuration",
-                "health": {"healthProbeBindAddress": "0"},
-            }
-        )
-    )
-    command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager"]
-    options = [f"--config={configuration}", f"--kubeconfig={control_plane.kubeconfig}"]
-    control_plane.launch(MANAGER, [*command, *options])
 
 
 def follow(control_plane: ControlPlane) -> Iterator[str]:

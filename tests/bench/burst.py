@@ -22,6 +22,9 @@ from typing import Any
 
 import aiohttp
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.managers import MANAGER, start_manager
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
 
@@ -176,18 +179,13 @@ async def measure(control_plane: ControlPlane, jobs: int) -> None:
     client = BareClient(control_plane)
     try:
         await client.call("POST", f"{TRAINER}/clustertrainingruntimes", RUNTIME)
-        command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager"]
-        configuration = control_plane.folder / "configuration.json"
-        # Without servers, which nobody would ask here.
-        configuration.write_text(json.dumps({"health": {"healthProbeBindAddress": "0"}}))
-        options = [f"--config={configuration}", f"--kubeconfig={control_plane.kubeconfig}"]
-        manager = control_plane.launch("manager", [*command, *options])
+        start_manager(control_plane)
         jobset = await probe(client, warm, "first")
-        control_plane.stop_program("manager")
+        control_plane.stop_program(MANAGER)
         without = await bare(client, one, names, jobset)
         for name in names:
             await client.call("DELETE", f"{TRAINER}/namespaces/{one}/trainjobs/{name}")
-        manager = control_plane.launch("manager", manager.command)
+        manager = start_manager(control_plane)
         await probe(client, warm, "second")
         pid = manager.program_pid
         await asyncio.sleep(SETTLE_SECONDS)

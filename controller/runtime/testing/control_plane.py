@@ -301,13 +301,13 @@ class ControlPlane:
         components.launch(
             "etcd",
             programs.etcd(binaries, files, port=etcd_port, peer_port=peer_port),
-            functools.partial(_answers, f"http://127.0.0.1:{etcd_port}/health"),
+            functools.partial(answers, f"http://127.0.0.1:{etcd_port}/health"),
             ports=(etcd_port, peer_port),
         )
         components.launch(
             "kube-apiserver",
             programs.kube_apiserver(binaries, files, port=port, etcd_port=etcd_port, audit_log=audit_log),
-            functools.partial(_answers, f"{url}/readyz", authority=files.authority.pem, token=token),
+            functools.partial(answers, f"{url}/readyz", authority=files.authority.pem, token=token),
             ports=(port,),
         )
         return url
@@ -349,7 +349,7 @@ class ControlPlane:
     def _launch_https(self, name: str, command: _HTTPSCommand, state: _Running) -> None:
         port = free_port()
         url = f"https://127.0.0.1:{port}/healthz"
-        ready = functools.partial(_answers, url, authority=state.files.authority.pem)
+        ready = functools.partial(answers, url, authority=state.files.authority.pem)
         state.components.launch(name, command(state.binaries, state.files, port=port), ready, ports=(port,))
 
     def _launch_jobset(self, state: _Running) -> None:
@@ -358,7 +358,7 @@ class ControlPlane:
         command = programs.jobset_manager(
             state.binaries, state.files, webhook_port=webhook_port, health_port=health_port
         )
-        ready = functools.partial(_answers, f"http://127.0.0.1:{health_port}/readyz")
+        ready = functools.partial(answers, f"http://127.0.0.1:{health_port}/readyz")
         state.components.launch("jobset-manager", command, ready, ports=(webhook_port, health_port))
 
     def _launch_kwok(self, state: _Running) -> None:
@@ -442,7 +442,7 @@ class ControlPlane:
         group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
         state = self._running
         return all(
-            _answers(
+            answers(
                 f"{state.url}/apis/{group}/{version['name']}/{plural}?limit=1",
                 authority=state.files.authority.pem,
                 token=state.token,
@@ -495,7 +495,7 @@ def _has_condition(document: Mapping[str, Any], kind: str) -> bool:
     return any((condition["type"], condition["status"]) == (kind, "True") for condition in conditions)
 
 
-def _answers(url: str, *, authority: bytes | None = None, token: str | None = None) -> bool:
+def answers(url: str, *, authority: bytes | None = None, token: str | None = None) -> bool:
     """Whether a GET is answered with success, over HTTPS by a server whose certificate is of the authority."""
     # Proxies of the environment have no business on the loopback.
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]

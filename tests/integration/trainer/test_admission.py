@@ -2,7 +2,6 @@
 """Admission on a real API server that asks our webhooks; on one of its own, since webhooks concern everybody."""
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.integration.trainer.conftest import TEMPLATE
+from tests.managers import start_manager
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.runtime.testing.component import free_port
 
 CRDS = Path(__file__).parents[3] / "config" / "crd"
 
@@ -22,15 +21,7 @@ CRDS = Path(__file__).parents[3] / "config" / "crd"
 def admitted() -> Iterator[ControlPlane]:
     """An API server with our manager and its webhooks, registered by URL."""
     with ControlPlane(crds=[CRDS, provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]) as control_plane:
-        configuration = control_plane.folder / "configuration.json"
-        configuration.write_text(json.dumps({"health": {"healthProbeBindAddress": "0"}}))
-        url = f"https://127.0.0.1:{free_port()}"
-        command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager", f"--config={configuration}"]
-        control_plane.launch("manager", [*command, f"--kubeconfig={control_plane.kubeconfig}", f"--webhook-url={url}"])
-        deadline = time.monotonic() + 60
-        # Both are there once a runtime that no schema refuses is refused.
-        while not refusal(control_plane, "default", runtime("probe", replicas=2)):
-            assert time.monotonic() < deadline, "the webhooks were not registered"
+        start_manager(control_plane, webhooks=True)
         yield control_plane
 
 

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our manager as a process beside a test control plane, with a kubeconfig, as on a developer's machine.
+
+`tests.installation` runs it as a pod has it instead: with a service account, its rights, and everything of config/.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from trainwright.controller.runtime.testing import Component, ControlPlane, ControlPlaneError
+from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.control_plane import answers
+
+MANAGER = "trainwright"
+COMMAND = (sys.executable, "-m", "trainwright.controller.cli.main", "manager")
+
+
+def start_manager(
+    control_plane: ControlPlane,
+    *arguments: str,
+    name: str = MANAGER,
+    webhooks: bool = False,
+    kubeconfig: Path | None = None,
+    **configuration: Any,
+) -> Component:
+    """Run it until the control plane ends, and wait until it is ready; `restart` and `stop_program` know its name.
+
+    Args:
+        control_plane: where it works; its audit log shows the calls under the user agent "trainwright".
+        arguments: more of them for the command.
+        name: of the program and of its log.
+        webhooks: register its webhooks, by URL. They concern everybody on that control plane.
+        kubeconfig: another one than the administrator's.
+        configuration: fields of its Configuration.
+    """
+    probes = f"127.0.0.1:{free_port()}"
+    file = control_plane.folder / f"{name}.json"
+    file.write_text(json.dumps({"health": {"healthProbeBindAddress": probes}, **configuration}))
+    command = [*COMMAND, f"--config={file}", f"--kubeconfig={kubeconfig or control_plane.kubeconfig}", *arguments]
+    if webhooks:
+        command.append(f"--webhook-url=https://127.0.0.1:{free_port()}")
+
+    def ready() -> bool:
+        return answers(f"http://{probes}/readyz") and (not webhooks or _is_asked(control_plane))
+
+    return control_plane.launch(name, command, ready=ready)
+
+
+def _is_asked(control_plane: ControlPlane) -> bool:
+    """Whether the API server, which learns of webhooks a moment after they were registered, asks ours."""
+    metadata = {"name": "probe", "namespace": "default"}
+    document = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata}
+    document["spec"] = {"runtimeRef": {"name": "nobody-has-this-name"}}
+    try:
+        control_plane.kubectl("create", "--dry-run=server", "--filename=-", stdin=json.dumps(document))
+    except ControlPlaneError as error:
+        return "denied the request" in str(error)
+    return False
