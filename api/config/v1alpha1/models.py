@@ -16,7 +16,9 @@ class CertManagement(Struct, kw_only=True):
     """The certificates of the webhook and status servers."""
 
     enable: bool | None = None
-    """Whether the manager makes and renews them itself."""
+    """Whether the manager makes and renews them itself. Otherwise they are files in /tmp/k8s-webhook-
+    server/serving-certs.
+    """
     webhook_service_name: str | None = field(name="webhookServiceName", default=None)
     """The Service in front of the manager; its name is in the certificates."""
     webhook_secret_name: str | None = field(name="webhookSecretName", default=None)
@@ -32,10 +34,10 @@ class CertManagement(Struct, kw_only=True):
 
 
 class ClientConnection(Struct, kw_only=True):
-    """The connection to the API server."""
+    """A limit on the requests to the API server."""
 
     qps: float | None = None
-    """Requests a second, on average."""
+    """Requests a second, on average. 0 means no limit."""
     burst: int | None = None
     """Requests at once."""
 
@@ -50,7 +52,9 @@ class ControllerConfigurationSpec(Struct, kw_only=True):
     """How objects are reconciled."""
 
     group_kind_concurrency: dict[str, int] | None = field(name="groupKindConcurrency", default=None)
-    """Objects of a kind that are reconciled at once, by Kind.group."""
+    """Objects of a kind that are reconciled at once, by Kind.group. Unset means 16 of
+    TrainJob.trainer.kubeflow.org, and 1 of TrainingRuntime and of ClusterTrainingRuntime.
+    """
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -85,7 +89,7 @@ class ControllerWebhook(Struct, kw_only=True):
     """The server that the API server asks."""
 
     port: int | None = None
-    """Its port."""
+    """Its port. With --webhook-url it is the URL's, unless it is set here."""
     host: str | None = None
     """The address that it listens on. Unset means all."""
 
@@ -98,17 +102,17 @@ class LeaderElectionConfiguration(Struct, kw_only=True):
     """How one of several managers is elected."""
 
     leader_elect: bool | None = field(name="leaderElect", default=None)
-    """Whether there is an election."""
+    """Whether there is an election. Must be said."""
     lease_duration: str | None = field(name="leaseDuration", default=None)
-    """How long others wait for a leader that is silent, such as 15s."""
+    """How long others wait for a leader that is silent, such as 15s, which is what unset means."""
     renew_deadline: str | None = field(name="renewDeadline", default=None)
-    """How long a leader that cannot renew goes on, such as 10s."""
+    """How long a leader that cannot renew goes on, such as 10s, which is what unset means."""
     retry_period: str | None = field(name="retryPeriod", default=None)
-    """Time between attempts, such as 2s."""
+    """Time between attempts, such as 2s, which is what unset means."""
     resource_lock: str | None = field(name="resourceLock", default=None)
-    """Kind of the lock; only leases are known."""
+    """Kind of the lock; only leases are supported."""
     resource_name: str | None = field(name="resourceName", default=None)
-    """Name of the Lease."""
+    """Name of the Lease. Unset means trainer.kubeflow.org."""
     resource_namespace: str | None = field(name="resourceNamespace", default=None)
     """Its namespace. Empty means the manager's own."""
 
@@ -173,11 +177,11 @@ class TLSOptions(Struct, kw_only=True):
     """TLS of all servers."""
 
     min_version: str | None = field(name="minVersion", default=None)
-    """1.0, 1.1, 1.2 or 1.3. Unset means the platform's."""
+    """1.2 or 1.3. Unset means 1.2."""
     cipher_suites: list[str] | None = field(name="cipherSuites", default=None)
-    """Names of cipher suites, as IANA has them. Unset means the platform's."""
+    """Names of suites of TLS 1.2, as IANA has them. Unset means the platform's. Those of TLS 1.3 cannot be chosen."""
     next_protos: list[str] | None = field(name="nextProtos", default=None)
-    """Protocols that are offered. Unset means http/1.1."""
+    """Protocols that are offered. Only http/1.1 can be."""
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
@@ -192,9 +196,13 @@ class ControllerMetrics(Struct, kw_only=True):
     """The server of metrics."""
 
     bind_address: str | None = field(name="bindAddress", default=None)
-    """Address and port, such as :8443; "0" turns the server off."""
+    """Address and port, such as :8443; "0" turns the server off. Outside of a cluster there is none unless it is
+    set.
+    """
     secure_serving: bool | None = field(name="secureServing", default=None)
-    """Whether it speaks TLS, with the certificate of the webhook server."""
+    """Whether it speaks TLS, with the certificate of the webhook server, or where there is none with one made for
+    the process.
+    """
     auth: MetricsAuth | None = None
     """Who may read the metrics."""
 
@@ -227,17 +235,19 @@ class Configuration(Struct, kw_only=True):
     health: ControllerHealth | None = None
     """The server of health probes."""
     leader_election: LeaderElectionConfiguration | None = field(name="leaderElection", default=None)
-    """How one of several managers is elected. Unset means no election."""
+    """How one of several managers is elected. Unset means no election, for a manager that runs alone."""
     controller: ControllerConfigurationSpec | None = None
     """How objects are reconciled."""
     cert_management: CertManagement | None = field(name="certManagement", default=None)
     """The certificates of the webhook and status servers."""
     client_connection: ClientConnection | None = field(name="clientConnection", default=None)
-    """The connection to the API server."""
+    """A limit on the requests to the API server. Unset means none; its own fairness decides then."""
     status_server: StatusServer | None = field(name="statusServer", default=None)
-    """The server that training processes report to."""
+    """The server that training processes report to. Not in this version, so that only the defaults are taken."""
     feature_gates: dict[str, bool] | None = field(name="featureGates", default=None)
-    """Features to turn on or off, by name. Unknown names are refused."""
+    """Features to turn on or off, by name, such as CreatedCondition, or AllAlpha for all of a stage. Unknown names
+    are refused.
+    """
     tls: TLSOptions | None = None
     """TLS of all servers."""
     plugins: Plugins | None = None
