@@ -13,7 +13,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -41,7 +41,8 @@ async def stop_and_continue(election: Election, old: str, new: str, _: Wire) -> 
     pid = component.program_pid
     os.kill(pid, signal.SIGSTOP)
     await asyncio.sleep(STOPPED_SECONDS)
-    os.kill(pid, signal.SIGCONT)
+    with suppress(ProcessLookupError):  # the kernel has ended it, stopped as it was
+        os.kill(pid, signal.SIGCONT)
     await until(lambda: not component.running, "the old leader ends")
     await election.wait_writes(new, more=20)
 
@@ -111,9 +112,9 @@ async def one_round(plane: ControlPlane, name: str, tally: Tally, timing: Timing
         tally.gaps.append(election.gap(old, new))
 
 
-async def soak(rounds: int, timing: Timing) -> int:
-    """All faults, `rounds` times."""
-    tallies = {name: Tally() for name in FAULTS}
+async def soak(rounds: int, faults: list[str], timing: Timing) -> int:
+    """The faults, `rounds` times."""
+    tallies = {name: Tally() for name in faults}
     with ControlPlane(audit=True) as plane:
         for _ in range(rounds):
             for name, tally in tallies.items():
@@ -132,8 +133,9 @@ def main() -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10, help="rounds of each fault (default: 10)")
+    parser.add_argument("--fault", action="append", choices=FAULTS, help="only this one (may be repeated)")
     arguments = parser.parse_args()
-    return asyncio.run(soak(arguments.rounds, Timing()))
+    return asyncio.run(soak(arguments.rounds, arguments.fault or list(FAULTS), Timing()))
 
 
 if __name__ == "__main__":

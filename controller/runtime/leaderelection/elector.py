@@ -6,7 +6,8 @@ when the loop has not come round for the renew deadline. What the loop may write
 expires without anybody's help.
 
 Guarantees: `wait_elected` returns at most once leadership is held; after a loss there is no second election in this
-process. If the process does not end within a lease duration of the loss, the thread ends it.
+process. If the process does not end within a lease duration of the loss, the thread ends it. A process that is stopped
+as a whole, so that even the thread cannot see the loss, is ended by the kernel (see `deadline`).
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.errors import ConfigurationError, LeadershipLost
 from trainwright.controller.runtime.leaderelection.candidate import Candidate
+from trainwright.controller.runtime.leaderelection.deadline import kernel_deadline
 from trainwright.controller.runtime.leaderelection.fence import Clock, Fence, steady_clock
 from trainwright.controller.runtime.leaderelection.lock import LeaseLock, Lock
 from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics
@@ -60,7 +62,7 @@ class LeaderElector:
     ) -> None:
         """Empty `namespace`: that of the pod or context. Needs get, create and patch on leases there.
 
-        `abort` is what the thread does when the process does not end after a loss.
+        `abort` is what the thread does when the process does not end after a loss; given, the kernel ends nothing.
         """
         if not name:
             raise ConfigurationError("leader election: the Lease needs a name")
@@ -72,7 +74,8 @@ class LeaderElector:
         self._abort = abort
         self._agent = f"{user_agent} leader-election".strip()
         self.identity = identity or new_identity()
-        self.permission = Fence(self._timing, clock)
+        may_end = abort is end_process and clock is steady_clock
+        self.permission = Fence(self._timing, clock, deadline=kernel_deadline() if may_end else None)
         """What leader-elected work asks before each write."""
         self._silence: Callable[[], float] = float  # gives 0.0
         self._elected = asyncio.Event()

@@ -5,8 +5,9 @@ Guarantees: a write is begun only while less than the renew deadline has passed 
 answered, counted from before that renewal was sent, and it is given up before the lease can be taken. Others count the
 lease's duration from when they saw the renewal, which is later, so no clocks are compared.
 
-Caveats: the last step, from the check to the kernel, is not atomic, and what the server has read it may carry out even
-if we hang up. The time between renew deadline and lease duration is there for that.
+Caveats: the last step, from the check to the kernel, is not atomic; a deadline ends a process that is stopped in it
+before others may lead. What the server has read it may carry out even if we hang up. The time between renew deadline
+and lease duration is there for that.
 """
 
 import time
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from trainwright.controller.runtime.errors import NotLeading
+from trainwright.controller.runtime.leaderelection.deadline import Deadline
 from trainwright.controller.runtime.leaderelection.timing import Timing
 
 Clock: TypeAlias = Callable[[], float]
@@ -31,19 +33,25 @@ def steady_clock() -> float:
 class Fence:
     """A write permission that expires by itself. Each field is one value, set and read whole, so no lock is needed."""
 
-    def __init__(self, timing: Timing, clock: Clock = steady_clock) -> None:
+    def __init__(self, timing: Timing, clock: Clock = steady_clock, *, deadline: Deadline | None = None) -> None:
+        """`deadline` ends the process when the lease ends and nobody has revoked the permission."""
         self._timing = timing
         self._clock = clock
+        self._deadline = deadline
         self._renewed = _NEVER
         self._revoked = False
 
     def renewed(self, before: float) -> None:
         """The server answered a renewal that was sent at `before`, by this fence's clock."""
         self._renewed = before
+        if self._deadline is not None and not self._revoked:
+            self._deadline.set(before + self._timing.lease)
 
     def revoke(self) -> None:
         """Nothing more, for good."""
         self._revoked = True
+        if self._deadline is not None:
+            self._deadline.clear()
 
     @property
     def open(self) -> bool:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process whose lease ends is ended by the kernel, whatever state it is in (M-19, pitfall 35)."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from trainwright.controller.runtime.leaderelection.deadline import KernelDeadline
+from trainwright.controller.runtime.leaderelection.fence import Fence
+from trainwright.controller.runtime.leaderelection.timing import Timing
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a timer of Linux")
+
+SETUP = """
+import os, signal, time
+from trainwright.controller.runtime.leaderelection.deadline import KernelDeadline
+from trainwright.controller.runtime.leaderelection.fence import Fence, steady_clock
+from trainwright.controller.runtime.leaderelection.timing import Timing
+fence = Fence(Timing(lease=1.0, renew=0.5, retry=0.1), deadline=KernelDeadline())
+fence.renewed(steady_clock())
+"""
+
+
+def end_of(script: str) -> int:
+    """The exit code of a process that runs the script; a process that stays stopped fails the test."""
+    process = subprocess.Popen([sys.executable, "-c", SETUP + script])
+    try:
+        return process.wait(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_stopped_process_is_ended_without_going_on() -> None:
+    assert end_of("os.kill(os.getpid(), signal.SIGSTOP)") == -signal.SIGKILL
+
+
+def test_permission_that_was_revoked_ends_nothing() -> None:
+    assert end_of("fence.revoke(); fence.renewed(steady_clock()); time.sleep(1.5)") == 0
+
+
+def test_renewal_moves_the_end() -> None:
+    assert end_of("\nfor _ in range(6): fence.renewed(steady_clock()); time.sleep(0.25)\nfence.revoke()") == 0
+
+
+class Noted:
+    """A deadline that only remembers."""
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+
+    def set(self, at: float) -> None:
+        self.at = at
+
+    def clear(self) -> None:
+        self.at = None
+
+
+def test_it_is_the_end_of_the_lease_counted_from_before_the_renewal() -> None:
+    noted = Noted()
+    fence = Fence(Timing(), lambda: 109.0, deadline=noted)
+    fence.renewed(100.0)
+    assert noted.at == 115.0
+    fence.revoke()
+    assert noted.at is None
+
+
+def test_kernel_refuses_nonsense() -> None:
+    with pytest.raises(OSError, match="Invalid argument"):
+        KernelDeadline().set(-time.time())
