@@ -47,12 +47,18 @@ class ClusterConfig:
     external: "ExternalCredentials | None" = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalCredentials:
     """A user entry that only the `kubernetes` package can serve: an exec plugin or an auth provider."""
 
     kubeconfig: tuple[str, ...]
-    context: str | None
+    context: str
+    folder: str
+    """Of the file that holds the entry; relative names of commands start here."""
+    plugin: dict[str, Any] | None = field(default=None, repr=False)
+    """The `exec` entry; None: an auth provider, which reads and writes the files itself."""
+    cluster: dict[str, Any] = field(default_factory=dict)
+    """What a plugin that asks for it is told of the cluster."""
 
 
 def load_config(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> ClusterConfig:
@@ -121,9 +127,31 @@ def load_kubeconfig(paths: list[Path], context: str | None = None) -> ClusterCon
         password=user.get("password"),
         impersonate_user=user.get("as"),
         impersonate_groups=tuple(user.get("as-groups") or ()),
-        external=ExternalCredentials(tuple(str(path) for path in paths), chosen)
-        if "exec" in user or "auth-provider" in user
-        else None,
+        external=_external(user, cluster, paths, chosen),
+    )
+
+
+def _external(
+    user: dict[str, Any], cluster: dict[str, Any], paths: list[Path], context: str
+) -> ExternalCredentials | None:
+    plugin = user.get("exec")
+    if plugin and (user.get("token") or user.get("tokenFile")):
+        return None  # as for kubectl, a token that is there already wins
+    if not plugin and not user.get("auth-provider"):
+        return None
+    known = {key: value for key, value in cluster.items() if key not in ("\0dir", "certificate-authority")}
+    authority = _path(cluster, "certificate-authority")
+    if authority and plugin and plugin.get("provideClusterInfo"):
+        try:
+            known.setdefault("certificate-authority-data", base64.b64encode(Path(authority).read_bytes()).decode())
+        except OSError as error:
+            raise ConfigurationError(f"certificate-authority {authority}: {error.strerror or error}") from error
+    return ExternalCredentials(
+        kubeconfig=tuple(str(path) for path in paths),
+        context=context,
+        folder=str(user["\0dir"]),
+        plugin=plugin or None,
+        cluster=known,
     )
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bearer tokens that change and TLS contexts made of files that change (H-18, H-22).
 
-A token source is asked before each request and must answer from memory most of the time; after a 401 it is asked to
-look again. Tokens never reach a log line or a message.
+A source is asked before each request and must answer from memory most of the time; after a 401 it is asked to look
+again. Tokens and keys never reach a log line or a message.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import base64
 import os
 import ssl
 import tempfile
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -20,31 +21,49 @@ REREAD_SECONDS = 60.0
 """A token file, and the files of a TLS context, are looked at no less often than this."""
 
 
-class Authorization(Protocol):
-    """Gives the value of the Authorization header."""
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A certificate chain and its key, both PEM."""
 
-    async def header(self) -> str | None:
-        """The current value, or None for a user without one."""
+    chain: bytes
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """Who we are to the server, beside what the configuration says for good."""
+
+    header: str | None = field(default=None, repr=False)
+    """Value of the Authorization header; None: it is not sent."""
+    certificate: ClientCertificate | None = None
+    """To be shown instead of the configuration's."""
+
+
+class Authorization(Protocol):
+    """Gives the current credential."""
+
+    async def credential(self) -> Credential:
+        """The current one. Raises ConfigurationError if there is none."""
         ...
 
-    async def renew(self) -> bool:
-        """Called after a 401: look for a newer credential; True if there is one, so that a retry makes sense."""
+    async def renew(self, refused: Credential) -> Credential | None:
+        """Called after a 401: the one to try instead of the refused one; None: there is no other."""
         ...
 
 
 class StaticAuthorization:
     """A value that never changes: a token of a kubeconfig, basic authentication, or nothing."""
 
-    def __init__(self, value: str | None) -> None:
-        self._value = value
+    def __init__(self, header: str | None) -> None:
+        self._credential = Credential(header)
 
-    async def header(self) -> str | None:
+    async def credential(self) -> Credential:
         """The value."""
-        return self._value
+        return self._credential
 
-    async def renew(self) -> bool:
-        """There is nothing newer."""
-        return False
+    async def renew(self, refused: Credential) -> Credential | None:  # noqa: ARG002 - see Authorization
+        """There is no other."""
+        return None
 
 
 class TokenFile:
@@ -55,18 +74,18 @@ class TokenFile:
         self._token: str | None = None
         self._read_at = float("-inf")
 
-    async def header(self) -> str | None:
+    async def credential(self) -> Credential:
         """The token, read again when older than a minute. Raises ConfigurationError if it never could be read."""
         now = asyncio.get_running_loop().time()
         if self._token is None or now - self._read_at >= REREAD_SECONDS:
             self._read(now)
-        return f"Bearer {self._token}"
+        return Credential(f"Bearer {self._token}")
 
-    async def renew(self) -> bool:
-        """Read the file now; True if it holds another token."""
-        before = self._token
+    async def renew(self, refused: Credential) -> Credential | None:
+        """Read the file now."""
         self._read(asyncio.get_running_loop().time())
-        return self._token != before
+        found = await self.credential()
+        return found if found != refused else None
 
     def _read(self, now: float) -> None:
         try:
@@ -124,8 +143,11 @@ class TLSFiles:
         self._seen = stamp
         return changed
 
-    def context(self) -> ssl.SSLContext | None:
-        """A new context; None for a server without TLS. Raises ConfigurationError that names what cannot be loaded."""
+    def context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext | None:
+        """A new context; None for a server without TLS. `certificate` stands in for the configuration's.
+
+        Raises ConfigurationError that names what cannot be loaded.
+        """
         config = self._config
         if not config.server.startswith("https://"):
             return None
@@ -135,6 +157,8 @@ class TLSFiles:
             if config.insecure:
                 context.check_hostname = False
                 context.verify_mode = ssl.CERT_NONE
+            if certificate is not None:
+                config = replace(config, client_cert_data=certificate.chain, client_key_data=certificate.key)
             _load_client_certificate(context, config)
         except (OSError, ssl.SSLError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"TLS for {config.server}: {error}") from error

@@ -2,75 +2,132 @@
 """Credentials from exec plugins and auth providers (OIDC), through the `kubernetes` package.
 
 That package knows the plugin protocol and the providers; it costs 0.6 s and 40 MB, so only a kubeconfig that needs it
-imports it, and its blocking work runs in a thread. Its synchronous half renews what has expired whenever it is asked;
-after a 401 the configuration is loaded from the file anew, which runs the plugin again.
+imports it, and its blocking work runs in a thread. What an exec plugin answered is used until it expires or is refused;
+a provider is asked again every few seconds, since it alone knows when its token ends.
 """
 
 import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable
 from typing import Any
 
+from trainwright.api import times
 from trainwright.controller.runtime.client.config import ExternalCredentials
+from trainwright.controller.runtime.client.credentials import ClientCertificate, Credential
 from trainwright.controller.runtime.errors import ConfigurationError
 
+log = logging.getLogger(__name__)
+
 _FRESH_SECONDS = 20.0
-"""How long an answer of the plugin is used before the package is asked whether it is still good."""
+"""How long an answer of a provider is used before it is asked whether it is still good."""
 
 
 class ExternalAuthorization:
-    """Asks the `kubernetes` package for the current bearer token; one question at a time however many requests wait."""
+    """Asks for a credential when the last one has ended or was refused; once, however many requests wait for it."""
 
     def __init__(self, source: ExternalCredentials) -> None:
-        self._source = source
+        self._where = f"credentials of context {source.context!r}"
+        self._ask: Callable[[], tuple[Credential, float]] = (
+            _ExecPlugin(source).ask if source.plugin is not None else _AuthProvider(source).ask
+        )
         self._lock = asyncio.Lock()
-        self._configuration: Any = None
-        self._value: str | None = None
-        self._asked_at = float("-inf")
+        self._credential = Credential()
+        self._good_until = -math.inf
 
-    async def header(self) -> str | None:
-        """The current value. Raises ConfigurationError with the plugin's own message if there is none."""
-        loop = asyncio.get_running_loop()
-        if self._configuration is None or loop.time() - self._asked_at >= _FRESH_SECONDS:
+    async def credential(self) -> Credential:
+        """The current one. Raises ConfigurationError with the plugin's own message if there is none."""
+        if time.time() >= self._good_until:
             async with self._lock:
-                if self._configuration is None or loop.time() - self._asked_at >= _FRESH_SECONDS:
-                    self._value = await asyncio.to_thread(self._ask)
-                    self._asked_at = loop.time()
-        return self._value
+                if time.time() >= self._good_until:
+                    await self._renew()
+        return self._credential
 
-    async def renew(self) -> bool:
-        """Run the plugin again; True if it gave another credential."""
-        before = self._value
+    async def renew(self, refused: Credential) -> Credential | None:
+        """Ask again, unless another request that was refused did meanwhile."""
         async with self._lock:
-            if self._value != before:
-                return True  # another request renewed it while this one waited
-            self._configuration = None
-            self._value = await asyncio.to_thread(self._ask)
-            self._asked_at = asyncio.get_running_loop().time()
-        return self._value != before
+            if self._credential == refused:
+                await self._renew()
+        return self._credential if self._credential != refused else None
 
-    def _ask(self) -> str | None:
+    async def _renew(self) -> None:
         try:
-            from kubernetes import client, config  # noqa: PLC0415 - see the module's first paragraph
+            self._credential, self._good_until = await asyncio.to_thread(self._ask)
         except ImportError as error:
             raise ConfigurationError(
-                "this kubeconfig uses an exec plugin or an auth provider, which needs the package `kubernetes`"
+                f"{self._where}: exec plugins and auth providers need the package `kubernetes`: {error}"
             ) from error
-        try:
-            if self._configuration is None:
-                configuration = client.Configuration()
-                load: Any = config.load_kube_config  # the package has no types here
-                load(
-                    config_file=":".join(self._source.kubeconfig),
-                    context=self._source.context,
-                    client_configuration=configuration,
-                    persist_config=False,
-                )
-                self._configuration = configuration
-            value = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
         except Exception as error:  # the package raises many kinds; all mean the same here
-            raise ConfigurationError(f"credentials of context {self._source.context!r}: {error}") from error
-        if not value:  # the package logs what went wrong and goes on without a credential
-            raise ConfigurationError(
-                f"credentials of context {self._source.context!r}: the plugin gave no bearer token, see the log;"
-                " client certificates from plugins are not supported"
+            raise ConfigurationError(f"{self._where}: {error}") from error
+
+
+class _ExecPlugin:
+    def __init__(self, source: ExternalCredentials) -> None:
+        self._source = source
+
+    def ask(self) -> tuple[Credential, float]:
+        from kubernetes.config.exec_provider import ExecProvider  # noqa: PLC0415 - see the module's first paragraph
+        from kubernetes.config.kube_config import ConfigNode  # noqa: PLC0415
+
+        plugin: Any = self._source.plugin
+        node: Any = ConfigNode  # the package has no types here
+        provider: Any = ExecProvider
+        try:
+            made = provider(node("exec", plugin), self._source.folder, node("cluster", self._source.cluster))
+            status = made.run()
+        except FileNotFoundError as error:
+            hint = plugin.get("installHint")
+            raise ConfigurationError(f"{error}; {hint}" if hint else str(error)) from error
+        certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
+        if bool(certificate) != bool(key):
+            raise ConfigurationError("the plugin gave one of clientCertificateData and clientKeyData without the other")
+        token = status.get("token")
+        if not (token or certificate):
+            raise ConfigurationError("the plugin gave neither a token nor a client certificate")
+        expiry = status.get("expirationTimestamp")
+        return (
+            Credential(
+                f"Bearer {token}" if token else None,
+                ClientCertificate(certificate.encode(), key.encode()) if certificate else None,
+            ),
+            times.parse(expiry).timestamp() if expiry else math.inf,
+        )
+
+
+class _AuthProvider:
+    def __init__(self, source: ExternalCredentials) -> None:
+        self._source = source
+        self._loader: Any = None
+        self._files: Any = None
+        self._saved = True
+
+    def ask(self) -> tuple[Credential, float]:
+        from kubernetes.client import Configuration  # noqa: PLC0415 - see the module's first paragraph
+        from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger  # noqa: PLC0415
+
+        if self._loader is None or self._saved:  # another program may have renewed the tokens in the file meanwhile
+            merger: Any = KubeConfigMerger
+            loader: Any = KubeConfigLoader
+            self._files = merger(":".join(self._source.kubeconfig))
+            self._loader = loader(
+                self._files.config,
+                active_context=self._source.context,
+                config_base_path=None,
+                config_persister=self._save,
             )
-        return str(value)
+        configuration = Configuration()
+        self._loader.load_and_set(configuration)
+        value = configuration.api_key.get("BearerToken")
+        if not value:  # the package says nothing about a provider or a token that it does not know
+            raise ConfigurationError("the auth provider gave no token; only oidc and gcp are known")
+        return Credential(str(value)), time.time() + _FRESH_SECONDS
+
+    def _save(self) -> None:
+        """Write renewed tokens back, as kubectl does: an issuer may take a refresh token only once."""
+        try:
+            self._files.save_changes()
+            self._saved = True
+        except OSError as error:
+            self._saved = False
+            log.warning("renewed tokens are kept in memory only: %s: %s", error.filename, error.strerror or error)

@@ -19,7 +19,13 @@ from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from trainwright.controller.runtime.client.config import ClusterConfig
-from trainwright.controller.runtime.client.credentials import REREAD_SECONDS, TLSFiles, authorization_of
+from trainwright.controller.runtime.client.credentials import (
+    REREAD_SECONDS,
+    ClientCertificate,
+    Credential,
+    TLSFiles,
+    authorization_of,
+)
 from trainwright.controller.runtime.client.permission import WritePermission
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, TransportError, Unreachable
@@ -39,6 +45,7 @@ class HTTPTransport:
         self._config = config
         self._authorization = authorization_of(config)
         self._tls = TLSFiles(config)
+        self._certificate: ClientCertificate | None = None
         self._tls_checked = asyncio.get_running_loop().time()
         self._connections = connections
         self._proxy = config.proxy_url or _environment_proxy(config.server)
@@ -90,11 +97,11 @@ class HTTPTransport:
 
     @asynccontextmanager
     async def _exchange(self, request: Request, *, stream: bool) -> AsyncIterator[aiohttp.ClientResponse]:
-        await self._renew_tls()
-        answer = await self._once(request, stream=stream)
-        if answer.status == 401 and await self._authorization.renew():
+        credential = await self._authorization.credential()
+        answer = await self._once(request, credential, stream=stream)
+        if answer.status == 401 and (other := await self._authorization.renew(credential)):
             answer.release()
-            answer = await self._once(request, stream=stream)
+            answer = await self._once(request, other, stream=stream)
         try:
             yield answer
         finally:
@@ -103,10 +110,11 @@ class HTTPTransport:
             else:
                 answer.release()
 
-    async def _once(self, request: Request, *, stream: bool) -> aiohttp.ClientResponse:
+    async def _once(self, request: Request, credential: Credential, *, stream: bool) -> aiohttp.ClientResponse:
+        await self._renew_tls(credential.certificate)
         headers = [*request.headers.items(), *self._identity]
-        if value := await self._authorization.header():
-            headers.append(("Authorization", value))
+        if credential.header:
+            headers.append(("Authorization", credential.header))
         url = URL(self._origin + self._prefix + request.path, encoded=True).with_query(request.query)
         session = self._streams if stream else self._requests
         total, guarded = request.timeout, None
@@ -130,17 +138,20 @@ class HTTPTransport:
                 raise guarded.refusal from None
             raise _lost(request, error) from error
 
-    async def _renew_tls(self) -> None:
+    async def _renew_tls(self, certificate: ClientCertificate | None) -> None:
+        """Open pools anew if the files or the certificate to show have changed; what runs on the old ones may end."""
         now = asyncio.get_running_loop().time()
-        if now - self._tls_checked < REREAD_SECONDS:
+        changed = certificate != self._certificate
+        if now - self._tls_checked >= REREAD_SECONDS:
+            self._tls_checked = now
+            changed = self._tls.changed() or changed
+        if not changed:
             return
-        self._tls_checked = now
-        if self._tls.changed():
-            context = self._tls.context()
-            retired, self._retired = self._retired, [self._requests, self._streams]  # what runs on them may end
-            for session in retired:
-                await session.close()
-            self._requests, self._streams = self._open_pools(context)
+        opened = self._open_pools(self._tls.context(certificate))
+        retired, self._retired = self._retired, [self._requests, self._streams]
+        (self._requests, self._streams), self._certificate = opened, certificate
+        for session in retired:
+            await session.close()
 
 
 class _GuardedBody(aiohttp.BytesPayload):

@@ -96,20 +96,23 @@ async def test_a_rotated_token_is_noticed(tmp_path: Any) -> None:  # S135
     path = tmp_path / "token"
     path.write_text("one\n")
     source = TokenFile(str(path))
-    assert await source.header() == "Bearer one"
+    assert (await source.credential()).header == "Bearer one"
     path.write_text("two\n")
-    assert await source.header() == "Bearer one"
+    assert (await source.credential()).header == "Bearer one"
     await asyncio.sleep(60)
-    assert await source.header() == "Bearer two"
+    assert (await source.credential()).header == "Bearer two"
     path.write_text("three\n")
-    assert await source.renew()
-    assert await source.header() == "Bearer three"
-    assert not await source.renew()
+    refused = await source.credential()
+    assert await source.renew(refused)
+    assert (await source.credential()).header == "Bearer three"
+    assert await source.renew(refused)  # another request, refused at the same time
+    refused = await source.credential()
+    assert not await source.renew(refused)
     path.unlink()
-    assert not await source.renew()
-    assert await source.header() == "Bearer three"
+    assert not await source.renew(refused)
+    assert (await source.credential()).header == "Bearer three"
     with pytest.raises(ConfigurationError, match="No such file"):
-        await TokenFile(str(path)).header()
+        await TokenFile(str(path)).credential()
 
 
 @jumping

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kubeconfigs and service accounts (H-5)."""
 
+import asyncio
 import base64
+import json
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from trainwright.controller.runtime.client.config import in_cluster, load_config
-from trainwright.controller.runtime.client.credentials import TLSFiles, authorization_of
+from trainwright.controller.runtime.client.credentials import ClientCertificate, Credential, TLSFiles, authorization_of
 from trainwright.controller.runtime.errors import ConfigurationError
 
 
@@ -118,35 +119,94 @@ def test_a_pod_is_its_service_account(tmp_path: Path, monkeypatch: pytest.Monkey
 
 async def test_each_credential_gives_its_header(tmp_path: Path) -> None:
     token = load_config(kubeconfig(tmp_path / "a"))
-    assert await authorization_of(token).header() == "Bearer secret-token"
+    assert (await authorization_of(token).credential()).header == "Bearer secret-token"
     basic = load_config(kubeconfig(tmp_path / "b", user={"username": "u", "password": "p"}))
-    assert await authorization_of(basic).header() == "Basic " + base64.b64encode(b"u:p").decode()
+    assert (await authorization_of(basic).credential()).header == "Basic " + base64.b64encode(b"u:p").decode()
     nobody = load_config(kubeconfig(tmp_path / "c", user={"client-key": "x"}))
-    assert await authorization_of(nobody).header() is None
+    assert (await authorization_of(nobody).credential()).header is None
 
 
-async def test_an_exec_plugin_is_asked_again_after_a_refusal(tmp_path: Path) -> None:
-    """Through the kubernetes package, which is imported here only."""
-    plugin = tmp_path / "plugin"
-    plugin.write_text(
-        "#!/bin/sh\n"
-        f'echo x >> {tmp_path}/calls; n=$(wc -l < {tmp_path}/calls | tr -d " ")\n'
-        'echo "{\\"apiVersion\\":\\"client.authentication.k8s.io/v1\\",\\"kind\\":\\"ExecCredential\\",'
-        '\\"status\\":{\\"token\\":\\"token-$n\\"}}"\n'
+API = "client.authentication.k8s.io/v1"
+
+
+def plugin(folder: Path, *answers: dict[str, Any], **entry: Any) -> dict[str, Any]:
+    """A user entry whose plugin gives one answer after the other, and fails after the last."""
+    for number, status in enumerate(answers, 1):
+        document = {"apiVersion": API, "kind": "ExecCredential", "status": status}
+        (folder / f"answer-{number}").write_text(json.dumps(document))
+    program = folder / "plugin"
+    program.write_text(
+        '#!/bin/sh\ncd "$(dirname "$0")" || exit\necho x >> calls\necho "$KUBERNETES_EXEC_INFO" > told\n'
+        'exec cat "answer-$(wc -l < calls | tr -d " ")"\n'
     )
-    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
-    api = "client.authentication.k8s.io/v1"
-    user = {"exec": {"apiVersion": api, "command": str(plugin), "interactiveMode": "Never"}}
-    config = load_config(kubeconfig(tmp_path / "config", user=user))
-    source = authorization_of(config)
-    assert await source.header() == "Bearer token-1"
-    assert await source.header() == "Bearer token-1"
-    assert await source.renew()
-    assert await source.header() == "Bearer token-2"
-    plugin.write_text("#!/bin/sh\necho no ticket >&2\nexit 1\n")
-    broken = authorization_of(config)
-    with pytest.raises(ConfigurationError, match="credentials of context 'one'"):
-        await broken.header()
+    program.chmod(0o755)
+    return {"exec": {"apiVersion": API, "command": "./plugin", "interactiveMode": "Never", **entry}}
+
+
+def calls(folder: Path) -> int:
+    return (folder / "calls").read_text().count("x")
+
+
+async def test_a_plugin_is_asked_again_when_its_answer_has_ended_or_was_refused(tmp_path: Path) -> None:
+    """Through the kubernetes package, which is imported here only."""
+    user = plugin(
+        tmp_path,
+        {"token": "one"},
+        {"token": "two", "expirationTimestamp": "2020-01-01T00:00:00Z"},
+        {"token": "three", "expirationTimestamp": "2120-01-01T00:00:00Z"},
+        {"token": "three"},
+    )
+    source = authorization_of(load_config(kubeconfig(tmp_path / "config", user=user)))
+    first = await source.credential()
+    assert first.header == "Bearer one"
+    assert await source.credential() == first
+    assert all(await asyncio.gather(*(source.renew(first) for _ in range(5))))
+    assert calls(tmp_path) == 2  # five requests were refused, one asked
+    third = await source.credential()
+    assert third.header == "Bearer three"
+    assert await source.credential() == third
+    assert not await source.renew(third)  # the same again: no reason to repeat the request
+    with pytest.raises(ConfigurationError, match=r"credentials of context 'one': .*answer-5: No such file"):
+        await source.renew(third)
+
+
+async def test_a_plugin_may_give_a_certificate(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_text("CA")
+    status = {"clientCertificateData": "CHAIN", "clientKeyData": "KEY", "token": "t"}
+    user = plugin(tmp_path, status, {"clientCertificateData": "CHAIN"}, {}, provideClusterInfo=True)
+    config = load_config(kubeconfig(tmp_path / "config", user=user, **{"certificate-authority": str(ca)}))
+    credential = await authorization_of(config).credential()
+    assert credential == Credential("Bearer t", ClientCertificate(b"CHAIN", b"KEY"))
+    assert "KEY" not in repr(credential)
+    told = json.loads((tmp_path / "told").read_text())["spec"]["cluster"]
+    assert told == {
+        "server": "https://api:6443/",
+        "certificate-authority-data": base64.b64encode(b"CA").decode(),
+    }
+    for message in ("without the other", "neither a token nor a client certificate"):
+        with pytest.raises(ConfigurationError, match=message):
+            await authorization_of(config).credential()
+    ca.unlink()
+    with pytest.raises(ConfigurationError, match=r"certificate-authority .*ca.pem: No such file"):
+        load_config(tmp_path / "config")
+
+
+async def test_a_plugin_that_is_missing_is_named_with_its_hint(tmp_path: Path) -> None:
+    user = plugin(tmp_path, command="./nothing", installHint="pip install it")
+    source = authorization_of(load_config(kubeconfig(tmp_path / "config", user=user)))
+    with pytest.raises(ConfigurationError, match=r"nothing'; pip install it"):
+        await source.credential()
+    with_token = {**user, "token": "given"}
+    source = authorization_of(load_config(kubeconfig(tmp_path / "config", user=with_token)))
+    assert (await source.credential()).header == "Bearer given"
+
+
+async def test_an_unknown_provider_is_refused(tmp_path: Path) -> None:
+    user = {"auth-provider": {"name": "azure", "config": {"x": "y"}}}
+    source = authorization_of(load_config(kubeconfig(tmp_path / "config", user=user)))
+    with pytest.raises(ConfigurationError, match="the auth provider gave no token; only oidc and gcp are known"):
+        await source.credential()
 
 
 def test_files_of_a_tls_context_are_watched(tmp_path: Path) -> None:
