@@ -15,11 +15,16 @@ SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 SOAK_ARGS ?=
 # Arguments for `make run`, such as RUN_ARGS="--port 6443".
 RUN_ARGS ?=
+# The manager's image for `make deploy` and `make build-image`, such as IMG=registry.example.com/trainwright:1.
+IMG ?=
+# kubectl for `make deploy` and `make undeploy`; they act on the cluster of its current context.
+KUBECTL ?= kubectl
+export KUBECTL
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help install run test unit integration e2e bench soak generate verify check fmt types control-plane lock clean
+.PHONY: help install run test unit integration e2e bench soak generate verify check fmt types docs docs-serve deploy undeploy control-plane lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +79,18 @@ fmt: $(INSTALLED) ## Format the code and mend what the linter can
 
 types: $(INSTALLED) ## Check the types only: mypy and pyright
 	@hack/check types
+
+docs: $(INSTALLED) ## Build the site of docs/ into build/site; broken links and anchors are errors
+	@hack/check docs
+
+docs-serve: $(INSTALLED) ## Show the site on 127.0.0.1:8000, anew with every change
+	@$(BIN)/mkdocs serve
+
+deploy: $(INSTALLED) ## Put the manager with the image IMG and the shipped runtimes into the cluster of kubectl
+	@$(BIN)/python hack/deploy.py "$(IMG)"
+
+undeploy: $(INSTALLED) ## Take the manager out of the cluster again; what users made stays
+	@$(BIN)/python hack/deploy.py --undeploy
 
 control-plane: $(INSTALLED) ## Provide the programs of the test control plane, building what is missing
 	@$(BIN)/python -m trainwright.controller.runtime.testing

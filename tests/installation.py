@@ -8,24 +8,22 @@ the Service is an alias of this machine, and the webhooks name the port at which
 
 import json
 import os
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests.managers import COMMAND, MANAGER, is_asked
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.control_plane import answers
 
 CONFIG = ROOT / "config"
 NAMESPACE = "kubeflow-system"
 NAME = "kubeflow-trainer-controller-manager"
 CONFIGURATION = "controller_manager_config.yaml"
-MANAGER = "trainwright"
 WITHOUT_ADMISSION = "example.com/without-admission"
 """Label of namespaces whose objects our webhooks are not asked about; of the tests, not of the installation."""
 
@@ -44,36 +42,59 @@ def kustomized(control_plane: ControlPlane, folder: Path | str) -> list[Document
     return [*yaml.safe_load_all(control_plane.kubectl("kustomize", str(CONFIG / folder)))]
 
 
-class Installation:
-    """A folder of config/, installed."""
+def install(
+    control_plane: ControlPlane,
+    folder: str = "default",
+    *,
+    change: Callable[[list[Document]], Iterable[Document]] = lambda documents: documents,
+) -> "Installation":
+    """Install a folder of config/ but for its pods. `change` gives what is applied instead of what is in the folder."""
+    left_out = {"Deployment", "CustomResourceDefinition"}
+    documents = change(kustomized(control_plane, folder))
+    control_plane.apply(*(document for document in documents if document["kind"] not in left_out))
+    return Installation(control_plane)
 
-    def __init__(
-        self,
-        control_plane: ControlPlane,
-        folder: str = "default",
-        *,
-        change: Callable[[list[Document]], Iterable[Document]] = lambda documents: documents,
-    ) -> None:
-        """Install it. `change` gives what is applied instead of what is in the folder."""
+
+class Installation:
+    """What is installed, and a place for our manager in it."""
+
+    def __init__(self, control_plane: ControlPlane) -> None:
+        """Let what is installed lead to this machine."""
         self.control_plane = control_plane
         self.port = free_port()
-        documents = [*change(kustomized(control_plane, folder))]
-        self.configuration: Document = {}
-        for document in documents:
-            if document["metadata"]["name"] == NAME and document["kind"] == "Service":
-                document["spec"] = {"type": "ExternalName", "externalName": "localhost"}
-            for webhook in document.get("webhooks", ()):
-                webhook["clientConfig"]["service"]["port"] = self.port
-                selector = webhook.setdefault("namespaceSelector", {})
-                selector["matchExpressions"] = [{"key": WITHOUT_ADMISSION, "operator": "DoesNotExist"}]
-            if CONFIGURATION in document.get("data", {}):
-                self.configuration = yaml.safe_load(document["data"][CONFIGURATION])
-        # Its pods would be pretended; the definitions are there already.
-        left_out = {"Deployment", "CustomResourceDefinition"}
-        control_plane.apply(*(document for document in documents if document["kind"] not in left_out))
+        service = {"spec": {"type": "ExternalName", "externalName": "localhost"}}
+        self._patch("service", NAME, service, "merge")
+        selector = {"matchExpressions": [{"key": WITHOUT_ADMISSION, "operator": "DoesNotExist"}]}
+        for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+            for configuration in json.loads(control_plane.kubectl("get", kind, "--output=json"))["items"]:
+                changed = [
+                    {
+                        "name": webhook["name"],
+                        "clientConfig": {"service": {"port": self.port}},
+                        "namespaceSelector": selector,
+                    }
+                    for webhook in configuration["webhooks"]
+                    if webhook["clientConfig"].get("service", {}).get("name") == NAME
+                ]
+                if changed:
+                    self._patch(kind, configuration["metadata"]["name"], {"webhooks": changed}, "strategic")
+
+    def _patch(self, kind: str, name: str, patch: Document, style: str) -> None:
+        self.control_plane.kubectl(
+            "patch", kind, name, f"--namespace={NAMESPACE}", f"--type={style}", "--patch", json.dumps(patch)
+        )
+
+    @property
+    def configuration(self) -> Document:
+        """The Configuration as it is mounted."""
+        text = self.control_plane.kubectl(
+            "get", "configmap", "kubeflow-trainer-config", f"--namespace={NAMESPACE}", "--output=json"
+        )
+        found: Document = yaml.safe_load(json.loads(text)["data"][CONFIGURATION])
+        return found
 
     def start(self, name: str = MANAGER, *arguments: str, **changed: Any) -> None:
-        """Run a replica until the control plane ends, and wait until it is ready.
+        """Run a replica until the control plane ends, and wait until it is ready and the API server gets through.
 
         `arguments` follow those of the Deployment, `changed` replaces fields of its Configuration.
         """
@@ -94,35 +115,26 @@ class Installation:
             **changed,
         }
         (folder / CONFIGURATION).write_text(json.dumps(configuration))
-        host, port = self.control_plane.url.removeprefix("https://").split(":")
-        command = ["env", f"KUBERNETES_SERVICE_HOST={host}", f"KUBERNETES_SERVICE_PORT={port}", "--unset=KUBECONFIG"]
-        command += ["unshare", *_unprivileged(), "--mount", "sh", "-c", _POD, "pod", str(account)]
-        command += [
-            sys.executable,
-            "-m",
-            "trainwright.controller.cli.main",
-            "manager",
-            f"--config={folder / CONFIGURATION}",
-        ]
-        self.control_plane.launch(name, [*command, *arguments], ready=lambda: answers(f"http://{health}/readyz"))
+        command = [*as_pod(self.control_plane, account), *COMMAND, f"--config={folder / CONFIGURATION}", *arguments]
+
+        def ready() -> bool:
+            return answers(f"http://{health}/readyz") and is_asked(self.control_plane)
+
+        self.control_plane.launch(name, command, ready=ready)
+
+
+def as_pod(control_plane: ControlPlane, account: Path) -> list[str]:
+    """What to put before a command so that it finds the service account in the folder `account` where pods have it."""
+    host, port = control_plane.url.removeprefix("https://").split(":")
+    # A mount namespace gives the process a /var/run of its own.
+    return [
+        *("env", f"KUBERNETES_SERVICE_HOST={host}", f"KUBERNETES_SERVICE_PORT={port}", "--unset=KUBECONFIG"),
+        *("unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])),
+        *("--mount", "sh", "-c", _POD, "pod", str(account)),
+    ]
 
 
 def forbidden(control_plane: ControlPlane) -> list[str]:
     """What the manager called and was not allowed to."""
     user = f"system:serviceaccount:{NAMESPACE}:{NAME}"
     return [f"{call.verb} {call.uri}" for call in control_plane.audit_log.calls(user=user) if call.code == 403]
-
-
-def answers(url: str) -> bool:
-    """Whether a GET is answered with success."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(url, timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
-
-
-def _unprivileged() -> list[str]:
-    """More options of unshare for others than root."""
-    return [] if os.geteuid() == 0 else ["--user", "--map-root-user"]

@@ -43,12 +43,12 @@ def start_manager(
         command.append(f"--webhook-url=https://127.0.0.1:{free_port()}")
 
     def ready() -> bool:
-        return answers(f"http://{probes}/readyz") and (not webhooks or _is_asked(control_plane))
+        return answers(f"http://{probes}/readyz") and (not webhooks or is_asked(control_plane))
 
     return control_plane.launch(name, command, ready=ready)
 
 
-def _is_asked(control_plane: ControlPlane) -> bool:
+def is_asked(control_plane: ControlPlane) -> bool:
     """Whether the API server, which learns of webhooks a moment after they were registered, asks ours."""
     metadata = {"name": "probe", "namespace": "default"}
     document = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata}

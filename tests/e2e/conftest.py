@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.installation import MANAGER, WITHOUT_ADMISSION, Installation, forbidden
+from tests.installation import WITHOUT_ADMISSION, forbidden, install
+from tests.managers import MANAGER
 from trainwright.controller.runtime.testing import ControlPlane
+
+NOWHERE = {"nodeSelector": {"example.com/nowhere": "yes"}}
+"""Of a runtime's pods: no node has this label, so they wait for one, and the job stays on its way."""
 
 
 class Trainer:
@@ -69,7 +73,7 @@ def eventually(condition: Callable[[], object], *, seconds: float = 60) -> None:
 @pytest.fixture(scope="session")
 def manager(cluster: ControlPlane) -> Iterator[ControlPlane]:
     """The cluster, with what config/default installs and our manager, which has the rights of its role only."""
-    Installation(cluster).start()
+    install(cluster).start()
     yield cluster
     cluster.stop_program(MANAGER)
     # It may have looked well nonetheless: some calls are tried again, or done without.
@@ -95,5 +99,5 @@ def own_trainer(pytestconfig: pytest.Config) -> Iterator[Trainer]:
     with ControlPlane.complete(crds=[pytestconfig.rootpath / "config" / "crd"], audit=True) as control_plane:
         # What a dead leader held is soon free.
         election = {"leaderElect": True, "leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
-        Installation(control_plane).start(leaderElection=election)
+        install(control_plane).start(leaderElection=election)
         yield Trainer(control_plane, control_plane.create_namespace())

@@ -3,11 +3,8 @@
 
 import json
 
-from tests.e2e.conftest import Trainer, eventually
-from tests.installation import MANAGER
-
-# No node has this label, so pods of such a runtime wait for one and the job stays on its way.
-NOWHERE = {"nodeSelector": {"example.com/nowhere": "yes"}}
+from tests.e2e.conftest import NOWHERE, Trainer, eventually
+from tests.managers import MANAGER
 
 
 def test_a_job_becomes_a_jobset_jobs_and_pods_and_completes(trainer: Trainer) -> None:

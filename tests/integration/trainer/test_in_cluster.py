@@ -7,9 +7,7 @@ configurations lead to the manager by URL, and each of two replicas listens on a
 
 import base64
 import json
-import os
 import ssl
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -21,7 +19,9 @@ from typing import Any
 
 import pytest
 
+from tests.installation import as_pod
 from tests.integration.trainer.conftest import TEMPLATE
+from tests.managers import COMMAND
 from trainwright.controller.runtime.certificates.authority import certificate_pem, issue, key_pem, make_authority
 from trainwright.controller.runtime.clock import wall_clock
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
@@ -34,12 +34,6 @@ NAMESPACE = "kubeflow-system"
 ACCOUNT = "kubeflow-trainer-controller-manager"
 SECRET = "kubeflow-trainer-webhook-cert"
 LEASE = "trainer.kubeflow.org"
-POD = """
-run=$(readlink -f /var/run) && mount -t tmpfs none "$run" || exit 1
-mkdir -p "$run/secrets/kubernetes.io/serviceaccount" && cp "$1"/* "$run/secrets/kubernetes.io/serviceaccount" || exit 1
-shift && exec "$@"
-"""
-"""Shell: the files of the first argument are the pod's service account, the rest is the command."""
 
 
 @dataclass(frozen=True)
@@ -119,15 +113,8 @@ class Installation:
         }
         file = self.control_plane.folder / f"{replica.name}.json"
         file.write_text(json.dumps(configuration))
-        server, port = self.control_plane.url.removeprefix("https://").split(":")
-        environment = {
-            "KUBERNETES_SERVICE_HOST": server,
-            "KUBERNETES_SERVICE_PORT": port,
-            "TMPDIR": str(self.temporary),
-        }
-        whole = ["env", "--unset=KUBECONFIG", *(f"{name}={value}" for name, value in environment.items())]
-        whole += ["unshare", *_unprivileged(), "--mount", "sh", "-c", POD, "pod", str(self.account)]
-        whole += [sys.executable, "-m", "trainwright.controller.cli.main", "manager", f"--config={file}"]
+        whole = [*as_pod(self.control_plane, self.account), "env", f"TMPDIR={self.temporary}"]
+        whole += [*COMMAND, f"--config={file}"]
         self.control_plane.launch(replica.name, whole)
 
     def log(self, replica: Replica) -> list[dict[str, Any]]:
@@ -147,10 +134,6 @@ class Installation:
 
     def ca(self) -> bytes:
         return base64.b64decode(self.get("secret", SECRET)["data"]["ca.crt"])
-
-
-def _unprivileged() -> list[str]:
-    return [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
 
 
 def eventually(condition: Callable[[], object], *, seconds: float = 60) -> None:

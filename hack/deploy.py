@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make deploy IMG=…` and `make undeploy`: the manager in the cluster of kubectl's current context.
+
+Deploying applies config/default with the image, waits until the API server serves our kinds and our webhooks answer it,
+and only then applies the runtimes, which the webhooks check. A second run changes nothing. Undeploying removes what
+runs, and nothing that a user made.
+"""
+
+import argparse
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainwright.api.manifest import documents
+from trainwright.controller.trainer.settings import LEASE
+from trainwright.controller.trainer.webhooks import NAMESPACE
+from trainwright.controller.trainer.webhooks import SERVICE as NAME
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT = ROOT / "config" / "default"
+RUNTIMES = ROOT / "config" / "runtimes"
+SAMPLES = ROOT / "config" / "samples"
+CONFIGURATION = "kubeflow-trainer-config"
+CONTAINER = "manager"
+SECRET = "kubeflow-trainer-webhook-cert"  # noqa: S105 - the name of a Secret
+JOBSET = "jobsets.jobset.x-k8s.io"
+JOBSET_MANIFESTS = "https://github.com/kubernetes-sigs/jobset/releases/download/v0.12.0/manifests.yaml"
+VALIDATOR = "validator.trainjob.trainer.kubeflow.org"
+SECONDS = 300
+"""How long to wait for each thing."""
+POLL_SECONDS = 1.0
+
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    rf"(?:(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+
+Document = dict[str, Any]
+
+
+class DeployError(Exception):
+    """What went wrong, and what to do."""
+
+
+class Kubectl:
+    """The user's kubectl, in its current context."""
+
+    def __init__(self) -> None:
+        """Raises DeployError if there is none."""
+        name = os.environ.get("KUBECTL") or "kubectl"
+        found = shutil.which(name)
+        if found is None:
+            raise DeployError(
+                f"there is no {name} on PATH: install kubectl, or name it: make deploy KUBECTL=/path/to/it"
+            )
+        self._program = found
+
+    def __call__(self, *arguments: str, stdin: str | None = None) -> str:
+        """Standard output. Raises DeployError with what kubectl says."""
+        code, output, errors = self.tried(*arguments, stdin=stdin)
+        if code:
+            raise DeployError(f"kubectl {' '.join(arguments)} failed:\n{errors.strip()}")
+        return output
+
+    def tried(self, *arguments: str, stdin: str | None = None) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error."""
+        done = subprocess.run([self._program, *arguments], input=stdin, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def get(self, *arguments: str) -> Document | None:
+        """One object, or a list of them; None if there is none."""
+        text = self("get", *arguments, "--ignore-not-found", "--output=json")
+        found: Document | None = json.loads(text) if text.strip() else None
+        return found
+
+    def kustomized(self, folder: Path) -> list[Document]:
+        """The objects of a folder."""
+        return [document.data for document in documents(self("kustomize", str(folder)))]
+
+    def apply(self, objects: Sequence[Document]) -> None:
+        """Make the objects as they are here, whoever made them otherwise."""
+        # Under kubectl's own name: fields of an installation of the original that are not in ours go away with it.
+        self("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=_text(objects))
+
+
+def deploy(kubectl: Kubectl, image: str) -> None:
+    """Raises DeployError."""
+    if not _IMAGE.fullmatch(image):
+        raise DeployError(
+            f"IMG={image!r} is no image: write [registry/]name[:tag], such as IMG=example.com/trainwright:1"
+        )
+    say(f"cluster: {server(kubectl)}")
+    if kubectl.get("crd", JOBSET) is None:
+        raise DeployError(
+            f"JobSet is not installed in this cluster (there is no {JOBSET}), and TrainJobs run as JobSets. Nothing "
+            f"was changed. Install it first:\n  kubectl apply --server-side -f {JOBSET_MANIFESTS}"
+        )
+    objects = kubectl.kustomized(DEFAULT)
+    set_image(objects, image)
+    definitions = [one for one in objects if one["kind"] in {"Namespace", "CustomResourceDefinition"}]
+    say(f"applying {len(definitions)} definitions")
+    kubectl.apply(definitions)
+    names = [one["metadata"]["name"] for one in definitions if one["kind"] == "CustomResourceDefinition"]
+    wait("the API server to serve our kinds", functools.partial(not_established, kubectl, names))
+    before = configuration(kubectl)
+    say(f"applying the manager with image {image}, its roles and its webhooks")
+    kubectl.apply([one for one in objects if one not in definitions])
+    if before is not None and before != configuration(kubectl):
+        say("its configuration changed: restarting the manager, which reads it at the start")
+        kubectl("rollout", "restart", f"deployment/{NAME}", f"--namespace={NAMESPACE}")
+    wait(f"Deployment {NAME}", functools.partial(not_available, kubectl))
+    wait("an answer of the webhooks", functools.partial(not_admitting, kubectl))
+    runtimes = kubectl.kustomized(RUNTIMES)
+    say(f"applying {len(runtimes)} runtimes")
+    kubectl.apply(runtimes)
+    say(f"done. The first job: kubectl apply --server-side -f {min(SAMPLES.glob('*.yaml')).relative_to(ROOT)}")
+
+
+def undeploy(kubectl: Kubectl) -> None:
+    """Raises DeployError."""
+    say(f"cluster: {server(kubectl)}")
+    objects = kubectl.kustomized(DEFAULT)
+    webhooks = [one for one in objects if one["apiVersion"].startswith("admissionregistration.")]
+    workload = [one for one in objects if one["kind"] == "Deployment"]
+    stays = [one for one in objects if one["kind"] in {"Namespace", "CustomResourceDefinition"}]
+    rest = [one for one in objects if one not in [*webhooks, *workload, *stays]]
+    # First, so that nothing is refused because nobody answers; and last the rights, which the manager ends with.
+    say("removing the webhooks")
+    delete(kubectl, webhooks)
+    say("removing the manager, and waiting for its end")
+    delete(kubectl, workload, "--cascade=foreground")
+    say("removing its roles, configuration and services, its Lease and its certificate")
+    delete(kubectl, rest)
+    mine = f"--namespace={NAMESPACE}"
+    kubectl("delete", f"lease/{LEASE}", f"secret/{SECRET}", mine, "--ignore-not-found")
+    tell_what_stays(kubectl, [one["metadata"]["name"] for one in stays if one["kind"] == "CustomResourceDefinition"])
+
+
+def tell_what_stays(kubectl: Kubectl, definitions: Sequence[str]) -> None:
+    """What users made is theirs to remove."""
+    say(f"what stays: namespace {NAMESPACE}, which others such as JobSet may live in")
+    there = [name for name in definitions if kubectl.get("crd", name) is not None]
+    if not there:
+        return
+    counts = {
+        name.partition(".")[0]: len((kubectl.get(name, "--all-namespaces") or {}).get("items", ())) for name in there
+    }
+    say(f"what stays: {', '.join(f'{count} {plural}' for plural, count in counts.items())}, with their definitions")
+    if counts.get("trainjobs"):
+        say("  jobs that run go on, but nobody reports their state or starts new ones until a manager is back")
+    say("to remove those too, with everything that the jobs run:")
+    say(f"  kubectl delete crd {' '.join(there)}")
+
+
+def say(text: str) -> None:
+    """A step, at once."""
+    print(text, flush=True)
+
+
+def wait(what: str, missing: Callable[[], str | None]) -> None:
+    """Until nothing is missing, saying what is whenever that changes. Raises DeployError when it takes too long."""
+    say(f"waiting for {what}")
+    deadline = time.monotonic() + SECONDS
+    said = ""
+    while (lacking := missing()) is not None:
+        if lacking != said:
+            say(f"  {lacking}")
+            said = lacking
+        if time.monotonic() > deadline:
+            raise DeployError(f"gave up after {SECONDS} s of waiting for {what}: {lacking}")
+        time.sleep(POLL_SECONDS)
+
+
+def server(kubectl: Kubectl) -> str:
+    """The URL of the cluster and the context's name. Raises DeployError if it cannot be reached."""
+    code, output, errors = kubectl.tried("config", "view", "--minify", "--output=json")
+    if code:
+        raise DeployError(f"kubectl has no cluster to work on: {errors.strip().removeprefix('error: ')}")
+    view = json.loads(output)
+    code, _, errors = kubectl.tried("version", "--output=json", "--request-timeout=15s")
+    url = ((view.get("clusters") or [{}])[0].get("cluster") or {}).get("server", "none")
+    if code:
+        last = errors.strip().splitlines()[-1:] or ["no reason given"]
+        raise DeployError(f"the cluster of kubectl's current context ({url}) cannot be reached: {last[0]}")
+    return f"{url} (context {view.get('current-context')})"
+
+
+def set_image(objects: Sequence[Document], image: str) -> None:
+    """Into the manager's container."""
+    for one in objects:
+        if one["kind"] == "Deployment":
+            for container in one["spec"]["template"]["spec"]["containers"]:
+                if container["name"] == CONTAINER:
+                    container["image"] = image
+
+
+def configuration(kubectl: Kubectl) -> Document | None:
+    """What the manager is configured with now."""
+    return (kubectl.get("configmap", CONFIGURATION, f"--namespace={NAMESPACE}") or {}).get("data")
+
+
+def not_established(kubectl: Kubectl, names: Sequence[str]) -> str | None:
+    """Which kinds are not served yet."""
+    missing = []
+    for name in names:
+        conditions = ((kubectl.get("crd", name) or {}).get("status") or {}).get("conditions") or ()
+        established = any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+        # One that is established may be refused for a moment longer, while its storage is made.
+        if not established or kubectl.tried("get", name, "--all-namespaces", "--chunk-size=1")[0]:
+            missing.append(name)
+    return f"{', '.join(missing)} not yet" if missing else None
+
+
+def not_available(kubectl: Kubectl) -> str | None:
+    """How many replicas lack, and what holds up their pods."""
+    found = kubectl.get("deployment", NAME, f"--namespace={NAMESPACE}") or {}
+    status, wanted = found.get("status") or {}, (found.get("spec") or {}).get("replicas", 1)
+    seen = status.get("observedGeneration", 0) >= (found.get("metadata") or {}).get("generation", 1)
+    updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
+    if seen and updated == wanted and available >= wanted and status.get("replicas", 0) == wanted:
+        return None
+    return f"{available if seen else 0} of {wanted} replicas are available{trouble(kubectl)}"
+
+
+def trouble(kubectl: Kubectl) -> str:
+    """What keeps the manager's pods from running, as far as their status tells."""
+    pods = kubectl.get("pods", f"--namespace={NAMESPACE}", "--selector=app.kubernetes.io/component=manager") or {}
+    reasons = set()
+    for pod in pods.get("items", ()):
+        status = pod.get("status") or {}
+        for container in status.get("containerStatuses") or ():
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            if waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}:
+                reasons.add(f"{waiting['reason']}: {waiting.get('message', '')[:200]}")
+        for condition in status.get("conditions") or ():
+            if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                reasons.add(f"{condition.get('reason')}: {condition.get('message', '')[:200]}")
+    return "".join(f"; {reason}" for reason in sorted(reasons))
+
+
+def not_admitting(kubectl: Kubectl) -> str | None:
+    """Why the webhooks do not answer: a TrainJob that they must refuse is offered, and nothing is kept of it."""
+    probe = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "deploy-probe", "namespace": "default"},
+        "spec": {"runtimeRef": {"name": "a-runtime-that-does-not-exist"}},
+    }
+    code, _, errors = kubectl.tried("create", "--dry-run=server", "--filename=-", stdin=json.dumps(probe))
+    if code == 0:
+        return "the API server does not ask them yet"
+    if f'"{VALIDATOR}" denied the request' in errors:
+        return None
+    return " ".join((errors.partition("Internal error occurred: ")[2] or errors).split())[:400]
+
+
+def delete(kubectl: Kubectl, objects: Sequence[Document], *options: str) -> None:
+    """Remove the objects, as far as they are there, and wait until they are gone."""
+    kubectl("delete", "--ignore-not-found", *options, "--filename=-", stdin=_text(objects))
+
+
+def _text(objects: Sequence[Document]) -> str:
+    """JSON: YAML libraries disagree about which plain words are booleans."""
+    return "\n---\n".join(json.dumps(one) for one in objects)
+
+
+def main() -> int:
+    """Exit code 0 when all is done, 1 when it failed, 2 for wrong use."""
+    parser = argparse.ArgumentParser(prog="hack/deploy.py", description="Deploy the manager, or remove it again.")
+    parser.add_argument("--undeploy", action="store_true", help="remove it")
+    parser.add_argument("image", nargs="?", default="", help="image of the manager")
+    arguments = parser.parse_args()
+    if not arguments.undeploy and not arguments.image:
+        print("error: name the image of the manager: make deploy IMG=example.com/trainwright:1", file=sys.stderr)
+        return 2
+    try:
+        kubectl = Kubectl()
+        if arguments.undeploy:
+            undeploy(kubectl)
+        else:
+            deploy(kubectl, arguments.image)
+    except DeployError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; run it again to go on", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
