@@ -13,10 +13,12 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Builder, Cache, Client, Key, Kind, MetadataOnly, NotFound
+from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.errors import KubernetesError, NotSynced
 from trainwright.controller.runtime.objects import AnyObject, controller_of, name_of, namespace_of
+from trainwright.controller.runtime.tasks import together
 from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, Runtimes
-from trainwright.plugins.contract import ClusterFacts, Enqueue, Reference, Unreadable, Watch
+from trainwright.plugins.contract import ClusterFacts, Enqueue, PluginFailure, Reference, Unreadable, Watch
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +26,11 @@ TRAIN_JOB = TrainJob.RESOURCE
 
 _MODELS: dict[Resource, type[Object]] = {kind.RESOURCE: kind for kind in (JobSet,)}
 """Kinds whose content every job reads: a model decodes faster and keeps less than a dictionary."""
+
+
+_REMEDY = "apply its CustomResourceDefinition"
+_REMEDIES = {JobSet.RESOURCE.group: "install JobSet, see https://jobset.sigs.k8s.io"}
+"""What to do about a group that is missing, where there is more to say."""
 
 
 class WatchedKinds:
@@ -62,6 +69,10 @@ class WatchedKinds:
         """What is known of the objects referred to: from the cache, and live for kinds that no plugin watches."""
         return ClusterFacts({reference: await self._look_up(client, cache, reference) for reference in references})
 
+    def watches(self, reference: Reference) -> bool:
+        """Whether a change of the object wakes the jobs that it concerns."""
+        return reference.resource in self._kinds or reference.resource in self._absent
+
     def find(self, cache: Cache, reference: Reference) -> AnyObject | None:
         """The object from the cache, or None.
 
@@ -78,13 +89,15 @@ class WatchedKinds:
         """The resource of a component by its key (apiVersion, kind, namespace, name).
 
         Raises:
-            KeyError: no plugin watches such a kind.
+            PluginFailure: no plugin watches such a kind.
         """
         api_version, kind, _, _ = key
         for resource in self._kinds:
             if (resource.api_version, resource.kind) == (api_version, kind):
                 return resource
-        raise KeyError(f"no plugin watches {kind} of {api_version}, so objects of it cannot be kept")
+        raise PluginFailure(
+            f"{kind} of {api_version} is built, but no plugin watches it: declare a watch", phase="build"
+        )
 
     def exists(self, cache: Cache, key: tuple[str, str, str, str]) -> bool:
         """Whether the cache holds the component's object."""
@@ -103,19 +116,32 @@ class WatchedKinds:
 
 
 async def absent_kinds(client: Client, watches: Iterable[Watch]) -> frozenset[Resource]:
-    """The optional resources that the cluster does not serve now.
+    """The optional resources that the cluster does not serve now. Others that are missing are complained of.
 
     Raises:
         KubernetesError: the API server cannot be asked.
     """
-    absent = set()
-    for resource in {watch.resource for watch in watches if watch.optional}:
-        try:
-            await client.list_page(resource, limit=1)
-        except NotFound:
-            log.info("%s of %s is not served here; what needs it does without", resource.kind, resource.api_version)
-            absent.add(resource)
-    return frozenset(absent)
+    own = (TRAIN_JOB, *(kind.RESOURCE for kind in RUNTIMES))
+    wanted = {watch.resource: watch.optional for watch in watches} | dict.fromkeys(own, False)
+    discovery = Discovery(client)  # which needs no right beyond that of every user
+    looked_up = [resource for resource in wanted if resource.group]
+    served = await together("discovery", *(_is_served(discovery, resource) for resource in looked_up))
+    missing = [resource for resource, there in zip(looked_up, served, strict=True) if not there]
+    for resource in missing:
+        what = f"{resource.kind} of {resource.api_version} is not served here"
+        if wanted[resource]:
+            log.info("%s; what needs it does without", what)
+        else:
+            log.error("%s; the manager waits two minutes: %s", what, _REMEDIES.get(resource.group, _REMEDY))
+    return frozenset(resource for resource in missing if wanted[resource])
+
+
+async def _is_served(discovery: Discovery, resource: Resource) -> bool:
+    try:
+        await discovery.resource(resource.api_version, resource.kind)
+    except NotFound:
+        return False
+    return True
 
 
 def _of_a_trainjob(obj: AnyObject) -> AnyObject | None:

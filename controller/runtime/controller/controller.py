@@ -107,6 +107,7 @@ class Controller:
         self._observer = observer
         self._active = 0
         self._waiting: list[Source] = []
+        self._starting: list[asyncio.Task[None]] = []
         for source in self._sources:
             if isinstance(source, KindSource):
                 source.attach(queue)
@@ -120,6 +121,8 @@ class Controller:
         """
         async with TaskScope(f"controller:{self.name}") as tasks:
             await self._start_sources(tasks)
+            if self._waiting:
+                return  # the end was asked for before everything was there
             log.info("controller %s: %d workers", self.name, self.workers)
             workers = [tasks.start(f"worker:{self.name}/{n}", self._work()) for n in range(self.workers)]
             for worker in workers:
@@ -128,15 +131,19 @@ class Controller:
     def request_stop(self) -> None:
         """Hand out no further keys; `run` returns when the running reconciles have ended."""
         self.queue.shut_down()
+        for start in self._starting:
+            start.cancel()
 
     async def _start_sources(self, tasks: TaskScope) -> None:
         self._waiting = list(self._sources)
-        starting = [tasks.start(f"source:{self.name}/{source.name}", self._start(source)) for source in self._sources]
+        self._starting = [
+            tasks.start(f"source:{self.name}/{source.name}", self._start(source)) for source in self._sources
+        ]
         ticker = tasks.start(f"source:{self.name}/waiting", self._report_waiting())
         try:
             async with asyncio.timeout(self._sync_timeout):
-                for start in starting:
-                    await start
+                if self._starting:
+                    await asyncio.wait(self._starting)
         except TimeoutError:
             missing = "; ".join(self._missing())
             raise TimeoutError(

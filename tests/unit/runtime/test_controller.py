@@ -289,6 +289,20 @@ async def test_a_list_that_never_comes_ends_the_controller(scenario_class: Any) 
 
 
 @jumping
+async def test_a_controller_that_still_waits_stops_at_once(scenario_class: Any) -> None:
+    s = scenario_class()
+    s.transport.answer(is_list, status_body(404, "NotFound"), status=404, times=FOREVER)
+    controller = Builder(s.cache, "waits").for_(ConfigMap).reconcile(Bench().reconcile)
+    async with s.running():
+        task = asyncio.ensure_future(controller.run())
+        await asyncio.sleep(5)
+        controller.request_stop()
+        await settle()
+        assert task.done()
+        await task
+
+
+@jumping
 async def test_changes_of_children_lead_to_their_owners(scenario_class: Any) -> None:  # S101, S102
     s = scenario_class()
     p, q = (config_map(n, version="1") for n in "pq")
