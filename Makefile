@@ -24,7 +24,7 @@ export KUBECTL
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help install run test unit integration e2e bench soak generate verify check fmt types docs docs-serve deploy undeploy control-plane lock clean
+.PHONY: help install run test unit integration e2e bench soak generate verify check fmt types docs docs-serve docs docs-serve deploy undeploy control-plane lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,12 @@ fmt: $(INSTALLED) ## Format the code and mend what the linter can
 
 types: $(INSTALLED) ## Check the types only: mypy and pyright
 	@hack/check types
+
+docs: $(INSTALLED) ## Build the site of docs/ into build/site; broken links and anchors are errors
+	@hack/check docs
+
+docs-serve: $(INSTALLED) ## Show the site on 127.0.0.1:8000, anew with every change
+	@$(BIN)/mkdocs serve
 
 docs: $(INSTALLED) ## Build the site of docs/ into build/site; broken links and anchors are errors
 	@hack/check docs

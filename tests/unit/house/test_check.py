@@ -12,7 +12,7 @@ import pytest
 
 from tests.repository import ROOT
 
-TOOLS = ("ruff", "mypy", "pyright", "lint-imports", "shellcheck", "python")
+TOOLS = ("ruff", "mypy", "pyright", "lint-imports", "shellcheck", "python", "mkdocs")
 TOOL = """#!/bin/sh
 echo "${{0##*/}} $*" >> calls
 exit {code}
@@ -83,9 +83,10 @@ def test_all_checks_run_though_one_fails(copy: Copy) -> None:
     assert any(call.startswith("shellcheck") for call in copy.calls)
 
 
-def test_types_alone(copy: Copy) -> None:
-    assert copy.run("types") == (0, "")
-    assert {call.split()[0] for call in copy.calls} == {"mypy", "pyright"}
+@pytest.mark.parametrize(("part", "tools"), [("types", {"mypy", "pyright"}), ("docs", {"mkdocs"})])
+def test_a_part_alone(part: str, tools: set[str], copy: Copy) -> None:
+    assert copy.run(part) == (0, "")
+    assert {call.split()[0] for call in copy.calls} == tools
 
 
 def test_without_a_virtual_environment_it_says_how_to_make_one(copy: Copy) -> None:
