@@ -1,10 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders of small objects in wire form, for scripts and for real servers."""
+"""Builders of small objects, for real servers and for scripts."""
 
+import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar, overload
 
-from trainwright.controller.runtime.objects import Document
+import msgspec
+
+from trainwright.api.base import Object, Resource
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.controller.runtime.apply.owner import owner_reference
+from trainwright.controller.runtime.kinds import resource_of
+from trainwright.controller.runtime.objects import AnyObject, Document, wire
+
+ModelT = TypeVar("ModelT", bound=Object)
+
+_numbers = itertools.count(1)
+
+
+@overload
+def build(kind: type[ModelT], name: str = "", namespace: str | None = None, **parts: Any) -> ModelT: ...
+@overload
+def build(kind: Resource, name: str = "", namespace: str | None = None, **parts: Any) -> Document: ...
+def build(
+    kind: type[Object] | Resource,
+    name: str = "",
+    namespace: str | None = None,
+    *,
+    labels: Mapping[str, str] | None = None,
+    owner: AnyObject | None = None,
+    version: str = "",
+    uid: str = "",
+    metadata: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> Any:
+    """An object of any kind: the model if one is given, a dictionary in wire form for a `Resource`.
+
+    Example:
+        job = build(Job, owner=web, labels={"app": "web"}, spec={"template": template})
+
+    Args:
+        kind: a model or a Resource.
+        name: one that no other call gives, such as `job-7`, if not given.
+        namespace: `default` if not given, and none for kinds without.
+        labels: `metadata.labels`.
+        owner: becomes its controller; a stored object, or one with a `uid` of its own.
+        version: makes it look stored, at this resourceVersion; for scripts, since servers refuse to create such a one.
+        uid: its uid; made of the name if `version` is given.
+        metadata: whatever else belongs there, by wire names.
+        fields: `spec`, `data`, … by wire names; documents, models or both mixed.
+
+    Raises:
+        ConfigurationError: the owner has no uid, or `kind` is none.
+        ValueError: a namespace for a kind without, or a field that the model does not have.
+        msgspec.ValidationError: a value does not fit the model; with its path.
+    """
+    resource = resource_of(kind)
+    if namespace and not resource.namespaced:
+        raise ValueError(f"a {resource.kind} has no namespace")
+    name = name or f"{resource.kind.lower()}-{next(_numbers)}"
+    meta: Document = {"name": name}
+    if resource.namespaced:
+        meta["namespace"] = namespace or "default"
+    if labels:
+        meta["labels"] = dict(labels)
+    if version:
+        meta |= {"resourceVersion": version, "uid": uid or f"uid-{name}"}
+    elif uid:
+        meta["uid"] = uid
+    if owner is not None:
+        meta["ownerReferences"] = [owner_reference(owner, _resource_of_object(owner))]
+    meta |= metadata or {}
+    given = {name: value for name, value in fields.items() if value is not None}
+    document: Document = msgspec.to_builtins(
+        {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, **given}
+    )
+    if isinstance(kind, Resource):
+        return document
+    made = msgspec.convert(document, kind)
+    if (kept := wire(made)) != document:
+        raise ValueError(f"{resource.kind} has no field {_lost(document, kept)}")
+    return made
 
 
 def config_map(
@@ -18,25 +94,28 @@ def config_map(
     owner: Document | None = None,
     **metadata: Any,
 ) -> Document:
-    """A ConfigMap. `owner` becomes its controller. Without `version` and `uid` it can be created."""
-    meta: Document = {"name": name, "namespace": namespace, **metadata}
-    if version:
-        meta |= {"resourceVersion": version, "uid": uid or f"uid-{name}"}
-    elif uid:
-        meta["uid"] = uid
-    if labels:
-        meta["labels"] = dict(labels)
-    if owner is not None:
-        meta["ownerReferences"] = [
-            {
-                "apiVersion": owner["apiVersion"],
-                "kind": owner["kind"],
-                "name": owner["metadata"]["name"],
-                "uid": owner["metadata"]["uid"],
-                "controller": True,
-            }
-        ]
-    document: Document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-    if data is not None:
-        document["data"] = dict(data)
-    return document
+    """A ConfigMap in wire form: the smallest object that there is; see `build`."""
+    about: dict[str, Any] = {"labels": labels, "version": version, "uid": uid, "owner": owner, "metadata": metadata}
+    return build(ConfigMap.RESOURCE, name, namespace, **about, data=data)
+
+
+def _resource_of_object(obj: AnyObject) -> Resource:
+    if not isinstance(obj, dict):
+        return resource_of(type(obj))
+    group, _, version = str(obj["apiVersion"]).rpartition("/")
+    return Resource(group=group, version=version, kind=obj["kind"], plural="", namespaced=True)
+
+
+def _lost(given: Any, kept: Any, path: str = "") -> str:
+    """Where the first value of `given` is that `kept` lacks."""
+    if isinstance(given, dict) and isinstance(kept, dict):
+        for name, value in given.items():
+            if name not in kept:
+                return f"{path}.{name}".removeprefix(".")
+            if value != kept[name]:
+                return _lost(value, kept[name], f"{path}.{name}")
+    if isinstance(given, list) and isinstance(kept, list):
+        for index, (value, other) in enumerate(zip(given, kept, strict=False)):
+            if value != other:
+                return _lost(value, other, f"{path}[{index}]")
+    return path.removeprefix(".")

@@ -125,3 +125,19 @@ def test_unset_fields_are_not_wanted() -> None:
 def test_true_is_not_one() -> None:
     owned: dict[str, Any] = {"f:spec": {"f:on": {}}}
     assert verdict({"spec": {"on": True}}, {"spec": {"on": 1}}, owned) is Verdict.DIFFERENT
+
+
+def test_differences_are_told_in_words() -> None:
+    document = desired()
+    document["spec"] |= {"type": "NodePort", "extra": 1, "finalizers": []}
+    document["spec"]["resources"]["limits"]["cpu"] = "1000m"
+    document["spec"]["ports"].append({"port": 82, "name": "new"})
+    live = {**LIVE, "metadata": {**LIVE["metadata"], "labels": {}}}
+    assert [f"{finding.path}: {finding.why}" for finding in findings(document, live, OWNED)] == [
+        ".metadata.labels.app: missing",
+        '.spec.type: "NodePort" is wanted, "ClusterIP" is there',
+        ".spec.finalizers[a]: owned by us and no longer wanted",
+        ".spec.ports[new]: wanted and not owned by us yet",
+        ".spec.resources.limits.cpu: '1000m' is wanted, '1' may be the same in other words",
+        ".spec.extra: wanted and not owned by us yet",
+    ]

@@ -8,9 +8,11 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
-from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.base import Resource
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Container, Pod
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.controller.runtime import Builder, Done, Key, Result, Trigger
 from trainwright.controller.runtime.conditions import find, is_true, remove_condition, set_condition
@@ -18,9 +20,10 @@ from trainwright.controller.runtime.context import ContextFilter, Reconcile, cur
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.manager.logs import JSONFormatter, TextFormatter
 from trainwright.controller.runtime.metrics.registry import OVERFLOW, Metrics
+from trainwright.controller.runtime.objects import controller_of, key_of
 from trainwright.controller.runtime.selectors import parse_label_selector
 from trainwright.controller.runtime.testing.clock import jumping, settle
-from trainwright.controller.runtime.testing.objects import config_map
+from trainwright.controller.runtime.testing.objects import build, config_map
 from trainwright.controller.runtime.testing.scripted import frame, is_list, is_watch, listing
 from trainwright.controller.runtime.versions import at_least, compare
 
@@ -175,3 +178,45 @@ async def test_keys_are_collected_before_leadership(scenario_class: Any) -> None
         assert sorted(seen) == ["a", "b"]
         controller.request_stop()
         await task
+
+
+WIDGET = Resource(group="shop.test", version="v1", kind="Widget", plural="widgets", namespaced=False)
+
+
+def test_objects_of_any_kind_are_built() -> None:
+    pod = build(Pod, labels={"app": "web"}, uid="u1", spec={"containers": [Container(name="c", image="i")]})
+    assert pod.metadata is not None
+    assert pod.spec is not None
+    assert pod.spec.containers[0].image == "i"
+    assert (pod.metadata.namespace, pod.metadata.labels) == ("default", {"app": "web"})
+    assert pod.metadata.name != key_of(build(Pod)).name
+    owned = build(ConfigMap, "c", "elsewhere", owner=pod, data={"k": "v"})
+    assert controller_of(owned) == ("v1", "Pod", pod.metadata.name, "u1", True)
+    widget = build(WIDGET, "w", version="7", metadata={"generation": 2}, spec={"size": 3}, owner=None)
+    assert widget == {
+        "apiVersion": "shop.test/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w", "resourceVersion": "7", "uid": "uid-w", "generation": 2},
+        "spec": {"size": 3},
+    }
+    assert controller_of(build(WIDGET, owner=widget)) == ("shop.test/v1", "Widget", "w", "uid-w", True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts", "error", "message"),
+    [
+        (Pod, {"speck": {}}, ValueError, "Pod has no field speck"),
+        (
+            Pod,
+            {"spec": {"containers": [{"name": "a", "imaje": "x"}]}},
+            ValueError,
+            r"no field spec.containers\[0\].imaje",
+        ),
+        (Pod, {"spec": {"containers": "x"}}, msgspec.ValidationError, r"`\$.spec.containers`"),
+        (WIDGET, {"namespace": "x"}, ValueError, "a Widget has no namespace"),
+        (Pod, {"owner": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}}, ConfigurationError, "no uid"),
+    ],
+)
+def test_what_cannot_be_built_is_named(kind: Any, parts: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        build(kind, **parts)
