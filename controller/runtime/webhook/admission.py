@@ -6,8 +6,10 @@ changes the object it is given; the patch holds exactly those changes, so a fiel
 touched. Both are plain functions, or coroutines if they must wait.
 
 Caveats: a mutating webhook sees objects before the API server checked them against their schema. One that does not fit
-its model is let through untouched, and the API server says what is wrong with it. A delete is never refused because the
-stored object does not fit.
+its model is let through untouched: the API server says everything that is wrong with it, and what it takes all the same
+(an array where a time belongs) the validator refuses. What is stored and does not fit can be mended, labelled and
+deleted: a stored object that cannot be read counts as absent, and neither a delete nor a change of metadata alone is
+refused because of it.
 """
 
 import inspect
@@ -41,7 +43,7 @@ class Admission(Generic[O]):
     new: O | None
     """The object as it would be; None for DELETE. A defaulter may change it."""
     old: O | None
-    """The object as it is; None for CREATE."""
+    """The object as it is; None for CREATE, and for one that is stored and does not fit its model."""
     name: str
     """Empty if the server is still to make one."""
     namespace: str
@@ -92,9 +94,9 @@ class Validating(Generic[O]):
         try:
             admission = _admission(self.kind, question)
         except DecodeError as error:
-            if question.operation == "DELETE":
-                log.warning("%s %s/%s: deleted unseen: %s", self.kind, question.namespace, question.name, error)
-                return Answer(allowed=True)
+            if question.operation == "DELETE" or _changes_metadata_alone(question):
+                _let_through(self.kind, question, error)
+                return Answer(allowed=True, warnings=(f"not checked, because it cannot be read: {error}",))
             return Answer(allowed=False, code=400, reason="BadRequest", message=str(error))
         try:
             found = self._validator(admission)
@@ -145,16 +147,37 @@ def _dashed(resource: Resource) -> str:
 
 
 def _admission(kind: type[O], question: Question) -> Admission[O]:
+    new = _decoded(kind, question.object, "object")
+    try:
+        old = _decoded(kind, question.old_object, "oldObject")
+    except DecodeError as error:
+        if new is None:
+            raise
+        _let_through(kind, question, error)
+        old = None
     return Admission(
         operation=question.operation,
-        new=_decoded(kind, question.object, "object"),
-        old=_decoded(kind, question.old_object, "oldObject"),
+        new=new,
+        old=old,
         name=question.name,
         namespace=question.namespace,
         subresource=question.subresource,
         user=question.user,
         dry_run=bool(question.dry_run),
     )
+
+
+def _let_through(kind: type[Object], question: Question, error: DecodeError) -> None:
+    where = f"{question.namespace}/{question.name}"
+    log.warning("%s %s: %s is not held up by what is stored: %s", kind.RESOURCE.kind, where, question.operation, error)
+
+
+def _changes_metadata_alone(question: Question) -> bool:
+    """Whether an update leaves everything but the metadata as it is, such as the removal of a finalizer."""
+    if question.operation != "UPDATE":
+        return False
+    new, old = (msgspec.json.decode(raw, type=dict[str, Any]) for raw in (question.object, question.old_object))
+    return {**new, "metadata": None} == {**old, "metadata": None}
 
 
 def _decoded(kind: type[O], raw: msgspec.Raw, what: str) -> O | None:

@@ -4,24 +4,65 @@
 Asked for readiness: for each registered webhook a TLS handshake with this server, trusting exactly the bundle that the
 configuration holds and expecting the name that the API server expects. Where the caller gives a proof (a request to the
 API server that leads back here), that is asked as well until it succeeds once per certificate.
+
+A proof is for a server that is registered by URL. Behind a Service the API server asks whichever replica is ready
+already, which says nothing about this one, and while none is ready it asks nobody, so none would ever become ready.
 """
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
+from trainwright.api.base import Resource
 from trainwright.controller.runtime.certificates.injection import Target, bundles, fetch
 from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime.errors import (
+    AlreadyExists,
+    ApiError,
+    KubernetesError,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+)
+from trainwright.controller.runtime.objects import Document
 from trainwright.controller.runtime.webhook.configurations import names_reached
 
+log = logging.getLogger(__name__)
+
 LIMIT_SECONDS = 10.0
+_DENIED = "denied the request"
+"""What the API server says when a webhook was asked and refused."""
 LOOK_SECONDS = 30.0
 """The configurations are read again no more often than this while all is well."""
 
 Proof: TypeAlias = Callable[[], Awaitable[object]]
 """Raises KubernetesError if the API server did not get through."""
+
+
+def dry_run(client: Client, document: Document, *, kind: Resource) -> Proof:
+    """A proof: ask the API server to create the document, without storing it.
+
+    The document is one that the webhooks are asked about (by kind, namespace and labels), and these fail closed
+    (`failurePolicy: Fail`): the API server answers 500 and says why, if it could not get through to them. Every answer
+    that comes after admission means that it did, a refusal by the webhook itself too. Who may not create such objects
+    learns nothing; that is said in the log and taken for good.
+    """
+
+    async def ask() -> None:
+        try:
+            await client.create(document, kind=kind, dry_run=True)
+        except AlreadyExists:
+            return
+        except ApiError as error:
+            if _DENIED in error.message:
+                return
+            if isinstance(error, (ServerError, TooManyRequests, Unauthorized)):
+                raise
+            log.warning("webhook: whether the API server gets through is not known, it was not asked: %s", error)
+
+    return ask
 
 
 class Reach:

@@ -93,13 +93,15 @@ class Webhooks:
         """`configurations`: the documents of an installation, which is where paths and names are taken from.
 
         `serving`: given to choose TLS versions and ciphers, or to let other servers use the same certificate.
+        `proof`: such as `reach.dry_run`; asked for readiness with `ByURL` only, see there.
         Raises ConfigurationError for a URL that is none.
         """
         self.serving = serving or ServingCertificate(registry)
         self.server = WebhookServer(address, tls=self.serving.context, metrics=WebhookMetrics(registry))
         self._documents = configurations
         self._targets = [target_of(document) for document in configurations]
-        self._reach = Reach(client, self._targets, self._dialled, proof=proof)
+        by_url = isinstance(certificates, ByURL)
+        self._reach = Reach(client, self._targets, self._dialled, proof=proof if by_url else None)
         self.keeper: CertificateKeeper | None = None
         self._files: CertificateFiles | None = None
         self._registration: Registration | None = None

@@ -112,14 +112,15 @@ class Wire:
         self._cut.set()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["Wire"]:
+    async def running(self, port: int = 0) -> AsyncIterator["Wire"]:
+        """Carry what comes to `port`; 0: to a free one, see `port`."""
         async with asyncio.TaskGroup() as tasks:
             handlers: set[asyncio.Task[None]] = set()
 
             def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 handlers.add(tasks.create_task(self._carry(reader, writer)))
 
-            server = await asyncio.start_server(accept, "127.0.0.1", 0)
+            server = await asyncio.start_server(accept, "127.0.0.1", port)
             self.port = server.sockets[0].getsockname()[1]
             try:
                 yield self

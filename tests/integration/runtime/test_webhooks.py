@@ -3,16 +3,27 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from prometheus_client import CollectorRegistry
 
+from tests.integration.runtime.admissions import (
+    MUTATING,
+    VALIDATING,
+    asked,
+    config_map,
+    configuration,
+    create,
+    existing,
+    hooks,
+    installed,
+    keeper_of,
+    reachable,
+    serving,
+)
 from tests.integration.runtime.conftest import quiet_manager
 from tests.integration.runtime.elections import until
 from trainwright.api.kubernetes.admissionregistration.v1 import (
@@ -20,124 +31,16 @@ from trainwright.api.kubernetes.admissionregistration.v1 import (
     ValidatingWebhookConfiguration,
 )
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, ClusterConfig, Group, load_config
-from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
 from trainwright.controller.runtime.certificates.rotation import Policy
 from trainwright.controller.runtime.client.http import HTTPTransport
-from trainwright.controller.runtime.errors import Cause, Forbidden, NotControlled, NotFound
+from trainwright.controller.runtime.errors import BadRequest, Forbidden, NotControlled, NotFound
 from trainwright.controller.runtime.objects import Document, resource_version_of
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.component import free_port
 from trainwright.controller.runtime.webhook.admission import Admission, Verdict, mutate_path, validate_path
-from trainwright.controller.runtime.webhook.configurations import target_of
-from trainwright.controller.runtime.webhook.reach import Reach
-from trainwright.controller.runtime.webhook.webhooks import ByURL, Certificates, Folder, Shared, Webhooks
-
-VALIDATING = ValidatingWebhookConfiguration.RESOURCE
-MUTATING = MutatingWebhookConfiguration.RESOURCE
-
-
-def configuration(kind: str, namespace: str, *client_configs: dict[str, Any], name: str = "") -> Document:
-    """A configuration for the ConfigMaps of one namespace with one webhook per client configuration."""
-    return {
-        "apiVersion": VALIDATING.api_version,
-        "kind": kind,
-        "metadata": {"name": name or f"{kind[:5].lower()}-{namespace}"},
-        "webhooks": [
-            {
-                "name": f"hook{index}.{namespace}.example.com",
-                "clientConfig": client,
-                "rules": [
-                    {
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "resources": ["configmaps"],
-                        "operations": ["CREATE", "UPDATE"],
-                    }
-                ],
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-                "admissionReviewVersions": ["v1"],
-                "sideEffects": "None",
-                "failurePolicy": "Fail",
-            }
-            for index, client in enumerate(client_configs)
-        ],
-    }
-
-
-def installed(namespace: str) -> list[Document]:
-    """What manifests of an installation hold: a service and a path."""
-
-    def service(path: str) -> dict[str, Any]:
-        return {"service": {"name": "hooks", "namespace": "system", "path": path}}
-
-    return [
-        configuration(VALIDATING.kind, namespace, service(validate_path(ConfigMap))),
-        configuration(MUTATING.kind, namespace, service(mutate_path(ConfigMap))),
-    ]
-
-
-def validate(admission: Admission[ConfigMap]) -> Verdict | None:
-    assert admission.new is not None
-    data = admission.new.data or {}
-    errors = [Cause("FieldValueInvalid", f"data.{key}", "must not be bad") for key in sorted(data) if "bad" in key]
-    return Verdict(errors=tuple(errors), warnings=("100%s of this is %d checked",))
-
-
-def default(admission: Admission[ConfigMap]) -> None:
-    assert admission.new is not None
-    admission.new.data = {"added": "yes", **(admission.new.data or {})}
-
-
-def hooks(client: Client, documents: Sequence[Document], certificates: Certificates, port: int) -> Webhooks:
-    made = Webhooks(
-        client,
-        CollectorRegistry(),
-        f"127.0.0.1:{port}",
-        configurations=documents,
-        certificates=certificates,
-    )
-    made.server.validate(ConfigMap, validate)
-    made.server.mutate(ConfigMap, default)
-    return made
-
-
-@asynccontextmanager
-async def serving(*started: Webhooks) -> AsyncIterator[None]:
-    """Run webhooks until the block ends, from when the API server can reach them."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one.run()) for one in started]
-        try:
-            for one in started:
-                await reachable(one)
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-
-
-async def reachable(one: Webhooks, *, limit: float = 30.0) -> None:
-    deadline = asyncio.get_running_loop().time() + limit
-    while reason := await one.unready():
-        assert asyncio.get_running_loop().time() < deadline, reason
-        await asyncio.sleep(0.05)
-
-
-def config_map(namespace: str, name: str, **data: str) -> Document:
-    return {"metadata": {"name": name, "namespace": namespace}, "data": data}
-
-
-async def create(client: Client, document: Document, **options: Any) -> Document:
-    return await client.create(document, kind=ConfigMap.RESOURCE, **options)
-
-
-async def asked(client: Client, namespace: str, condition: Callable[[Document], object]) -> None:
-    """API servers learn of a configuration a moment after it was written: wait for its effect."""
-    async with asyncio.timeout(30):
-        while not condition(await create(client, config_map(namespace, "probe"), dry_run=True)):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)  # the state of the world has no event
-
+from trainwright.controller.runtime.webhook.webhooks import ByURL, Shared, Webhooks
 
 # ---------------------------------------------------------------------- by URL
 
@@ -211,19 +114,6 @@ async def test_by_url_in_a_manager_is_removed_before_it_ends(config: ClusterConf
 
 
 # ---------------------------------------------------------------------- shared by replicas
-
-
-@asynccontextmanager
-async def existing(client: Client, document: Document) -> AsyncIterator[Document]:
-    """A configuration that somebody installed, removed after the test."""
-    resource = VALIDATING if document["kind"] == VALIDATING.kind else MUTATING
-    yield await client.create(document, kind=resource)
-    await client.delete(resource, document["metadata"]["name"])
-
-
-def keeper_of(webhooks: Webhooks) -> CertificateKeeper:
-    assert webhooks.keeper is not None
-    return webhooks.keeper
 
 
 async def test_two_replicas_started_at_once_end_with_one_authority(client: Client, namespace: str) -> None:
@@ -345,81 +235,51 @@ async def test_nothing_is_rotated_while_a_configuration_cannot_be_made_right(
     await limited.close()
 
 
-async def test_readiness_says_what_the_api_server_would_meet(
-    control_plane: ControlPlane, client: Client, namespace: str
+# ---------------------------------------------------------------------- what does not fit its model
+
+
+def unfit(namespace: str, name: str, time: Any) -> Document:
+    """kube-apiserver checks the format of a string, and takes any array in its place."""
+    spec = {"runtimeRef": {"name": "r"}, "runtimePatches": [{"manager": "m", "time": time}]}
+    return {"metadata": {"name": name, "namespace": namespace, "finalizers": ["example.com/f"]}, "spec": spec}
+
+
+async def test_what_does_not_fit_is_refused_and_what_is_stored_can_be_mended_and_deleted(
+    client: Client, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    port = free_port()
-    url = {"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"}
-    document = configuration(VALIDATING.kind, namespace, url)
-    one = hooks(client, [document], Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"]), port)
-    assert await one.unready() == "no certificate yet: being made"
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(one.run())
-        await one.server.listening.wait()
-        assert "does not exist" in (await one.unready() or "")
-        async with existing(client, document):
-            await reachable(one)
-        task.cancel()
-    wrong = {**url, "caBundle": base64.b64encode(control_plane.ca).decode()}
-    async with existing(client, configuration(VALIDATING.kind, namespace, wrong)):
-        reach = Reach(client, [target_of(document)], lambda: ("127.0.0.1", port))
-        assert "Connect call failed" in (await reach.check() or "")
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(one.server.run())
-            await one.server.listening.wait()
-            assert "certificate verify failed" in (await reach.check() or "")
-            task.cancel()
-
-
-async def test_proof_through_the_api_server_is_asked_once_per_certificate(client: Client, namespace: str) -> None:
-    port = free_port()
-    proofs: list[str] = []
-
-    async def proof() -> None:
-        proofs.append("asked")
-        await create(client, config_map(namespace, "proof"), dry_run=True)
-
+    job, port = TrainJob.RESOURCE, free_port()
+    for name in ("old", "other"):
+        await client.create(unfit(namespace, name, [0]), kind=job)
+    paths = {MUTATING: mutate_path(TrainJob), VALIDATING: validate_path(TrainJob)}
     documents = [
-        configuration(VALIDATING.kind, namespace, {"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"})
+        configuration(kind.kind, namespace, {"service": {"path": path}}, asked_for=job) for kind, path in paths.items()
     ]
-    one = Webhooks(
-        client,
-        CollectorRegistry(),
-        f"127.0.0.1:{port}",
-        configurations=documents,
-        certificates=Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"]),
-        proof=proof,
-    )
-    one.server.validate(ConfigMap, validate)
-    async with existing(client, documents[0]), serving(one):
-        assert await one.unready() is None
-        assert await one.unready() is None
-        assert len(proofs) == 1
+    seen: list[TrainJob | None] = []
 
+    def check(admission: Admission[TrainJob]) -> Verdict | None:
+        seen.append(admission.old)
+        return None
 
-# ---------------------------------------------------------------------- from files
-
-
-async def test_files_are_served_and_followed(client: Client, namespace: str, tmp_path: Path) -> None:
-    port = free_port()
-    authority = Authority(tmp_path / "authority")
-    served = tmp_path / "served"
-    served.mkdir()
-
-    def mount(name: str) -> None:
-        certificate, key = authority.server(name)
-        (served / "tls.crt").write_bytes(certificate.read_bytes())
-        (served / "tls.key").write_bytes(key.read_bytes())
-
-    mount("old")
-    trusted = base64.b64encode(authority.pem).decode()
-    url = {"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}", "caBundle": trusted}
-    async with existing(client, configuration(VALIDATING.kind, namespace, url)) as document:
-        one = hooks(client, [document], Folder(path=served, period=0.05), port)
-        async with serving(one):
-            await create(client, config_map(namespace, "old"))
-            before = one.serving.fingerprint
-            mount("new")
-            await until(lambda: one.serving.fingerprint != before, "the new files are served")
-            await reachable(one)
-            await create(client, config_map(namespace, "new"))
+    own = ByURL(url=f"https://127.0.0.1:{port}")
+    one = Webhooks(client, CollectorRegistry(), f"127.0.0.1:{port}", configurations=documents, certificates=own)
+    one.server.mutate(TrainJob, lambda _: None)
+    one.server.validate(TrainJob, check)
+    async with serving(one):
+        async with asyncio.timeout(30):
+            while not seen:
+                await client.create(unfit(namespace, "probe", None), kind=job, dry_run=True)
+                await asyncio.sleep(0.05)
+        with pytest.raises(BadRequest, match=r"\$\.spec\.runtimePatches\[0\]\.time"):
+            await client.create(unfit(namespace, "new", [0]), kind=job)
+        with pytest.raises(BadRequest, match=r"\$\.spec\.runtimePatches\[0\]\.time"):
+            await client.patch(job, "old", namespace, {"spec": {"suspend": True}})
+        await client.patch(job, "old", namespace, {"metadata": {"labels": {"a": "b"}}})
+        assert "not checked, because it cannot be read" in caplog.text
+        seen.clear()
+        await client.patch(job, "old", namespace, {"spec": unfit(namespace, "old", "2026-01-01T00:00:00Z")["spec"]})
+        assert seen == [None], "the function sees the new object, and that of the old one nothing is known"
+        await client.delete(job, "other", namespace)
+        await client.patch(job, "other", namespace, {"metadata": {"finalizers": None}})
+        with pytest.raises(NotFound):
+            await client.get(job, "other", namespace)
+    await client.patch(job, "old", namespace, {"metadata": {"finalizers": None}})

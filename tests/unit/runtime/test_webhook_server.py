@@ -167,6 +167,22 @@ async def test_object_that_does_not_fit(hooks: Hooks) -> None:
     assert not hooks.seen
 
 
+async def test_stored_object_that_does_not_fit_holds_up_nothing(hooks: Hooks) -> None:
+    unfit = config_map(data=["no", "map"])
+    labelled = {**unfit, "metadata": {**unfit["metadata"], "labels": {"a": "b"}}}
+    metadata = await hooks.ask(VALIDATE, operation="UPDATE", object=labelled, oldObject=unfit)
+    assert metadata["allowed"]
+    assert "$.data" in metadata["warnings"][0]
+    more = await hooks.ask(VALIDATE, operation="UPDATE", object={**labelled, "immutable": True}, oldObject=unfit)
+    assert more["status"]["code"] == 400
+    assert not hooks.seen
+    hooks.verdict = Verdict(message="looked at")
+    mended = await hooks.ask(VALIDATE, operation="UPDATE", object=config_map(data={}), oldObject=unfit)
+    assert mended["status"]["message"] == "looked at"
+    assert hooks.seen[0].old is None
+    assert "patch" in await hooks.ask(MUTATE, operation="UPDATE", object=config_map(), oldObject=unfit)
+
+
 async def test_patch_holds_the_change_and_nothing_else(hooks: Hooks) -> None:
     sent = config_map(data={"a": "b"}, fieldOfTheFuture={"x": 1}, binaryData=None)
     response = await hooks.ask(MUTATE, object=sent)

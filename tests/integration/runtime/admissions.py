@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Webhooks for the ConfigMaps of one namespace, and a real API server that asks them; shared by tests."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from trainwright.api.base import Resource
+from trainwright.api.kubernetes.admissionregistration.v1 import (
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+)
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
+from trainwright.controller.runtime.errors import Cause
+from trainwright.controller.runtime.objects import Document
+from trainwright.controller.runtime.webhook.admission import Admission, Verdict, mutate_path, validate_path
+from trainwright.controller.runtime.webhook.reach import Proof
+from trainwright.controller.runtime.webhook.webhooks import Certificates, Webhooks
+
+VALIDATING = ValidatingWebhookConfiguration.RESOURCE
+MUTATING = MutatingWebhookConfiguration.RESOURCE
+
+
+def configuration(
+    kind: str, namespace: str, *client_configs: dict[str, Any], asked_for: Resource = ConfigMap.RESOURCE
+) -> Document:
+    """A configuration for the objects of a kind in one namespace with one webhook per client configuration."""
+    return {
+        "apiVersion": VALIDATING.api_version,
+        "kind": kind,
+        "metadata": {"name": f"{kind[:5].lower()}-{namespace}"},
+        "webhooks": [
+            {
+                "name": f"hook{index}.{namespace}.example.com",
+                "clientConfig": client,
+                "rules": [
+                    {
+                        "apiGroups": [asked_for.group],
+                        "apiVersions": [asked_for.version],
+                        "resources": [asked_for.plural],
+                        "operations": ["CREATE", "UPDATE"],
+                    }
+                ],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+            }
+            for index, client in enumerate(client_configs)
+        ],
+    }
+
+
+def installed(namespace: str) -> list[Document]:
+    """What manifests of an installation hold: a service and a path."""
+
+    def service(path: str) -> dict[str, Any]:
+        return {"service": {"name": "hooks", "namespace": "system", "path": path}}
+
+    return [
+        configuration(VALIDATING.kind, namespace, service(validate_path(ConfigMap))),
+        configuration(MUTATING.kind, namespace, service(mutate_path(ConfigMap))),
+    ]
+
+
+def validate(admission: Admission[ConfigMap]) -> Verdict | None:
+    assert admission.new is not None
+    data = admission.new.data or {}
+    errors = [Cause("FieldValueInvalid", f"data.{key}", "must not be bad") for key in sorted(data) if "bad" in key]
+    return Verdict(errors=tuple(errors), warnings=("100%s of this is %d checked",))
+
+
+def default(admission: Admission[ConfigMap]) -> None:
+    assert admission.new is not None
+    admission.new.data = {"added": "yes", **(admission.new.data or {})}
+
+
+def hooks(
+    client: Client, documents: Sequence[Document], certificates: Certificates, port: int, *, proof: Proof | None = None
+) -> Webhooks:
+    made = Webhooks(
+        client,
+        CollectorRegistry(),
+        f"127.0.0.1:{port}",
+        configurations=documents,
+        certificates=certificates,
+        proof=proof,
+    )
+    made.server.validate(ConfigMap, validate)
+    made.server.mutate(ConfigMap, default)
+    return made
+
+
+@asynccontextmanager
+async def serving(*started: Webhooks) -> AsyncIterator[None]:
+    """Run webhooks until the block ends, from when the API server can reach them."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one.run()) for one in started]
+        try:
+            for one in started:
+                await reachable(one)
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+async def reachable(one: Webhooks, *, limit: float = 30.0) -> None:
+    deadline = asyncio.get_running_loop().time() + limit
+    while reason := await one.unready():
+        assert asyncio.get_running_loop().time() < deadline, reason
+        await asyncio.sleep(0.05)
+
+
+def config_map(namespace: str, name: str, **data: str) -> Document:
+    return {"metadata": {"name": name, "namespace": namespace}, "data": data}
+
+
+async def create(client: Client, document: Document, **options: Any) -> Document:
+    return await client.create(document, kind=ConfigMap.RESOURCE, **options)
+
+
+async def asked(client: Client, namespace: str, condition: Callable[[Document], object]) -> None:
+    """API servers learn of a configuration a moment after it was written: wait for its effect."""
+    async with asyncio.timeout(30):
+        while not condition(await create(client, config_map(namespace, "probe"), dry_run=True)):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)  # the state of the world has no event
+
+
+@asynccontextmanager
+async def existing(client: Client, document: Document) -> AsyncIterator[Document]:
+    """A configuration that somebody installed, removed after the test."""
+    resource = VALIDATING if document["kind"] == VALIDATING.kind else MUTATING
+    yield await client.create(document, kind=resource)
+    await client.delete(resource, document["metadata"]["name"])
+
+
+def keeper_of(webhooks: Webhooks) -> CertificateKeeper:
+    assert webhooks.keeper is not None
+    return webhooks.keeper
