@@ -6,7 +6,8 @@ was first looked at, is written into the ConfigMap `<job>-runtime-snapshot`, onc
 from then on the job is built from there. Deleting the ConfigMap makes the next look take the runtime as it is then.
 
 What is written is the object as the API server has it, fields included that this version does not know; it is read
-live for that, once per version of the runtime and not once per job. Of ConfigMaps only the metadata is watched: the
+live for that, once per version of the runtime and not once per job. Its template is in the form that the original gives
+it (`as_typed`), which is also the one that jobs are built from. Of ConfigMaps only the metadata is watched: the
 content of a snapshot is read once per version of the snapshot, and equal contents are decoded once.
 """
 
@@ -16,14 +17,24 @@ from typing import Any
 
 import msgspec
 
+from trainwright.api.jobset.v1alpha2 import JobSetSpec
 from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.manifest import ManifestError, dump, load
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import KEY_RUNTIME_SNAPSHOT, SUFFIX_RUNTIME_SNAPSHOT
+from trainwright.api.typed import as_typed
 from trainwright.controller.runtime import Cache, Client, Key, MetadataOnly
 from trainwright.controller.runtime.apply.owner import owner_reference
 from trainwright.controller.runtime.errors import AlreadyExists, Conflict, KubernetesError, NotFound
-from trainwright.controller.runtime.objects import AnyObject, controller_of, name_of, resource_version_of, uid_of
+from trainwright.controller.runtime.objects import (
+    AnyObject,
+    Document,
+    controller_of,
+    name_of,
+    resource_version_of,
+    uid_of,
+)
 from trainwright.controller.runtime.rights import READ, Rule
 from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, RuntimeMissing, Runtimes, kind_of_runtime
 
@@ -128,6 +139,7 @@ class Snapshots:
                 raise RuntimeMissing(f"{resource.kind} {live.name} was deleted a moment ago: create it") from error
             # managedFields describe who wrote the original, and would be most of the text.
             stored["metadata"].pop("managedFields", None)
+            _type_template(stored)
             text = dump({**stored, "apiVersion": resource.api_version, "kind": resource.kind})
             version = (stored["metadata"]["uid"], stored["metadata"]["resourceVersion"])
             self._texts[version] = text
@@ -152,6 +164,13 @@ def _owned(found: AnyObject, job: TrainJob) -> None:
         raise SnapshotInvalid(
             f"ConfigMap {name_of(found)} is not controlled by this TrainJob, and its name is needed: delete it"
         )
+
+
+def _type_template(stored: Document) -> None:
+    template = stored.get("spec", {}).get("template", {})
+    for name, model in (("metadata", ObjectMeta), ("spec", JobSetSpec)):
+        if name in template:
+            template[name] = as_typed(model, template[name])
 
 
 def _trim(kept: OrderedDict[Any, Any]) -> None:

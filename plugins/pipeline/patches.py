@@ -11,6 +11,7 @@ import msgspec
 from trainwright.api.jobset.v1alpha2 import JobSetSpec
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.trainer.v1alpha1 import JobSetTemplatePatch, RuntimePatch
+from trainwright.api.typed import as_typed
 from trainwright.controller.runtime.objects import Document
 from trainwright.plugins.contract import Ledger, Refusal
 from trainwright.plugins.pipeline.strategic import Scribe, merge
@@ -32,11 +33,9 @@ def patched_metadata(base: ObjectMeta | None, patches: Sequence[RuntimePatch]) -
 
 
 def patched_template(base: JobSetSpec, patches: Sequence[RuntimePatch], ledger: Ledger) -> JobSetSpec:
-    """A copy of the runtime's JobSet spec with all entries merged into it."""
+    """A copy of the runtime's JobSet spec with all entries merged into it; for the zeroes in both see `as_typed`."""
+    merged: Document = as_typed(JobSetSpec, msgspec.to_builtins(base))
     changes = [change for change in map(_change, patches) if change is not None]
-    if not changes:
-        return base.deepcopy()
-    merged: Document = msgspec.to_builtins(base)
     for manager, patch in changes:
         merged = merge(JobSetSpec, merged, patch, Scribe(ledger, manager))
     _restore_order(merged, [job.name for job in base.replicated_jobs or ()])
@@ -51,7 +50,7 @@ def _change(patch: RuntimePatch) -> tuple[str, Document] | None:
     template = _template(patch)
     if template is None or template.spec is None:
         return None
-    return patch.manager, msgspec.to_builtins(template.spec)
+    return patch.manager, as_typed(JobSetSpec, msgspec.to_builtins(template.spec))
 
 
 def _restore_order(merged: Document, names: Sequence[str]) -> None:

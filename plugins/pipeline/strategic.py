@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strategic merge patches, as Kubernetes applies them to a typed object.
 
-Which lists are merged, and by which key, is read from the models. Absent and empty values of a patch say nothing; there
-are no directives here, so nothing can be deleted.
+Which lists are merged, and by which key, is read from the models. Absent values of a patch say nothing, and empty ones
+have been left out before; there are no directives here, so nothing can be deleted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,6 @@ from trainwright.api.kubernetes.core.v1 import EnvVar, EnvVarSource, Volume
 from trainwright.controller.runtime.objects import Document
 from trainwright.plugins.contract import Ledger
 
-_SILENT = frozenset({"name", "value", "readOnly", "subPath", "subPathExpr", "medium", "sizeLimit"})
-"""Fields of which an empty or false value is not sent, so that it leaves what is there."""
 _RIVALS: Mapping[type[Struct], frozenset[str]] = {
     model: frozenset(metadata.fields(model)) - {"name"} for model in (EnvVar, EnvVarSource, Volume)
 }
@@ -47,7 +45,7 @@ class Scribe:
 def merge(model: type[Struct], base: Document, patch: Mapping[str, Any], scribe: Scribe) -> Document:
     """The base with the patch in it, both in wire form. Neither is changed."""
     fields = metadata.fields(model)
-    said = {name: v for name, v in patch.items() if name in fields and not _says_nothing(fields[name], v)}
+    said = {name: value for name, value in patch.items() if name in fields}
     merged = _without_rivals(model, base, said)
     for name, value in said.items():
         merged[name] = _merged(fields[name], merged.get(name), value, scribe.at(name))
@@ -99,12 +97,6 @@ def in_merge_order(base: Sequence[Any], untouched: Sequence[Any], patched: Seque
         first = right[0] in place and place[left[0]] < place[right[0]]
         result.append((left if first else right).pop(0))
     return [*result, *left, *right]
-
-
-def _says_nothing(field: metadata.Field, value: Any) -> bool:
-    if field.wire in _SILENT:
-        return not value
-    return value is None or value == [] or (value == {} and field.shape != "struct")
 
 
 def _without_rivals(model: type[Struct], base: Document, patch: Mapping[str, Any]) -> Document:
