@@ -219,16 +219,30 @@ class Reads(Session):
             yield batches
 
     async def logs(
-        self, pod: str, namespace: str, *, container: str = "", follow: bool = False, tail: int | None = None
+        self,
+        pod: str,
+        namespace: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        previous: bool = False,
+        timestamps: bool = False,
+        tail: int | None = None,
+        since: int | None = None,
     ) -> AsyncGenerator[bytes, None]:
         """A container's log as it arrives, cut anywhere; close it with `aclosing` if it is left early.
 
-        Raises NotFound, BadRequest (not started), TransportError.
+        `container` is needed in a pod of several. `previous`: of the run before the last restart. `tail`: so many lines
+        from the end; `since`: only of the last so many seconds. Raises NotFound, BadRequest (not started, no such
+        container), ServerError (the node does not answer), TransportError.
         """
         query = {
             "container": container,
             "follow": "true" if follow else "",
+            "previous": "true" if previous else "",
+            "timestamps": "true" if timestamps else "",
             "tailLines": "" if tail is None else str(tail),
+            "sinceSeconds": "" if since is None else str(since),
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
         request = Request("GET", path, {name: value for name, value in query.items() if value}, timeout=None)
