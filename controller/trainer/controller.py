@@ -13,24 +13,27 @@ from collections.abc import Callable, Iterable
 
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED, MANAGED_BY_TRAINER
-from trainwright.controller.runtime import Done, EventRecorder, Group, Key, Manager, Result, RetryAfter
+from trainwright.controller.runtime import Backoff, Done, EventRecorder, Group, Key, Manager, Result, RetryAfter
 from trainwright.controller.runtime.clock import Now, wall_clock
-from trainwright.controller.runtime.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotControlled, NotFound
+from trainwright.controller.runtime.controller.sources import Trigger
+from trainwright.controller.runtime.errors import AlreadyExists, NotFound
 from trainwright.controller.runtime.objects import Document, controller_of, deletion_timestamp_of, uid_of
 from trainwright.controller.runtime.rights import WATCH, Rule
-from trainwright.controller.trainer.deadline import is_exceeded, seconds_left
+from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
+from trainwright.controller.trainer.deadline import LONGEST_WAIT_SECONDS, is_exceeded, seconds_left
 from trainwright.controller.trainer.kinds import WatchedKinds
-from trainwright.controller.trainer.obstacles import Obstacle, Obstacles, Reason
-from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, RuntimeMissing, Runtimes, RuntimeUnsupported
-from trainwright.controller.trainer.snapshot import SnapshotInvalid, Snapshots
+from trainwright.controller.trainer.obstacles import Obstacle, Obstacles, Reason, obstacle_of
+from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, Runtimes
+from trainwright.controller.trainer.snapshot import Snapshots
 from trainwright.controller.trainer.status import (
+    Pending,
     is_finished,
     is_over,
     status_patch,
     wanted_status,
     with_deadline_exceeded,
 )
-from trainwright.plugins.contract import Component, PipelineError, Reference
+from trainwright.plugins.contract import Component, FactUnavailable, PipelineError, Reference
 from trainwright.plugins.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
@@ -41,6 +44,10 @@ REPORTER = "trainer-trainjob-controller"
 """Reporting controller of the events."""
 ACTION = "Reconciling"
 NOTE_LIMIT = 950
+CLOCK = "clock"
+"""Why a job is looked at when nothing happened: a cause has lasted, a deadline, counters that waited."""
+RETRY_SECONDS = 60.0
+"""The longest time between two attempts at a job that is blocked: whoever mends the cause waits for it to show."""
 
 
 class TrainJobController:
@@ -65,6 +72,7 @@ class TrainJobController:
         snapshots: Snapshots,
         *,
         workers: int = WORKERS,
+        created_condition: bool = False,
         now: Now = wall_clock,
     ) -> None:
         """Declare everything; `manager.run` starts it.
@@ -76,6 +84,7 @@ class TrainJobController:
             runtimes: of the manager's cache.
             snapshots: of the runtimes.
             workers: TrainJobs at the same time.
+            created_condition: whether to write the condition `Created`.
             now: the wall clock, for deadlines and transition times.
         """
         self._client = manager.client
@@ -83,43 +92,67 @@ class TrainJobController:
         self._applier = manager.applier
         self._pipeline = pipeline
         self._kinds = kinds
+        self._created_condition = created_condition
         self._now = now
         self._recorder = EventRecorder(self._client, REPORTER)
         manager.add(self._recorder, Group.SERVERS, "events")
-        self._obstacles = Obstacles(asyncio.get_running_loop().time)
-        builder = manager.controller(NAME).for_(TrainJob)
+        monotonic = asyncio.get_running_loop().time
+        self._obstacles = Obstacles(monotonic)
+        self._pending = Pending(monotonic)
+        self._wake = Trigger(CLOCK)
+        builder = manager.controller(NAME).for_(TrainJob).source(self._wake)
         for runtime in RUNTIMES:
             builder.watches(runtime, self._waiting_for)
         self._runtimes = runtimes
         self._snapshots = snapshots
         kinds.declare(builder, self._cache, self._runtimes)
-        builder.reconcile(self.reconcile, workers=workers)
+        builder.reconcile(self.reconcile, workers=workers, limiter=Capped(ExponentialLimiter(), RETRY_SECONDS))
         # An index is added to a declared kind, and `reconcile` is what declares them.
         self._runtimes.index()
 
     async def reconcile(self, key: Key) -> Result:
         """Bring one TrainJob forward.
 
-        Raises what is worth trying again: conflicts, an unreachable API server, objects that it refused.
+        Raises what is worth trying again and nobody's concern: conflicts, an unreachable API server.
         """
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is None or not _is_ours(job):
             self._obstacles.gone(key)
+            self._pending.over(key)
             self._snapshots.forget(key)
             return Done()
-        obstacle = None
+        try:
+            return await self._advance(key, job)
+        except Exception:
+            # Whatever went wrong is tried again later and later; the deadline does not wait for that.
+            left = seconds_left(job, job.status or TrainJobStatus(), self._now())
+            if left is not None and left > 0:
+                self._wake(key, after=min(left, LONGEST_WAIT_SECONDS), reason=CLOCK)
+            raise
+
+    async def _advance(self, key: Key, job: TrainJob) -> Result:
+        """Build what is to be built, then report, whatever became of it."""
+        failure = None
         if not is_finished(job):
             try:
                 await self._build(job)
-            except tuple(_OBSTACLES) as error:
-                obstacle = _obstacle(error)
-        return await self._report(key, job, obstacle)
+            except Exception as error:
+                failure = error
+        return await self._report(key, job, failure)
 
     async def _build(self, job: TrainJob) -> None:
         """Make the job's objects as they should be."""
         runtime = await self._snapshots.runtime_of(job)
-        facts = await self._kinds.facts(self._client, self._cache, self._pipeline.references(job, runtime))
-        for component in self._pipeline.render(job, runtime, facts).components:
+        references = self._pipeline.references(job, runtime)
+        facts = await self._kinds.facts(self._client, self._cache, references)
+        try:
+            rendering = self._pipeline.render(job, runtime, facts)
+        except PipelineError as error:
+            if all(map(self._kinds.watches, references)):
+                raise
+            # What was read live wakes nobody when it changes.
+            raise FactUnavailable(str(error)) from error
+        for component in rendering.components:
             if component.generate is None:
                 await self._applier.apply([component.document], owner=job)
             elif not self._kinds.exists(self._cache, component.key):
@@ -134,8 +167,11 @@ class TrainJobController:
             # It is left as it is, whoever made it: what it holds may be in use.
             log.debug("%s %s exists already", component.key[1], component.key[3])
 
-    async def _report(self, key: Key, job: TrainJob, obstacle: Obstacle | None) -> Result:
-        """Write what is observed, end what has run too long, and say when to look again."""
+    async def _report(self, key: Key, job: TrainJob, failure: Exception | None) -> Result:
+        """Write what is observed, end what has run too long, and say when to look again.
+
+        Raises the failure if it is not one to show.
+        """
         observed = None
         references: tuple[Reference, ...] = ()
         try:
@@ -143,29 +179,55 @@ class TrainJobController:
             references = self._pipeline.status_references(job)
             facts = await self._kinds.facts(self._client, self._cache, references)
             observed = self._pipeline.status(job, facts)
-        except PipelineError as error:
-            obstacle = obstacle or _obstacle(error)
-        if obstacle is not None and self._obstacles.begins(key, obstacle):
-            note = f"the objects of this TrainJob could not be made: {obstacle.message}"
-            self._recorder.event(job, "Warning", EVENT_RESOURCES_CREATION_FAILED, note[:NOTE_LIMIT], action=ACTION)
-        wait = None if obstacle is None else self._obstacles.met(key, obstacle)
-        shown = obstacle if wait is not None and wait <= 0 else None
-        if shown is not None:
-            log.warning("%s is blocked (%s): %s", key, shown.reason, shown.message)
-        if obstacle is None:
+        except (PipelineError, FactUnavailable) as error:
+            failure = failure or error
+        obstacle = obstacle_of(failure) if failure is not None else None
+        if failure is None:
             self._obstacles.gone(key)
-        wanted = wanted_status(job, observed, shown, settled=obstacle is None, now=self._now)
+        shown, wait = self._met(key, job, obstacle)
+        applied = failure is None and not is_finished(job)
+        wanted = wanted_status(
+            job,
+            observed,
+            shown,
+            settled=failure is None,
+            created=applied and self._created_condition,
+            now=self._now,
+        )
         # By the status that is about to be written: a job that is resumed just now has all its time before it.
         left = None if is_over(wanted) else seconds_left(job, wanted, self._now())
         exceeded = is_exceeded(job) or (left is not None and left <= 0)
-        await self._write(job, with_deadline_exceeded(wanted, now=self._now) if exceeded else wanted)
+        pending = await self._write(key, job, with_deadline_exceeded(wanted, now=self._now) if exceeded else wanted)
         if exceeded:
             await self._end(job, references)
-            return Done()
-        if obstacle is not None and not obstacle.final:
-            raise obstacle.error
-        waits = [seconds for seconds in (wait, left) if seconds]
-        return RetryAfter(min(waits), reason="blocked or deadline") if waits else Done()
+            # Nothing stands in its way any more: it has no way.
+            self._obstacles.gone(key)
+            failure, left = None, None
+        waits = [min(seconds, LONGEST_WAIT_SECONDS) for seconds in (wait, left, pending) if seconds]
+        if failure is None or (obstacle is not None and obstacle.final):
+            return RetryAfter(min(waits), reason=CLOCK) if waits else Done()
+        if waits:
+            self._wake(key, after=min(waits), reason=CLOCK)
+        if obstacle is None:
+            raise failure
+        return Backoff(obstacle.reason)
+
+    def _met(self, key: Key, job: TrainJob, obstacle: Obstacle | None) -> tuple[Obstacle | None, float]:
+        """Tell of what stands in the way. Returns it if it is to be shown, and the seconds until it is."""
+        if obstacle is None:
+            return None, 0.0
+        if self._obstacles.begins(key, obstacle):
+            note = f"the objects of this TrainJob could not be made: {obstacle.message}"
+            self._recorder.event(job, "Warning", EVENT_RESOURCES_CREATION_FAILED, note[:NOTE_LIMIT], action=ACTION)
+            log.warning(
+                "%s: %s: %s",
+                key,
+                obstacle.reason,
+                obstacle.message,
+                exc_info=obstacle.error if obstacle.defect else None,
+            )
+        wait = self._obstacles.met(key, obstacle)
+        return (None, wait) if wait > 0 else (obstacle, 0.0)
 
     async def _end(self, job: TrainJob, references: Iterable[Reference]) -> None:
         """Delete what runs the job, which is what its status is read from. Its going wakes the job once more."""
@@ -180,10 +242,15 @@ class TrainJobController:
                     reference.resource, reference.name, reference.namespace, uid=uid_of(found), propagation="Background"
                 )
 
-    async def _write(self, job: TrainJob, wanted: TrainJobStatus) -> None:
+    async def _write(self, key: Key, job: TrainJob, wanted: TrainJobStatus) -> float:
+        """Write the status, if it differs. Returns the seconds that changed counters have to wait for company."""
         patch = status_patch(job, wanted)
-        if patch is not None:
-            await self._client.patch(TrainJob, job.name, job.namespace, patch, type="merge", subresource="status")
+        wait = self._pending.wait(key, patch) if patch is not None else 0.0
+        if not wait:
+            if patch is not None:
+                await self._client.patch(TrainJob, job.name, job.namespace, patch, type="merge", subresource="status")
+            self._pending.over(key)
+        return wait
 
     def _waiting_for(self, runtime: Runtime) -> list[Key]:
         """A runtime appeared or changed: only jobs that could not be resolved go on because of it."""
@@ -193,25 +260,6 @@ class TrainJobController:
             return []
         keys = (Key(job.namespace, job.name) for job in self._runtimes.jobs_of(runtime))
         return [key for key in keys if key in waiting]
-
-
-_OBSTACLES: dict[type[Exception], tuple[Reason, bool]] = {
-    RuntimeMissing: (Reason.RUNTIME_MISSING, True),
-    RuntimeUnsupported: (Reason.BUILD_FAILED, True),
-    # Who took the name of the snapshot is not watched, so that its going wakes nobody.
-    SnapshotInvalid: (Reason.SNAPSHOT_INVALID, False),
-    PipelineError: (Reason.BUILD_FAILED, True),
-    Invalid: (Reason.APPLY_REFUSED, False),
-    Forbidden: (Reason.APPLY_REFUSED, False),
-    BadRequest: (Reason.APPLY_REFUSED, False),
-    NotControlled: (Reason.APPLY_REFUSED, False),
-}
-"""What is shown of an error, and whether trying again is useless. Others are tried again and not shown."""
-
-
-def _obstacle(error: Exception) -> Obstacle:
-    reason, final = next(found for kind, found in _OBSTACLES.items() if isinstance(error, kind))
-    return Obstacle(reason, str(error), error, final=final)
 
 
 def _is_ours(job: TrainJob) -> bool:

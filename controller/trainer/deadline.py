@@ -14,6 +14,8 @@ from trainwright.api.trainer.v1alpha1.constants import CONDITION_FAILED, CONDITI
 from trainwright.controller.runtime.conditions import find
 
 MESSAGE = "TrainJob exceeded its active deadline"
+LONGEST_WAIT_SECONDS = 3600.0
+"""Then one looks again: the wall clock may have been set, and timers have limits."""
 
 
 def seconds_left(job: TrainJob, status: TrainJobStatus, now: dt.datetime) -> float | None:

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trainwright.controller.runtime import Key
+from trainwright.controller.runtime.errors import ApiError, Conflict, KubernetesError, NotControlled
+from trainwright.controller.trainer.runtimes import RuntimeMissing, RuntimeUnsupported
+from trainwright.controller.trainer.snapshot import SnapshotInvalid
+from trainwright.plugins.contract import FactUnavailable, PipelineError
 
 PATIENCE_SECONDS = 5.0
 MESSAGE_LIMIT = 300
@@ -37,6 +41,36 @@ class Obstacle:
     error: Exception
     final: bool
     """Whether trying again is useless until something changes, which wakes the job by itself."""
+    defect: bool = False
+    """Whether nobody foresaw it: the log has it with its traceback."""
+
+
+_SHOWN: dict[type[KubernetesError], tuple[Reason, bool]] = {
+    RuntimeMissing: (Reason.RUNTIME_MISSING, True),
+    # Who took the name of the snapshot is not watched, so that its going wakes nobody.
+    SnapshotInvalid: (Reason.SNAPSHOT_INVALID, False),
+    FactUnavailable: (Reason.BUILD_FAILED, False),
+    PipelineError: (Reason.BUILD_FAILED, True),
+    RuntimeUnsupported: (Reason.BUILD_FAILED, True),
+    NotControlled: (Reason.APPLY_REFUSED, False),
+    ApiError: (Reason.APPLY_REFUSED, False),
+}
+"""What is shown of an error, and whether trying again is useless."""
+
+
+def obstacle_of(error: Exception) -> Obstacle | None:
+    """What is shown of an error. None: it is tried again and not shown, as conflicts and a silent API server are."""
+    if isinstance(error, Conflict):
+        return None
+    for kind, (reason, final) in _SHOWN.items():
+        if isinstance(error, kind):
+            # A plugin's own exception is the cause of what the pipeline raises.
+            defect = isinstance(error, PipelineError) and error.__cause__ is not None
+            return Obstacle(reason, str(error), error, final=final, defect=defect)
+    if isinstance(error, KubernetesError):
+        return None
+    message = f"the manager failed at this job ({type(error).__name__}: {error}): see its log"
+    return Obstacle(Reason.BUILD_FAILED, message, error, final=False, defect=True)
 
 
 class Obstacles:

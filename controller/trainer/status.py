@@ -2,9 +2,12 @@
 """The status of a TrainJob: computed from what is observed, written as a patch of what changed (hop 7, Report).
 
 The framework owns the conditions `Suspended` and `Blocked`; what has become of the job is the status plugin's to say.
-`trainerStatus` belongs to the status server and is never part of a patch.
+`trainerStatus` belongs to the status server and is never part of a patch. Conditions are written at once, and take
+along whatever else changed; counters that change alone wait a moment for company, since a JobSet changes them several
+times in a row. What waits is not kept: it is the difference between the job and what is observed, also after a restart.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -19,14 +22,21 @@ from trainwright.api.trainer.v1alpha1.constants import (
     REASON_RESUMED,
     REASON_SUSPENDED,
 )
-from trainwright.controller.runtime import set_condition
+from trainwright.controller.runtime import Key, set_condition
 from trainwright.controller.runtime.clock import Now, wall_clock
 from trainwright.controller.runtime.conditions import is_true, remove_condition
+from trainwright.controller.runtime.objects import resource_version_of
 from trainwright.controller.trainer import deadline
 from trainwright.controller.trainer.obstacles import Obstacle, shortened
 
 CONDITION_BLOCKED = "Blocked"
 """An addition to the original's conditions; see `obstacles`."""
+CONDITION_CREATED = "Created"
+"""Behind a feature gate: True once all objects are applied."""
+REASON_CREATED = "JobsCreationSucceeded"
+"""As versions of the original that had the condition."""
+COUNTERS_SECONDS = 0.25
+"""How long changed counters wait for company."""
 
 _OWN_KEYS = (("conditions", "conditions"), ("jobs_status", "jobsStatus"))
 """Attribute and wire name of what the manager writes."""
@@ -48,6 +58,7 @@ def wanted_status(
     blocked: Obstacle | None,
     *,
     settled: bool,
+    created: bool = False,
     now: Now = wall_clock,
 ) -> TrainJobStatus:
     """The status that the job should have.
@@ -57,6 +68,7 @@ def wanted_status(
         observed: the status plugin's view; None leaves the current status as it is.
         blocked: the obstacle that is to be shown.
         settled: whether there is no obstacle at all, so that `Blocked` is to go.
+        created: whether `Created` is to be there.
         now: the wall clock, for transition times.
     """
     status = (observed or job.status or TrainJobStatus()).deepcopy()
@@ -67,6 +79,9 @@ def wanted_status(
     elif is_true(conditions, CONDITION_SUSPENDED):
         resumed = _condition(CONDITION_SUSPENDED, "False", REASON_RESUMED, "TrainJob is resumed")
         conditions = set_condition(conditions, resumed, now=now)
+    if created:
+        applied = _condition(CONDITION_CREATED, "True", REASON_CREATED, "all objects of the TrainJob are applied")
+        conditions = set_condition(conditions, applied, now=now)
     if blocked is not None:
         condition = _condition(CONDITION_BLOCKED, "True", blocked.reason, shortened(blocked.message))
         condition.observed_generation = job.metadata.generation if job.metadata is not None else None
@@ -81,14 +96,15 @@ def with_deadline_exceeded(status: TrainJobStatus, *, now: Now = wall_clock) -> 
     """The status of a job that ran too long; what its JobSet says of a failure does not overrule that."""
     marked = status.deepcopy()
     failed = _condition(CONDITION_FAILED, "True", REASON_DEADLINE_EXCEEDED, deadline.MESSAGE)
-    marked.conditions = set_condition(status.conditions, failed, now=now)
+    marked.conditions = set_condition(remove_condition(status.conditions or [], CONDITION_BLOCKED), failed, now=now)
     return marked
 
 
 def status_patch(job: TrainJob, wanted: TrainJobStatus) -> dict[str, Any] | None:
     """The merge patch from the job's status to the wanted one; None when they are equal.
 
-    A status may not be empty, so one that loses its last key goes away as a whole.
+    Conditions are a list, replaced as a whole: with the version of the job, so that what somebody else added meanwhile
+    is not lost. A status may not be empty, so one that loses its last key goes away as a whole.
     """
     current = job.status or TrainJobStatus()
     changed = {
@@ -99,7 +115,35 @@ def status_patch(job: TrainJob, wanted: TrainJobStatus) -> dict[str, Any] | None
     if not changed:
         return None
     rest = wanted.conditions or wanted.jobs_status or current.trainer_status
-    return {"status": changed if rest else None}
+    patch: dict[str, Any] = {"status": changed if rest else None}
+    if _is_urgent(patch):
+        patch["metadata"] = {"resourceVersion": resource_version_of(job)}
+    return patch
+
+
+class Pending:
+    """Since when each job's counters have differed from its status."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        """`monotonic` gives seconds on a clock that never goes back, such as the event loop's."""
+        self._monotonic = monotonic
+        self._since: dict[Key, float] = {}
+
+    def wait(self, key: Key, patch: dict[str, Any]) -> float:
+        """Seconds that the patch is to wait for company; 0 when it is to be written now."""
+        if _is_urgent(patch):
+            return 0.0
+        now = self._monotonic()
+        return max(0.0, self._since.setdefault(key, now) + COUNTERS_SECONDS - now)
+
+    def over(self, key: Key) -> None:
+        """Nothing is pending: it was written, or is as observed again, or there is no such job any more."""
+        self._since.pop(key, None)
+
+
+def _is_urgent(patch: dict[str, Any]) -> bool:
+    """Whether it has more than counters."""
+    return patch["status"] is None or "conditions" in patch["status"]
 
 
 def _condition(kind: str, status: str, reason: str, message: str) -> Condition:

@@ -1,8 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """An obstacle is shown after it has lasted, counted per job and cause on an injected clock."""
 
+import pytest
+
 from trainwright.controller.runtime import Key
-from trainwright.controller.trainer.obstacles import PATIENCE_SECONDS, Obstacle, Obstacles, Reason
+from trainwright.controller.runtime.errors import (
+    Conflict,
+    ConnectionLost,
+    Forbidden,
+    NotControlled,
+    ServerError,
+    Unreachable,
+)
+from trainwright.controller.trainer.obstacles import PATIENCE_SECONDS, Obstacle, Obstacles, Reason, obstacle_of
+from trainwright.controller.trainer.runtimes import RuntimeMissing, RuntimeUnsupported
+from trainwright.controller.trainer.snapshot import SnapshotInvalid
+from trainwright.plugins.contract import FactUnavailable, PluginFailure, Refusal
 
 KEY, OTHER = Key("n", "a"), Key("n", "b")
 MISSING = Obstacle(Reason.RUNTIME_MISSING, "m", RuntimeError(), final=True)
@@ -56,3 +69,35 @@ def test_one_that_was_gone_begins_anew() -> None:
     assert obstacles.met(KEY, MISSING) == PATIENCE_SECONDS
     assert obstacles.waiting(Reason.RUNTIME_MISSING) == {KEY}
     assert obstacles.waiting(Reason.BUILD_FAILED) == set()
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "final"),
+    [
+        (RuntimeMissing("m"), Reason.RUNTIME_MISSING, True),
+        (RuntimeUnsupported("m"), Reason.BUILD_FAILED, True),
+        (Refusal("m"), Reason.BUILD_FAILED, True),
+        (PluginFailure("m"), Reason.BUILD_FAILED, True),
+        (FactUnavailable("m"), Reason.BUILD_FAILED, False),
+        (SnapshotInvalid("m"), Reason.SNAPSHOT_INVALID, False),
+        (NotControlled("m"), Reason.APPLY_REFUSED, False),
+        (Forbidden("m", code=403), Reason.APPLY_REFUSED, False),
+        (ServerError("m", code=500), Reason.APPLY_REFUSED, False),
+    ],
+)
+def test_what_is_shown_of_an_error(error: Exception, reason: Reason, final: bool) -> None:
+    obstacle = obstacle_of(error)
+    assert obstacle is not None
+    assert (obstacle.reason, obstacle.message, obstacle.final, obstacle.defect) == (reason, "m", final, False)
+
+
+@pytest.mark.parametrize("error", [Conflict("m", code=409), Unreachable("m"), ConnectionLost("m")])
+def test_what_is_not_shown(error: Exception) -> None:
+    assert obstacle_of(error) is None
+
+
+def test_an_error_that_nobody_foresaw_is_shown_and_logged_with_its_traceback() -> None:
+    obstacle = obstacle_of(KeyError("x"))
+    assert obstacle is not None
+    assert (obstacle.reason, obstacle.defect) == (Reason.BUILD_FAILED, True)
+    assert obstacle.message == "the manager failed at this job (KeyError: 'x'): see its log"

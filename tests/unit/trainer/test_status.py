@@ -25,7 +25,7 @@ def condition(kind: str, status: str = "True", **more: Any) -> dict[str, Any]:
 
 def job(*, suspend: bool | None = None, **status: Any) -> TrainJob:
     document: dict[str, Any] = {
-        "metadata": {"name": "j", "namespace": "n", "generation": 7},
+        "metadata": {"name": "j", "namespace": "n", "generation": 7, "resourceVersion": "5"},
         "spec": {"runtimeRef": {"name": "r"}, "suspend": suspend},
     }
     return msgspec.convert({**document, "status": status or None}, TrainJob)
@@ -124,13 +124,17 @@ def test_counters_that_are_gone_are_cleared() -> None:
 def test_a_status_that_loses_its_last_key_goes_away_whole() -> None:
     # The schema wants at least one key in a status.
     current = job(conditions=[BLOCKED])
-    assert status_patch(current, wanted_status(current, None, None, settled=True, now=now)) == {"status": None}
+    assert status_patch(current, wanted_status(current, None, None, settled=True, now=now)) == {
+        "metadata": {"resourceVersion": "5"},
+        "status": None,
+    }
 
 
 def test_the_status_servers_part_keeps_the_status_alive() -> None:
     current = job(conditions=[BLOCKED], trainerStatus={"progressPercentage": 5})
     patch = status_patch(current, wanted_status(current, None, None, settled=True, now=now))
-    assert patch == {"status": {"conditions": None}}
+    # Conditions are replaced as a whole, and only if nobody changed the job meanwhile.
+    assert patch == {"metadata": {"resourceVersion": "5"}, "status": {"conditions": None}}
 
 
 def test_the_inputs_stay_as_they_are() -> None:

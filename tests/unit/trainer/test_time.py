@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the TrainJob controller writes and looks again, on a clock that jumps and against a script of an API server."""
+
+import asyncio
+import datetime as dt
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from trainwright.api.base import Resource
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.times import format_time
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
+from trainwright.controller.runtime import Cache, Manager
+from trainwright.controller.runtime.client.config import ClusterConfig
+from trainwright.controller.runtime.client.transport import Request, Response
+from trainwright.controller.runtime.testing.clock import jumping, settle
+from trainwright.controller.runtime.testing.objects import build
+from trainwright.controller.runtime.testing.scripted import LiveStream, ScriptedTransport, frame, is_list, listing
+from trainwright.controller.runtime.testing.scripted import status_body as failure
+from trainwright.controller.trainer.controller import TrainJobController
+from trainwright.controller.trainer.kinds import WatchedKinds
+from trainwright.controller.trainer.runtimes import Runtimes
+from trainwright.controller.trainer.snapshot import Snapshots
+from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry, Selection
+
+START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+FOREVER = float("inf")
+SILENT_WATCHES = 5
+"""Each is given up after two and a half minutes."""
+OWNER = build(TrainJob.RESOURCE, "job", version="1")
+RUNTIME = build(
+    ClusterTrainingRuntime.RESOURCE,
+    "runtime",
+    version="1",
+    spec={
+        "mlPolicy": {"numNodes": 1},
+        "template": {
+            "spec": {
+                "replicatedJobs": [
+                    {
+                        "name": "node",
+                        "template": {"spec": {"template": {"spec": {"containers": [{"name": "node", "image": "i"}]}}}},
+                    }
+                ]
+            }
+        },
+    },
+)
+SNAPSHOT = build(
+    ConfigMap.RESOURCE,
+    "job-runtime-snapshot",
+    version="1",
+    owner=OWNER,
+    data={"runtime": msgspec.json.encode(RUNTIME).decode()},
+)
+
+
+class Script(ScriptedTransport):
+    """Streams are kept by path, and a status that is patched is answered as merged into the job."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        super().__init__()
+        self.job = job
+        self.streams: dict[str, LiveStream] = {}
+        self.patches: list[tuple[float, dict[str, Any]]] = []
+        """When each status was written, and with what."""
+
+    def holds(self, resource: Resource, *items: dict[str, Any]) -> None:
+        """A list of the kind, and a watch that stays open."""
+        group = f"/apis/{resource.group}" if resource.group else "/api"
+        path = f"{group}/{resource.version}/{resource.plural}"
+        self.answer(lambda r: r.path == path and is_list(r), listing("10", *items), times=FOREVER)
+        self.streams[resource.plural], *_ = [
+            self.stream(lambda r: r.path == path and "watch" in r.query) for _ in range(SILENT_WATCHES)
+        ]
+
+    async def send(self, request: Request) -> Response:
+        if request.path.endswith("/trainjobs/job/status"):
+            patch = msgspec.json.decode(request.body or b"")
+            self.patches.append((round(asyncio.get_running_loop().time(), 3), patch["status"]))
+            # Later than the lists.
+            metadata = {**self.job["metadata"], "resourceVersion": str(1000 + len(self.patches))}
+            self.job = {**self.job, "metadata": metadata, "status": {**self.job.get("status", {}), **patch["status"]}}
+            return Response(200, {}, msgspec.json.encode(self.job))
+        return await super().send(request)
+
+    def jobset(self, version: int, *, active: int = 0, ready: int = 0, **condition: str) -> None:
+        """The JobSet controller writes a status."""
+        counts = {"name": "node", "active": active, "ready": ready, "succeeded": 0, "failed": 0, "suspended": 0}
+        status: dict[str, Any] = {"replicatedJobsStatus": [counts], "restarts": 0}
+        if condition:
+            status["conditions"] = [
+                {"lastTransitionTime": format_time(START), "reason": "R", "message": "m", **condition}
+            ]
+        self.streams["jobsets"].send(frame("MODIFIED", jobset(str(version), status=status)))
+
+
+def jobset(version: str, **more: Any) -> dict[str, Any]:
+    return build(JobSet.RESOURCE, "job", version=version, owner=OWNER, spec={"replicatedJobs": []}, **more)
+
+
+def train_job(**spec: Any) -> dict[str, Any]:
+    about = {"creationTimestamp": format_time(START), "generation": 1}
+    return build(
+        TrainJob.RESOURCE, "job", version="1", metadata=about, spec={"runtimeRef": {"name": "runtime"}, **spec}
+    )
+
+
+@asynccontextmanager
+async def running(
+    script: "Script", *jobsets: dict[str, Any], created_condition: bool = False
+) -> AsyncIterator["Script"]:
+    """The controller, with one job that has its snapshot."""
+    registry = Registry.load(Selection.of(None))
+    watches = registry.watches()
+    kinds = WatchedKinds(watches, absent=frozenset(watch.resource for watch in watches if watch.optional))
+    script.holds(TrainJob.RESOURCE, script.job)
+    script.holds(TrainingRuntime.RESOURCE)
+    script.holds(ClusterTrainingRuntime.RESOURCE, RUNTIME)
+    script.holds(JobSet.RESOURCE, *jobsets)
+    script.holds(ConfigMap.RESOURCE, SNAPSHOT)
+    script.holds(Resource(group="", version="v1", kind="Secret", plural="secrets", namespaced=True))
+    script.answer(lambda r: r.path.endswith("/configmaps/job-runtime-snapshot"), SNAPSHOT, times=FOREVER)
+    script.answer(lambda r: r.path.endswith("/events"), {}, status=201, times=FOREVER)
+    loop = asyncio.get_running_loop()
+    config = ClusterConfig(server="http://script")
+    manager = Manager(
+        config,
+        transport=script,
+        field_manager="trainer",
+        metrics_address=None,
+        probe_address=None,
+        streaming_lists=False,
+    )
+    cache: Cache = manager.cache
+    runtimes = Runtimes(cache)
+    TrainJobController(
+        manager,
+        Pipeline(registry),
+        kinds,
+        runtimes,
+        Snapshots(manager.client, cache, runtimes),
+        created_condition=created_condition,
+        now=lambda: START + dt.timedelta(seconds=loop.time()),
+    )
+    task = asyncio.ensure_future(manager.run())
+    await settle()
+    try:
+        yield script
+    finally:
+        manager.stop()
+        await task
+
+
+def counts(status: dict[str, Any]) -> tuple[int, int]:
+    (entry,) = status["jobsStatus"]
+    return entry["active"], entry["ready"]
+
+
+@jumping
+async def test_counters_wait_a_quarter_of_a_second_for_company() -> None:
+    async with running(Script(train_job()), jobset("1")) as script:
+        await asyncio.sleep(10)
+        script.jobset(2, active=1)
+        await asyncio.sleep(0.1)
+        script.jobset(3, active=2)
+        await asyncio.sleep(0.1)
+        script.jobset(4, active=2, ready=1)
+        await asyncio.sleep(10)
+        assert [(when, counts(status)) for when, status in script.patches] == [(10.25, (2, 1))]
+        script.jobset(5, active=2, ready=2)
+        await asyncio.sleep(10)
+        assert [(when, counts(status)) for when, status in script.patches[1:]] == [(20.45, (2, 2))]
+        assert all(status.keys() == {"jobsStatus"} for _, status in script.patches)
+
+
+@jumping
+async def test_counters_that_are_as_before_again_are_not_written() -> None:
+    async with running(Script(train_job()), jobset("1")) as script:
+        script.jobset(2, active=1)
+        await asyncio.sleep(10)
+        script.jobset(3, active=2)
+        await asyncio.sleep(0.2)
+        script.jobset(4, active=1)
+        await asyncio.sleep(10)
+        assert len(script.patches) == 1
+        script.jobset(5, active=3)
+        await asyncio.sleep(10)
+        assert [(when, counts(status)) for when, status in script.patches[1:]] == [(20.45, (3, 0))]
+
+
+@jumping
+async def test_a_condition_is_written_at_once_and_takes_the_counters_along() -> None:
+    async with running(Script(train_job()), jobset("1")) as script:
+        await asyncio.sleep(10)
+        script.jobset(2, active=1)
+        await asyncio.sleep(0.1)
+        script.jobset(3, type="Completed", status="True")
+        await asyncio.sleep(10)
+        ((when, status),) = script.patches
+        assert when == 10.1
+        assert counts(status) == (0, 0)
+        assert [condition["type"] for condition in status["conditions"]] == ["Complete"]
+
+
+@jumping
+async def test_what_waited_when_the_process_ended_is_written_by_the_next() -> None:
+    counted = {"name": "node", "active": 1, "ready": 0, "succeeded": 0, "failed": 0, "suspended": 0}
+    async with running(
+        Script(train_job()), jobset("1", status={"replicatedJobsStatus": [counted], "restarts": 0})
+    ) as script:
+        await asyncio.sleep(0.1)
+        assert script.patches == []
+    async with running(
+        Script(train_job()), jobset("1", status={"replicatedJobsStatus": [counted], "restarts": 0})
+    ) as script:
+        await asyncio.sleep(10)
+        assert [counts(status) for _, status in script.patches] == [(1, 0)]
+
+
+def refuse(script: Script, code: int, reason: str) -> list[float]:
+    """Refuse JobSets; the list grows with the times of the attempts."""
+    times: list[float] = []
+
+    def attempt(request: Request) -> bool:
+        matches = request.method == "PATCH" and request.path.endswith("/jobsets/job")
+        if matches:
+            times.append(asyncio.get_running_loop().time())
+        return matches
+
+    script.answer(attempt, failure(code, reason, "exceeded quota"), status=code, times=FOREVER)
+    script.answer(lambda r: r.path.endswith("/jobsets/job"), failure(404, "NotFound"), status=404, times=FOREVER)
+    return times
+
+
+def found(status: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(c["type"], c["status"], c["reason"]) for c in status["conditions"]]
+
+
+BLOCKED = ("Blocked", "True", "ApplyRefused")
+EXCEEDED = ("Failed", "True", "DeadlineExceeded")
+
+
+@jumping
+async def test_a_deadline_is_noticed_in_time_however_long_the_job_has_been_refused() -> None:
+    script = Script(train_job(activeDeadlineSeconds=300))
+    refuse(script, 403, "Forbidden")
+    async with running(script):
+        await asyncio.sleep(400)
+    assert [(when, found(status)) for when, status in script.patches] == [(5, [BLOCKED]), (300, [EXCEEDED])]
+
+
+@jumping
+async def test_a_deadline_is_noticed_in_time_when_nothing_is_to_be_shown() -> None:
+    script = Script(train_job(activeDeadlineSeconds=300))
+    refuse(script, 409, "Conflict")
+    async with running(script):
+        await asyncio.sleep(400)
+    assert [(when, found(status)) for when, status in script.patches] == [(300, [EXCEEDED])]
+
+
+@jumping
+async def test_a_refusal_is_shown_after_five_seconds_and_tried_again_each_minute() -> None:
+    script = Script(train_job())
+    times = refuse(script, 403, "Forbidden")
+    async with running(script):
+        await asyncio.sleep(400)
+    assert [(when, found(status)) for when, status in script.patches] == [(5, [BLOCKED])]
+    assert times[1] < 0.01
+    assert times[-1] - times[-2] == 60
+
+
+@jumping
+async def test_a_webhook_that_does_not_answer_is_shown() -> None:
+    script = Script(train_job())
+    refuse(script, 500, "InternalError")
+    async with running(script):
+        await asyncio.sleep(60)
+    assert [found(status) for _, status in script.patches] == [[BLOCKED]]
+
+
+@jumping
+async def test_created_is_written_only_where_it_is_wanted() -> None:
+    async with running(Script(train_job()), jobset("1")) as script:
+        await asyncio.sleep(10)
+        assert script.patches == []
+    async with running(Script(train_job()), jobset("1"), created_condition=True) as script:
+        await asyncio.sleep(10)
+        assert [(when, found(status)) for when, status in script.patches] == [
+            (10, [("Created", "True", "JobsCreationSucceeded")])
+        ]
+    script = Script(train_job())
+    refuse(script, 403, "Forbidden")
+    async with running(script, created_condition=True):
+        await asyncio.sleep(10)
+    assert [found(status) for _, status in script.patches] == [[BLOCKED]]
