@@ -72,6 +72,8 @@ def _add_original_flags(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the manager; returns the exit code."""
     # Loaded here: the other sub-commands need no client, and the help none of it.
+    from prometheus_client import disable_created_metrics  # noqa: PLC0415
+
     from trainwright.controller.cli.configuration import load_effective  # noqa: PLC0415
     from trainwright.controller.runtime import load_config  # noqa: PLC0415
     from trainwright.controller.runtime import run as run_manager  # noqa: PLC0415
@@ -88,6 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"error: {line}", file=sys.stderr)
         return 1
     log = logging.getLogger(__name__)
+    # A second series for each counter, which only this library has.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     level, style = _logging(arguments, inside=in_cluster(cluster))
     logs.configure(level, style)
     for flag in _ZAP_WITHOUT_EFFECT:

@@ -15,6 +15,7 @@ from trainwright.controller.trainer.admission import TrainJobAdmission
 from trainwright.controller.trainer.controller import WORKERS, TrainJobController
 from trainwright.controller.trainer.finalizers import remove_obsolete_finalizers
 from trainwright.controller.trainer.kinds import WatchedKinds, absent_kinds
+from trainwright.controller.trainer.metrics import JobMetrics
 from trainwright.controller.trainer.runtimes import RUNTIMES, Runtimes
 from trainwright.controller.trainer.settings import Settings, settings_of
 from trainwright.controller.trainer.snapshot import Snapshots
@@ -60,6 +61,7 @@ async def make_manager(
     metrics_address = settings.metrics_address
     if metrics_address == "":
         metrics_address = METRICS_ADDRESS if inside else None
+    elector = _elector(cluster, settings, user_agent)
     manager = Manager(
         cluster,
         field_manager=FIELD_MANAGER,
@@ -72,13 +74,15 @@ async def make_manager(
         liveness_path=settings.liveness_path,
         readiness_path=settings.readiness_path,
         transport=_transport(cluster, settings),
-        elector=_elector(cluster, settings, user_agent),
+        elector=elector,
         tune_collector=not detect_mutation,
         detect_mutation=detect_mutation,
     )
     serving = ServingCertificate(manager.metrics.registry, minimum=settings.minimum_tls, ciphers=settings.ciphers)
     try:
         admission = await _declare(manager, settings, registry)
+        leads = (lambda: True) if elector is None else (lambda: elector.permission.open)
+        JobMetrics(manager.metrics.registry, leads=leads).watch(manager.cache)
         if inside or webhook_url is not None:
             # Certificates are made there, by a library that costs memory and time.
             from trainwright.controller.trainer.webhooks import serve_webhooks  # noqa: PLC0415

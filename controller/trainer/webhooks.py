@@ -28,6 +28,7 @@ from trainwright.controller.runtime.objects import Document
 from trainwright.controller.runtime.webhook.admission import mutate_path, validate_path
 from trainwright.controller.runtime.webhook.configurations import names_reached, target_of
 from trainwright.controller.runtime.webhook.placement import certificates_for
+from trainwright.controller.runtime.webhook.reach import dry_run
 from trainwright.controller.runtime.webhook.webhooks import Shared, Webhooks
 from trainwright.controller.trainer.admission import TrainJobAdmission, validate_runtime
 from trainwright.controller.trainer.settings import Settings
@@ -37,6 +38,14 @@ AUTHORITY = "kubeflow-trainer-ca"
 PORT = 9443
 SERVICE = "kubeflow-trainer-controller-manager"
 NAMESPACE = "kubeflow-system"
+
+_PROBE: Document = {
+    "apiVersion": ClusterTrainingRuntime.RESOURCE.api_version,
+    "kind": ClusterTrainingRuntime.RESOURCE.kind,
+    "metadata": {"name": "readiness-of-the-webhooks"},
+    "spec": {"template": {"spec": {"replicatedJobs": []}}},
+}
+"""Never stored: its admission, which nothing speaks against, shows that the API server gets through."""
 
 _UNLESS_DISABLED: Document = {
     "matchExpressions": [
@@ -95,6 +104,7 @@ async def serve_webhooks(
         configurations=webhook_configurations(),
         certificates=certificates,
         serving=serving,
+        proof=dry_run(manager.client, _PROBE, kind=ClusterTrainingRuntime.RESOURCE),
     )
     hooks.server.mutate(TrainJob, admission.default)
     hooks.server.validate(TrainJob, admission.validate)

@@ -7,6 +7,7 @@ configurations lead to the manager by URL, and each of two replicas listens on a
 
 import base64
 import json
+import re
 import ssl
 import time
 import urllib.error
@@ -171,6 +172,12 @@ JOB = {"runtimeRef": {"kind": "TrainingRuntime", "name": "runtime"}}
 JOB_WITHOUT_RUNTIME = {"runtimeRef": {"kind": "TrainingRuntime", "name": "missing"}}
 
 
+def documented_metrics() -> set[tuple[str, str]]:
+    """Names and types in the page about metrics."""
+    page = (CRDS.parents[1] / "docs" / "metrics.md").read_text()
+    return set(re.findall(r"^\| `(\w+)` \| (gauge|counter|histogram) \|", page, re.MULTILINE))
+
+
 def test_two_replicas_as_pods(installation: Installation) -> None:
     control_plane = installation.control_plane
     one, two = Replica("one"), Replica("two")
@@ -197,12 +204,18 @@ def test_two_replicas_as_pods(installation: Installation) -> None:
         assert code == 200
         assert f'leader_election_master_status{{name="{LEASE}"}} {value}' in text
 
+        types = {(line.split()[2], line.split()[3]) for line in text.splitlines() if line.startswith("# TYPE")}
+        assert types == documented_metrics()
+
     # The one admits, the other one reconciles.
     with pytest.raises(ControlPlaneError, match="does not exist: it must be there before the TrainJob"):
         control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainJob", "early", JOB_WITHOUT_RUNTIME))
     control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainingRuntime", "runtime", RUNTIME))
     control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainJob", "first", JOB))
     eventually(lambda: installation.get("jobset", "first", "default"))
+    labels = 'reason="",runtime="",runtime_kind="TrainingRuntime",state="Pending"'
+    shown = [one.get("metrics", "/metrics", ca=authority, token=token)[1] for one in (one, two)]
+    assert [f"trainer_trainjobs{{{labels}}} 1.0" in text for text in shown] == [True, False]
 
     # An orderly end gives the lease back, and the other one goes on.
     control_plane.stop_program("one")
