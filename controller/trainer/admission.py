@@ -85,21 +85,27 @@ class TrainJobAdmission:
         """Everything that speaks against a TrainJob, or its change."""
         job, old = request.new, request.old
         assert job is not None
+        warnings = self._deprecation(job)
         if old is not None and old.spec == job.spec:
-            return ALLOWED
-        warnings: list[str] = []
+            return _refused((), warnings)
         try:
             runtime = await self._runtime(job, old)
         except RuntimeUnsupported as error:
             return Verdict(message=str(error))
         except RuntimeMissing as error:
             return _refused([invalid(_runtime_path(job), _reference(job), str(error))], warnings)
-        if runtime.RESOURCE.kind == "ClusterTrainingRuntime" and is_deprecated(runtime):
-            warnings.append(deprecation(runtime))
+        if old is None:
+            warnings = _deprecations(runtime)
         warnings += _too_long(job, runtime)
         facts = await self._kinds.facts(self._client, self._cache, self._pipeline.references(job, runtime))
         verdict = self._pipeline.validate(job, runtime, facts, old=old)
         return _refused(verdict.errors, [*warnings, *map(str, verdict.warnings)])
+
+    def _deprecation(self, job: TrainJob) -> list[str]:
+        """The warning about the runtime as it is now, whatever changes, and whatever the job's snapshot says."""
+        with contextlib.suppress(RuntimeMissing, RuntimeUnsupported, NotSynced):
+            return _deprecations(self._runtimes.of(job))
+        return []
 
     async def _runtime(self, job: TrainJob, old: TrainJob | None) -> Runtime:
         if old is not None:
@@ -127,9 +133,7 @@ def validate_runtime(request: Admission[R]) -> Verdict:
     assert runtime is not None
     if runtime.RESOURCE.kind == "TrainingRuntime" and request.operation != "CREATE":
         return ALLOWED
-    warnings = []
-    if runtime.RESOURCE.kind == "ClusterTrainingRuntime" and request.operation == "CREATE" and is_deprecated(runtime):
-        warnings.append(deprecation(runtime))
+    warnings = _deprecations(runtime) if request.operation == "CREATE" else []
     errors: list[FieldError] = []
     for index, job in enumerate(_replicated(runtime)):
         errors += _step_errors(f"spec.template.spec.replicatedJobs[{index}]", job)
@@ -146,6 +150,12 @@ def deprecation(runtime: Runtime) -> str:
     return (
         f'{runtime.RESOURCE.kind} "{runtime.name}" is deprecated and will be removed in a later version; see {POLICY}'
     )
+
+
+def _deprecations(runtime: Runtime) -> list[str]:
+    """The warning, if there is one; runtimes of a namespace never warn."""
+    warns = runtime.RESOURCE.kind == "ClusterTrainingRuntime" and is_deprecated(runtime)
+    return [deprecation(runtime)] if warns else []
 
 
 def _step_errors(path: str, job: ReplicatedJob) -> Iterable[FieldError]:

@@ -135,3 +135,22 @@ def test_a_name_that_is_too_long_for_its_pods_is_warned_of(admitted: ControlPlan
             "--filename=-",
             stdin=json.dumps(job(long)),
         )
+
+
+def test_a_deprecated_runtime_is_warned_of_at_every_change(admitted: ControlPlane, space: str) -> None:
+    made = runtime(f"old-{space}")
+    create(admitted, space, {**made, "kind": "ClusterTrainingRuntime"})
+    create(admitted, space, job("job", runtimeRef={"name": f"old-{space}"}))
+    change = ("label", "trainjob", "job", "--namespace", space, "--overwrite", "--warnings-as-errors")
+    admitted.kubectl(*change, "a=b")
+    # The job's snapshot was taken before the runtime became deprecated.
+    admitted.kubectl("label", "clustertrainingruntime", f"old-{space}", "trainer.kubeflow.org/support=deprecated")
+    deadline = time.monotonic() + 60
+    try:
+        while time.monotonic() < deadline:
+            admitted.kubectl(*change, f"a={time.monotonic_ns()}")
+            time.sleep(0.1)
+    except ControlPlaneError as error:
+        assert f'ClusterTrainingRuntime "old-{space}" is deprecated' in str(error)  # noqa: PT017 - it takes a moment
+    else:
+        pytest.fail("no warning")
