@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent
 # Links in a clone, folders in a source distribution.
 FOLDERS = (
     *(f"trainwright/{name}" for name in ("api", "codegen", "controller", "plugins")),
+    "trainwright/controller/cli/rendering/shipped",
     "trainwright/controller/runtime/testing/modules",
 )
 

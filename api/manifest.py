@@ -89,9 +89,9 @@ class _Dumper(yaml.CSafeDumper):
 _Dumper.add_representer(str, _Dumper.represent_text)
 
 
-def dump(data: Any) -> str:
-    """YAML text of plain data, with keys in order, that `load` and Kubernetes read back as the same data."""
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=True, width=120, allow_unicode=True, default_flow_style=False)
+def dump(data: Any, *, sort_keys: bool = True) -> str:
+    """YAML text of plain data that `load` and Kubernetes read back as the same data; keys sorted or as they are."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=sort_keys, width=120, allow_unicode=True, default_flow_style=False)
 
 
 def _is_text(text: str) -> bool:

@@ -21,6 +21,7 @@ VENV = ROOT / ".venv"
 REQUIREMENTS = ROOT / "hack" / "requirements.txt"
 LINKS = (
     *(f"trainwright/{name}" for name in ("api", "codegen", "controller", "plugins")),
+    "controller/cli/rendering/shipped",
     "controller/runtime/testing/modules",
 )
 # Settings of the user's that would make other modules seen, or put the packages elsewhere.

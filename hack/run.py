@@ -23,8 +23,9 @@ from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneErr
 
 ROOT = Path(__file__).resolve().parent.parent
 CRDS = ROOT / "config" / "crd"
-SAMPLE = ROOT / "config" / "samples" / "01-plain.yaml"
-JOB = "plain"
+RUNTIMES = ROOT / "config" / "runtimes"
+SAMPLE = ROOT / "config" / "samples" / "02-torch.yaml"
+JOB = "torch"
 JOB_SECONDS = 120.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -44,6 +45,8 @@ def main() -> int:
             print(f"control plane: ready after {time.monotonic() - began:.1f} s", flush=True)
             start_manager(control_plane)
             print(f"manager: running; its log is {control_plane.components[MANAGER].log}", flush=True)
+            control_plane.kubectl("apply", "--server-side", f"--kustomize={RUNTIMES}")
+            print(f"{RUNTIMES.relative_to(ROOT)}: applied", flush=True)
             control_plane.kubectl("apply", "--server-side", f"--filename={SAMPLE}")
             print(f"{SAMPLE.relative_to(ROOT)}: applied; following TrainJob {JOB}", flush=True)
             for line in follow(control_plane):
@@ -105,6 +108,7 @@ def instructions(control_plane: ControlPlane) -> str:
 
   export KUBECONFIG={shlex.quote(str(control_plane.kubeconfig))}
   export PATH={shlex.quote(str(control_plane.kubectl_path.parent))}:$PATH
+  kubectl get clustertrainingruntimes
   kubectl get trainjobs,jobsets,jobs,pods
   kubectl delete trainjob {JOB} && kubectl apply -f {SAMPLE.relative_to(ROOT)}
 

@@ -7,6 +7,7 @@ would refuse a TrainJob; warnings go to standard error.
 
 import argparse
 import asyncio
+import difflib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +44,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         action="append",
         default=[],
         metavar="FILE",
-        help="file or folder with runtimes; may be repeated",
+        help="file or folder with runtimes; may be repeated (default: the shipped ones; with --cluster those there)",
     )
     parser.add_argument("-n", "--namespace", default="default", help="namespace of objects that name none")
     parser.add_argument(
@@ -72,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Loaded here: the help of the command needs none of it.
     from trainwright.controller.cli.configuration import load_configuration  # noqa: PLC0415
     from trainwright.controller.cli.rendering.output import show  # noqa: PLC0415
-    from trainwright.controller.cli.rendering.sources import Inputs  # noqa: PLC0415
+    from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, Inputs  # noqa: PLC0415
     from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
     from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
@@ -80,8 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     inputs = Inputs()
     inputs.read(arguments.filename, namespace=arguments.namespace)
-    runtime_kinds = frozenset({"TrainingRuntime", "ClusterTrainingRuntime"})
-    inputs.read(arguments.runtime, namespace=arguments.namespace, wanted=runtime_kinds)
+    inputs.read(arguments.runtime, namespace=arguments.namespace, wanted=RUNTIME_KINDS)
+    if not arguments.runtime and not arguments.cluster:
+        inputs.use_shipped()
     if not inputs.jobs and not inputs.problems:
         inputs.problems.append(f"{', '.join(arguments.filename)}: no TrainJob in it")
     try:
@@ -198,10 +200,13 @@ def _miss_runtime(job: "TrainJob", inputs: "Inputs") -> None:
     assert job.spec is not None
     wanted = job.spec.runtime_ref
     known = sorted(f"{runtime.RESOURCE.kind} {runtime.name}" for runtime in inputs.runtimes)
-    if not any(problem for problem in inputs.problems if f"{wanted.kind} {wanted.name}:" in problem):
+    known += sorted(f"ClusterTrainingRuntime {name}" for name in inputs.shipped)
+    name = f"{wanted.kind} {wanted.name}"
+    if not any(problem for problem in inputs.problems if f"{name}:" in problem):
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.9)
+        hint = f"did you mean {near[0]}? " if near else ""
         there = f"there are {', '.join(known)}" if known else "give its file with --runtime"
-        problem = f"TrainJob {job.name}: spec.runtimeRef: {wanted.kind} {wanted.name} is not known; {there}"
-        inputs.problems.append(problem)
+        inputs.problems.append(f"TrainJob {job.name}: spec.runtimeRef: {name} is not known; {hint}{there}")
 
 
 def _report(problems: list[str]) -> int:

@@ -36,9 +36,9 @@ def test_run_follows_a_trainjob_to_its_end_and_stays_until_it_is_interrupted() -
                 break
         shown = "".join(lines)
         assert "Complete (AllJobsCompleted" in shown, shown + running.stderr.read()
-        for kind in ("trainjob.trainer.kubeflow.org/plain", "jobset.jobset.x-k8s.io/plain", "job.batch/plain-node-0"):
+        for kind in ("trainjob.trainer.kubeflow.org/torch", "jobset.jobset.x-k8s.io/torch", "job.batch/torch-node-0"):
             assert kind in shown
-        assert len(re.findall(r"pod/plain-node-0-\d-\w+ .* Completed", shown)) == 2
+        assert len(re.findall(r"pod/torch-node-0-\d-\w+ .* Completed", shown)) == 2
         folder = Path(lines[-1].rstrip(".\n").rsplit(" ", 1)[1])
         assert running.poll() is None
         assert folder.is_dir()

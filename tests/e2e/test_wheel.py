@@ -61,6 +61,10 @@ def test_one_top_level_package_with_real_files(wheel: Path) -> None:
     assert sources <= names
     assert "trainwright/py.typed" in names
     assert "trainwright/controller/runtime/testing/modules/kubernetes/go.mod" in names
+    runtimes = ROOT / "config" / "runtimes"
+    shipped = {file.relative_to(runtimes) for file in runtimes.rglob("*-*.yaml")}
+    assert len(shipped) == 10
+    assert {f"trainwright/controller/cli/rendering/shipped/{file}" for file in shipped} <= names
 
 
 def test_the_wheel_runs_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:
@@ -75,6 +79,21 @@ def test_the_wheel_runs_where_it_is_installed(wheel: Path, tmp_path: Path) -> No
         check=False,
     )
     assert done.stdout.startswith("trainwright "), done.stderr
+    rendered = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "trainwright.controller.cli.main",
+            "render",
+            "-f",
+            ROOT / "config/samples/02-torch.yaml",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "PET_MASTER_ADDR" in rendered.stdout, rendered.stderr
     tools = subprocess.run(
         [sys.executable, "-m", "trainwright.controller.runtime.testing", "etcd"],
         cwd=tmp_path,

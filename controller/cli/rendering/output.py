@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.manifest import dump
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime.objects import Document
 from trainwright.plugins.contract import Runtime
@@ -65,7 +65,7 @@ def explanation(rendering: Rendering) -> Iterator[str]:
 
 def _yaml(one: Rendered) -> Iterator[str]:
     for document in one.documents:
-        yield f"---\n{yaml.safe_dump(document, sort_keys=False, allow_unicode=True)}"
+        yield f"---\n{dump(document, sort_keys=False)}"
 
 
 def _json(everything: list[Rendered], *, explain: bool) -> str:
@@ -107,7 +107,7 @@ def _template(runtime: Runtime) -> Document:
 def _lines(document: Document | None) -> list[str]:
     if document is None:
         return []
-    return yaml.safe_dump(document, sort_keys=True, allow_unicode=True).splitlines(keepends=True)
+    return dump(document).splitlines(keepends=True)
 
 
 def _short(value: Any) -> str:

@@ -28,7 +28,10 @@ KINDS: dict[str, type[Object]] = {
     "ClusterTrainingRuntime": ClusterTrainingRuntime,
 }
 SUFFIXES = (".yaml", ".yml", ".json")
+RUNTIME_KINDS = frozenset({"TrainingRuntime", "ClusterTrainingRuntime"})
 STDIN = "-"
+SHIPPED = FilePath(__file__).parent / "shipped"
+"""The ClusterTrainingRuntimes of config/runtimes, a file for each, with its name."""
 _ROUNDS = 4
 """How often a document is looked at again without what was wrong."""
 
@@ -41,6 +44,8 @@ class Inputs:
     runtimes: list[Runtime] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """One line each: where, what, and what to do."""
+    shipped: dict[str, FilePath] = field(default_factory=dict)
+    """The shipped runtimes that may be used, by name."""
 
     def read(self, sources: Iterable[str], *, namespace: str, wanted: frozenset[str] = frozenset(KINDS)) -> None:
         """Add what the sources hold. Objects without a namespace get the given one."""
@@ -50,6 +55,14 @@ class Inputs:
                 self._documents(label, text, namespace, wanted, named=named)
             if before == (len(self.jobs) + len(self.runtimes), len(self.problems)):
                 self.problems.append(f"{source}: no {' or '.join(sorted(wanted))} in it")
+
+    def use_shipped(self) -> None:
+        """Add the shipped runtimes that the jobs name and no file has. Reading all would take longer than rendering."""
+        self.shipped = {file.stem: file for file in SHIPPED.rglob("*-*.yaml")}
+        known = {runtime.name for runtime in self.runtimes if isinstance(runtime, ClusterTrainingRuntime)}
+        wanted = {job.spec.runtime_ref.name for job in self.jobs if job.spec is not None} - known
+        files = [str(self.shipped[name]) for name in sorted(wanted & self.shipped.keys())]
+        self.read(files, namespace="", wanted=RUNTIME_KINDS)
 
     def _texts(self, source: str) -> Iterator[tuple[str, str, bool]]:
         try:

@@ -30,6 +30,13 @@ def test_single_letters_that_mean_true_are_quoted_and_lines_are_kept() -> None:
     assert dump({"n": "o", "y": "no", "script": "a\nb\n"}) == "'n': o\nscript: |\n  a\n  b\n'y': 'no'\n"
 
 
+@given(st.dictionaries(TEXT, DATA, max_size=4))
+def test_the_order_of_keys_is_kept_when_asked(data: dict[str, Any]) -> None:
+    found = load(dump(data, sort_keys=False))
+    assert found == data
+    assert list(found) == list(data)
+
+
 def test_equal_parts_are_written_twice() -> None:
     part = {"a": 1}
     assert dump({"one": part, "two": part}) == "one:\n  a: 1\ntwo:\n  a: 1\n"

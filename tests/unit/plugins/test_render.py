@@ -94,7 +94,11 @@ BAD = {
     "no spec": (JOB.partition("spec:")[0], ["TrainJob tiny: spec: Required value: name a runtime"]),
     "unknown runtime": (
         JOB.replace("plain", "plein"),
-        ["spec.runtimeRef: ClusterTrainingRuntime plein is not known; there are ClusterTrainingRuntime plain"],
+        ["ClusterTrainingRuntime plein is not known; did you mean ClusterTrainingRuntime plain? "],
+    ),
+    "runtime of another name": (
+        JOB.replace("plain", "torch-distributed"),
+        ["ClusterTrainingRuntime torch-distributed is not known; there are ClusterTrainingRuntime plain"],
     ),
     "no YAML": ("a: ]", ["job.yaml:1: "]),
     "no object": ("- 1\n", ["job.yaml:1: is no object but a list"]),
