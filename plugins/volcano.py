@@ -59,9 +59,13 @@ class VolcanoPlugin:
         )
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
-        """Whether there is a group already; and for validation, whether the priority classes exist."""
+        """Whether there is a group already."""
         if _policy(runtime) is not None:
             yield _group_of(job)
+
+    def validation_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:  # noqa: ARG002 - the contract's
+        """Whether the priority classes exist."""
+        if _policy(runtime) is not None:
             yield from map(_class, _named_classes(runtime))
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's

@@ -97,7 +97,7 @@ class TrainJobAdmission:
         if old is None:
             warnings = _deprecations(runtime)
         warnings += _too_long(job, runtime)
-        facts = await self._kinds.facts(self._client, self._cache, self._pipeline.references(job, runtime))
+        facts = await self._kinds.facts(self._client, self._cache, self._pipeline.admission_references(job, runtime))
         verdict = self._pipeline.validate(job, runtime, facts, old=old)
         return _refused(verdict.errors, [*warnings, *map(str, verdict.warnings)])
 

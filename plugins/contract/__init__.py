@@ -41,6 +41,7 @@ from trainwright.plugins.contract.points import (
     TrainJobStatus,
     UsesFacts,
     UsesStatusFacts,
+    UsesValidationFacts,
     WatchExtension,
 )
 from trainwright.plugins.contract.provenance import TRAIN_JOB, Conflict, Ledger, Setting
@@ -91,6 +92,7 @@ __all__ = [
     "Unreadable",
     "UsesFacts",
     "UsesStatusFacts",
+    "UsesValidationFacts",
     "Verdict",
     "Warned",
     "Watch",

@@ -57,6 +57,15 @@ class UsesFacts(Protocol):
 
 
 @runtime_checkable
+class UsesValidationFacts(Protocol):
+    """PreExecution: which further objects `validate` must know of, that no build needs to be read for."""
+
+    def validation_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
+        """References that `validate` will look up in `info.facts`, beside those of `uses_facts`."""
+        ...
+
+
+@runtime_checkable
 class CustomValidation(Protocol):
     """PreExecution: refuse a TrainJob, or warn of it, when it is created or updated."""
 
@@ -134,6 +143,7 @@ class TrainJobStatus(Protocol):
 EXTENSION_POINTS: dict[str, type] = {
     "watches": WatchExtension,
     "uses_facts": UsesFacts,
+    "validation_facts": UsesValidationFacts,
     "validate": CustomValidation,
     "enforce_ml_policy": EnforceMLPolicy,
     "enforce_pod_group_policy": EnforcePodGroupPolicy,

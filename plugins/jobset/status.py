@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a JobSet's status says about its TrainJob: whether it is over, and how its jobs are doing."""
 
+import msgspec
+
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.meta.v1 import Condition
+from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import JobStatus, TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
+from trainwright.controller.runtime.conditions import set_condition
 
 _TERMINAL = {"Completed": CONDITION_COMPLETE, "Failed": CONDITION_FAILED}
 """JobSet conditions that end a TrainJob, and their names there."""
@@ -16,7 +20,7 @@ def status_from(job: TrainJob, jobset: JobSet) -> TrainJobStatus:
     observed = jobset.status
     for condition in (observed.conditions if observed is not None else None) or ():
         if condition.type in _TERMINAL and condition.status == "True":
-            status.conditions = _with(status.conditions or [], _renamed(condition))
+            status.conditions = _with(status.conditions, condition)
     status.jobs_status = [
         JobStatus(
             name=entry.name,
@@ -31,19 +35,7 @@ def status_from(job: TrainJob, jobset: JobSet) -> TrainJobStatus:
     return status
 
 
-def _renamed(condition: Condition) -> Condition:
-    renamed = condition.deepcopy()
-    renamed.type = _TERMINAL[condition.type]
-    return renamed
-
-
-def _with(conditions: list[Condition], wanted: Condition) -> list[Condition]:
-    """The conditions with `wanted` in place of the one of its type; the time moves only with the status."""
-    result = list(conditions)
-    for index, current in enumerate(result):
-        if current.type == wanted.type:
-            if current.status == wanted.status:
-                wanted.last_transition_time = current.last_transition_time
-            result[index] = wanted
-            return result
-    return [*result, wanted]
+def _with(conditions: list[Condition] | None, observed: Condition) -> list[Condition]:
+    """The conditions with the JobSet's under its name here; what changed with it, changed when it did in the JobSet."""
+    wanted = msgspec.structs.replace(observed, type=_TERMINAL[observed.type])
+    return set_condition(conditions, wanted, now=lambda: parse(observed.last_transition_time))

@@ -63,11 +63,16 @@ class Pipeline:
         Raises PipelineError.
         """
         guard = Guard(job, runtime)
-        found: dict[Reference, None] = {}
-        for entry in self.registry.having("uses_facts"):
-            uses_facts = _hook(entry, "uses_facts")
-            found.update(dict.fromkeys(guard.collect(entry.name, "uses_facts", uses_facts, guard.job, guard.runtime)))
-        return tuple(found)
+        return self._announced(guard, "uses_facts", guard.job, guard.runtime)
+
+    def admission_references(self, job: TrainJob, runtime: Runtime) -> tuple[Reference, ...]:
+        """The same for `validate`: what a build would have to know of, and what only admission does.
+
+        Raises PipelineError.
+        """
+        guard = Guard(job, runtime)
+        more = self._announced(guard, "validation_facts", guard.job, guard.runtime)
+        return tuple(dict.fromkeys((*self._announced(guard, "uses_facts", guard.job, guard.runtime), *more)))
 
     def status_references(self, job: TrainJob) -> tuple[Reference, ...]:
         """The same for `status`, which needs no runtime: one may be gone long before its jobs are.
@@ -75,11 +80,7 @@ class Pipeline:
         Raises PipelineError.
         """
         guard = Guard(job)
-        found: dict[Reference, None] = {}
-        for entry in self.registry.having("status_facts"):
-            hook = _hook(entry, "status_facts")
-            found.update(dict.fromkeys(guard.collect(entry.name, "status_facts", hook, guard.job)))
-        return tuple(found)
+        return self._announced(guard, "status_facts", guard.job)
 
     def validate(self, job: TrainJob, runtime: Runtime, facts: ClusterFacts, *, old: TrainJob | None = None) -> Verdict:
         """Every field error and warning of every plugin; `old` is the TrainJob before an update.
@@ -133,6 +134,12 @@ class Pipeline:
             result: Status | None = guard.call(entry.name, "status", _hook(entry, "status"), guard.job, facts)
             return result
         return None
+
+    def _announced(self, guard: Guard, hook: str, *arguments: Any) -> tuple[Reference, ...]:
+        found: dict[Reference, None] = {}
+        for entry in self.registry.having(hook):
+            found.update(dict.fromkeys(guard.collect(entry.name, hook, _hook(entry, hook), *arguments)))
+        return tuple(found)
 
     def _resolved(self, guard: Guard, facts: ClusterFacts) -> Info:
         assert guard.runtime is not None

@@ -54,7 +54,7 @@ class ClusterView:
 
     async def facts(self, pipeline: Pipeline, job: TrainJob, runtime: Runtime) -> ClusterFacts:
         """The answers to what plugins must know for this job."""
-        references = pipeline.references(job, runtime)
+        references = pipeline.admission_references(job, runtime)
         return ClusterFacts({reference: await self._fact(reference) for reference in references})
 
     async def difference(self, component: Component) -> tuple[Document | None, Document]:

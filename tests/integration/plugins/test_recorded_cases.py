@@ -137,7 +137,7 @@ def _outcome(case: Any) -> dict[str, Any]:
     case.create(document, "trainjob.yaml")
     job = msgspec.convert(case.get_trainjob().body, TrainJob)
     runtime = _runtime(case, job)
-    facts = ClusterFacts({ref: _fact(case, ref) for ref in PIPELINE.references(job, runtime)})
+    facts = ClusterFacts({ref: _fact(case, ref) for ref in PIPELINE.admission_references(job, runtime)})
     verdict = PIPELINE.validate(job, runtime, facts)
     if not verdict.allowed:
         causes = {(error.path, error.type.value) for error in verdict.errors}

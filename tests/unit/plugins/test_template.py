@@ -529,7 +529,7 @@ def test_173_and_174_every_priority_class_must_exist() -> None:
     first["template"]["spec"]["template"]["spec"]["priorityClassName"] = "system-node-critical"
     second["template"]["spec"]["template"]["spec"]["priorityClassName"] = "missing"
     made = gang("volcano", first, second)
-    facts = ClusterFacts(dict.fromkeys(PIPELINE.references(train_job(), made)))
+    facts = ClusterFacts(dict.fromkeys(PIPELINE.admission_references(train_job(), made)))
     verdict = PIPELINE.validate(train_job(), made, facts)
     assert [error.path for error in verdict.errors] == ["spec.templateSpec.priorityClassName"]
 
@@ -567,3 +567,13 @@ def test_references_are_what_plugins_ask_for() -> None:
     found = {str(reference) for reference in PIPELINE.references(train_job(), gang("volcano"))}
     assert found == {"JobSet team/job", "PodGroup team/job"}
     assert Reference(*JOBSET) == JOBSET
+
+
+def test_only_admission_asks_for_priority_classes() -> None:
+    """They are read live, so a reconcile must not ask for them."""
+    main = job("node", "trainer", "node")
+    main["template"]["spec"]["template"]["spec"]["priorityClassName"] = "urgent"
+    made = gang("volcano", main)
+    build, admission = PIPELINE.references(train_job(), made), PIPELINE.admission_references(train_job(), made)
+    assert [str(reference) for reference in admission if reference not in build] == ["PriorityClass urgent"]
+    assert set(build) < set(admission)
