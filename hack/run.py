@@ -43,7 +43,7 @@ def main() -> int:
         began = time.monotonic()
         with ControlPlane.complete(crds=[CRDS], port=arguments.port) as control_plane:
             print(f"control plane: ready after {time.monotonic() - began:.1f} s", flush=True)
-            start_manager(control_plane)
+            start_manager(control_plane, webhooks=True)
             print(f"manager: running; its log is {control_plane.components[MANAGER].log}", flush=True)
             control_plane.kubectl("apply", "--server-side", f"--kustomize={RUNTIMES}")
             print(f"{RUNTIMES.relative_to(ROOT)}: applied", flush=True)
