@@ -43,11 +43,11 @@ class Shape:
 def settings_of(info: Info) -> dict[str, str]:
     """Image, device and queue policy: the TrainJob's variables, else those of the container, else defaults.
 
-    Only literal values can be read here; a variable from another source has no value before the pod runs.
+    Only literal values can be read here; a variable of another source, or of none, has no value before the pod runs.
     """
     container = info.trainer_container
     variables: tuple[EnvVar, ...] = (*(container.env if container is not None else ()), *info.trainer_env)
-    given = {v.name: v.value or "" for v in variables if v.name in _DEFAULTS and v.value_from is None}
+    given = {v.name: v.value for v in variables if v.name in _DEFAULTS and v.value is not None}
     return {**_DEFAULTS, **given}
 
 

@@ -15,6 +15,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     STEP_MODEL_INITIALIZER,
     STEP_TRAINER,
 )
+from trainwright.controller.runtime.objects import Document
 from trainwright.plugins.contract import TRAIN_JOB, Component, ContainerModel, Info, PodSet, owned_metadata
 from trainwright.plugins.contract.info import carried
 
@@ -50,9 +51,18 @@ def jobset_component(info: Info, job: TrainJob) -> Component:
             "apiVersion": JobSet.RESOURCE.api_version,
             "kind": JobSet.RESOURCE.kind,
             "metadata": metadata,
-            "spec": msgspec.to_builtins(info.template),
+            "spec": _without_empty_pods(msgspec.to_builtins(info.template)),
         }
     )
+
+
+def _without_empty_pods(spec: Document) -> Document:
+    """No containers at all are left out, which the API server refuses; an empty list would give pods nobody can run."""
+    for replicated in spec.get("replicatedJobs", ()):
+        pod = replicated["template"]["spec"]["template"]["spec"]
+        if not pod["containers"]:
+            del pod["containers"]
+    return spec
 
 
 def _step(info: Info, name: str) -> str | None:

@@ -159,3 +159,12 @@ def test_counters_are_copied_in_order_and_the_rest_of_the_status_stays() -> None
 
 def test_without_a_jobset_nothing_is_said() -> None:
     assert PIPELINE.status(train_job(), ClusterFacts({JOBSET: None})) is None
+
+
+@pytest.mark.parametrize("containers", [None, []])
+def test_a_pod_without_containers_is_left_to_the_api_server_to_refuse(containers: list[object] | None) -> None:
+    template = {} if containers is None else {"spec": {"template": {"spec": {"containers": containers}}}}
+    made = runtime(template={"spec": {"replicatedJobs": [{"name": "node", "template": template}]}})
+    (component,) = PIPELINE.render(train_job(), made, OFFLINE).components
+    (replicated,) = component.document["spec"]["replicatedJobs"]
+    assert "containers" not in replicated["template"]["spec"]["template"]["spec"]
