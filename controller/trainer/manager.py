@@ -8,9 +8,9 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
 from trainwright.controller.runtime import ClusterConfig, HTTPTransport, LeaderElector, Manager
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.client.config import is_inside
 from trainwright.controller.runtime.client.limit import LimitedTransport
 from trainwright.controller.runtime.client.transport import Transport
-from trainwright.controller.runtime.webhook.placement import in_cluster
 from trainwright.controller.trainer.admission import TrainJobAdmission
 from trainwright.controller.trainer.controller import WORKERS, TrainJobController
 from trainwright.controller.trainer.finalizers import remove_obsolete_finalizers
@@ -57,7 +57,7 @@ async def make_manager(
     """
     settings = settings_of(configuration)
     registry = Registry.load(Selection.of(configuration.plugins))
-    inside = in_cluster(cluster)
+    inside = is_inside(cluster)
     metrics_address = settings.metrics_address
     if metrics_address == "":
         metrics_address = METRICS_ADDRESS if inside else None

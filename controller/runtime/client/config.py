@@ -96,6 +96,11 @@ def in_cluster(account: Path = SERVICE_ACCOUNT) -> ClusterConfig:
     )
 
 
+def is_inside(config: ClusterConfig, account: Path = SERVICE_ACCOUNT) -> bool:
+    """Whether the process is a pod of the cluster that the configuration leads to."""
+    return config.token_file == str(account / "token")
+
+
 def load_kubeconfig(paths: list[Path], context: str | None = None) -> ClusterConfig:
     """One context of one or more kubeconfig files; of entries with the same name the first file's wins."""
     merged = _merge(paths)

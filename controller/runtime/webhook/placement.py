@@ -9,16 +9,11 @@ import tempfile
 from pathlib import Path
 
 from trainwright.controller.runtime.certificates.rotation import Policy
-from trainwright.controller.runtime.client.config import SERVICE_ACCOUNT, ClusterConfig
+from trainwright.controller.runtime.client.config import SERVICE_ACCOUNT, ClusterConfig, is_inside
 from trainwright.controller.runtime.webhook.webhooks import ByURL, Certificates, Folder, Shared
 
 DEFAULT_FOLDER = Path(tempfile.gettempdir(), "k8s-webhook-server", "serving-certs")
 """Where certificate files are mounted unless said otherwise (M-32)."""
-
-
-def in_cluster(config: ClusterConfig, account: Path = SERVICE_ACCOUNT) -> bool:
-    """Whether the process is a pod of the cluster that it controls."""
-    return config.token_file == str(account / "token")
 
 
 def certificates_for(
@@ -38,7 +33,7 @@ def certificates_for(
     """
     if webhook_url:
         return ByURL(url=webhook_url)
-    if not in_cluster(config, account):
+    if not is_inside(config, account):
         return None
     if not managed:
         return Folder(path=folder or DEFAULT_FOLDER)
