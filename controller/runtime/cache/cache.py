@@ -62,6 +62,7 @@ class Cache:
         self._trim = trim_managed_fields((field_manager,) if field_manager else ())
         self._detector = MutationDetector() if detect_mutation else None
         self._tasks: TaskScope | None = None
+        self._running: dict[Informer, asyncio.Task[None]] = {}
         self._known: dict[tuple[str, str], Kind] = {}
 
     # ------------------------------------------------------------------ declaring
@@ -109,6 +110,28 @@ class Cache:
         """All that were declared."""
         return iter(list(self._informers.values()))
 
+    def remove(self, informer: Informer) -> None:
+        """End a watch and forget what it brought; the kind is as if it had never been declared (R-80).
+
+        Raises ConfigurationError if it is not one of this cache's, or has handlers, such as a controller's, left.
+        """
+        named = f"{informer.resource.plural} ({informer.scope})"
+        if self._informers.get((informer.kind, informer.scope)) is not informer:
+            raise ConfigurationError(f"{named}: not an informer of this cache, or removed already")
+        if informer.in_use:
+            raise ConfigurationError(f"{named}: a controller or another handler still listens; remove that first")
+        del self._informers[informer.kind, informer.scope]
+        others = self._by_resource[informer.resource]
+        others.remove(informer)
+        name = (informer.resource.api_version, informer.resource.kind)
+        self._known.pop(name)
+        if others:
+            self._known[name] = others[0].kind
+        else:
+            del self._by_resource[informer.resource]
+        if (task := self._running.pop(informer, None)) is not None:
+            task.cancel()
+
     def add_index(self, kind: Kind, name: str, function: Callable[[Any], Iterable[str]]) -> None:
         """File the objects of a declared kind under the values that `function` gives. Raises NotCached."""
         self._find(kind).add_index(name, function)
@@ -127,10 +150,11 @@ class Cache:
                 await asyncio.Event().wait()
         finally:
             self._tasks = None
+            self._running.clear()
 
     def _start(self, informer: Informer) -> None:
         assert self._tasks is not None
-        self._tasks.start(f"watch:{informer.resource.plural}", informer.run())
+        self._running[informer] = self._tasks.start(f"watch:{informer.resource.plural}", informer.run())
 
     async def wait_synced(self, kinds: Iterable[Kind] | None = None) -> None:
         """Wait for the first list of the kinds given, or of all declared; no limit of its own."""
@@ -220,6 +244,8 @@ class Cache:
 
     def _find(self, kind: Kind, namespace: str = "") -> Informer:
         resource = resource_of(kind)
+        # As in `informer`: where no namespace is named, the cache's own is meant.
+        namespace = namespace or self._namespace
         candidates = [i for (k, _), i in self._informers.items() if k == kind]
         for informer in candidates:
             scope = informer.scope

@@ -111,6 +111,11 @@ class Informer:
         """Why the last step of list or watch failed; None once the server answered again."""
         return self._last_error
 
+    @property
+    def in_use(self) -> bool:
+        """Whether a handler is registered."""
+        return bool(self._registrations)
+
     async def wait_synced(self) -> None:
         """Wait for the first list; no limit of its own."""
         await self._synced.wait()

@@ -46,7 +46,7 @@ async def scraper(client: Client, namespace: str) -> AsyncIterator[str]:
     await client.delete(ROLE, name)
 
 
-async def test_scrapers_need_a_token_with_permission(
+async def test_scrapers_need_a_token_with_permission(  # S121
     config: ClusterConfig, control_plane: ControlPlane, client: Client, namespace: str, scraper: str, tmp_path: Path
 ) -> None:
     stranger = await token_of(client, "stranger", namespace)

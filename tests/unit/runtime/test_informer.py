@@ -291,6 +291,37 @@ async def test_waiting_for_a_version_is_bounded(scenario_class: Any) -> None:  #
 
 
 @jumping
+async def test_a_removed_informer_is_gone_and_can_be_declared_anew(scenario_class: Any) -> None:  # S70
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10", config_map("a", version="1")))
+    old = s.transport.stream(is_watch)
+    informer = s.cache.informer(ConfigMap)
+    registration = informer.add_handler(s.note)
+    async with s.running():
+        with pytest.raises(ConfigurationError, match=r"configmaps \(all namespaces\): a controller or another handler"):
+            s.cache.remove(informer)
+        registration.remove()
+        assert not old.closed.is_set()
+        s.cache.remove(informer)
+        await settle()
+        assert old.closed.is_set()
+        with pytest.raises(NotCached):
+            s.cache.get(ConfigMap, "a", "default")
+        assert list(s.cache.declared(ConfigMap.RESOURCE)) == []
+        assert s.cache.known_kinds() == {}
+        with pytest.raises(ConfigurationError, match="removed already"):
+            s.cache.remove(informer)
+        s.transport.answer(is_list, listing("20", config_map("a", version="11")))
+        s.transport.stream(is_watch)
+        assert s.cache.informer(ConfigMap) is not informer
+        await s.cache.wait_synced()
+        assert s.cache.get(ConfigMap, "a", "default") is not None
+        partial = s.cache.informer(MetadataOnly(ConfigMap))
+        s.cache.remove(s.cache.informer(ConfigMap))
+        assert list(s.cache.known_kinds().values()) == [partial.kind]
+
+
+@jumping
 async def test_a_shared_object_that_is_changed_is_reported(scenario_class: Any) -> None:  # S69
     s = scenario_class(detect_mutation=True)
     s.transport.answer(is_list, listing("10", config_map("a", version="1", data={"k": "v"})))

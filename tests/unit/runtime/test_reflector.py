@@ -33,7 +33,7 @@ def gone(transport: ScriptedTransport, when: Any, **options: Any) -> None:
 
 
 @jumping
-async def test_falls_back_to_a_list_without_streaming(scenario_class: Any) -> None:  # S30, S49
+async def test_falls_back_to_a_list_without_streaming(scenario_class: Any) -> None:  # S30
     s = scenario_class(streaming=True)
     s.transport.answer(is_streaming_list, status_body(400, "BadRequest"), status=400)
     s.transport.answer(is_list, listing("10", config_map("a", version="7")))
@@ -42,8 +42,26 @@ async def test_falls_back_to_a_list_without_streaming(scenario_class: Any) -> No
     async with s.running():
         assert informer.synced
         assert s.queries()[1:] == [{"limit": "500", "resourceVersion": "0"}, {**LIST_WATCH, "resourceVersion": "10"}]
-        assert 300 <= int(s.transport.requests[2].query["timeoutSeconds"]) < 600
     assert s.told == ["added a ->7!"]
+
+
+@jumping
+async def test_watches_end_at_random_times(scenario_class: Any) -> None:  # S49
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10"))
+    watches = [s.transport.stream(is_watch) for _ in range(101)]
+    s.informer()
+    async with s.running():
+        for watch in watches[:100]:
+            await watch.opened.wait()
+            await asyncio.sleep(2)
+            watch.end()
+        await watches[100].opened.wait()
+    seconds = [int(request.query["timeoutSeconds"]) for request in s.transport.requests[1:]]
+    assert len(seconds) == 101
+    assert all(300 <= value < 600 for value in seconds)
+    assert min(seconds) < 400
+    assert max(seconds) > 500
 
 
 @jumping
