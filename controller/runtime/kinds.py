@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 import msgspec
 
 from trainwright.api.base import Object, Resource
+from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.errors import ConfigurationError, DecodeError
 from trainwright.controller.runtime.objects import AnyObject, Document, PartialObject
 
@@ -69,7 +70,7 @@ class Codec(Generic[T]):
         Raises DecodeError with the path of the field that does not fit.
         """
         try:
-            obj = self._decoder.decode(body)
+            obj = nesting.decode(self._decoder, body)
         except msgspec.MsgspecError as error:
             raise DecodeError(f"{self.resource.plural}: {error}") from error
         name_type(cast("AnyObject", obj), self.resource)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 import msgspec
 
 from trainwright.api.base import Object, Resource
+from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.client.session import Session
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.client.watch import Batch, frames
@@ -106,7 +107,7 @@ class Reads(Session):
         )
         response = await self.send(request)
         try:
-            body = _LIST.decode(response.body)
+            body = nesting.decode(_LIST, response.body)
         except msgspec.MsgspecError as error:
             raise DecodeError(f"{request}: not a list: {error}") from error
         return Page(body.items or (), body.metadata.resource_version, body.metadata.continue_)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.client.transport import Stream
 from trainwright.controller.runtime.errors import ConnectionLost, DecodeError
 
@@ -64,7 +65,7 @@ async def frames(stream: Stream, *, idle: Callable[[], float | None]) -> AsyncGe
 
 def _frame(line: bytes) -> Frame:
     try:
-        decoded = _DECODER.decode(line)
+        decoded = nesting.decode(_DECODER, line)
     except msgspec.MsgspecError as error:
         raise DecodeError(f"watch: not a frame: {error}") from error
     return Frame(decoded.type, decoded.object)

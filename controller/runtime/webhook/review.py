@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from trainwright.api.kubernetes.authentication.v1 import UserInfo
+from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.errors import ApiError, Cause
 from trainwright.controller.runtime.webhook.jsonpatch import Operation
 
@@ -80,7 +81,7 @@ class Answer:
 def read(body: bytes) -> Question:
     """The question in a body. Raises Malformed."""
     try:
-        review = _DECODER.decode(body)
+        review = nesting.decode(_DECODER, body)
     except msgspec.MsgspecError as error:
         raise Malformed(400, f"the body is no AdmissionReview: {error}") from error
     if review.kind != _KIND or review.api_version not in VERSIONS:

@@ -167,6 +167,14 @@ async def test_object_that_does_not_fit(hooks: Hooks) -> None:
     assert not hooks.seen
 
 
+async def test_object_that_is_nested_too_deeply_is_told_where(hooks: Hooks) -> None:
+    body = review(object=config_map(data="here")).replace(b'"here"', b"[" * 9_000 + b"]" * 9_000)
+    _, answer = await hooks.post(VALIDATE, body)
+    assert answer["response"]["uid"] == "u-1"
+    assert answer["response"]["status"]["code"] == 400
+    assert "$.data" in answer["response"]["status"]["message"]
+
+
 async def test_stored_object_that_does_not_fit_holds_up_nothing(hooks: Hooks) -> None:
     unfit = config_map(data=["no", "map"])
     labelled = {**unfit, "metadata": {**unfit["metadata"], "labels": {"a": "b"}}}
