@@ -97,7 +97,7 @@ class Applier:
 
         Raises NotFound if the object does not exist, Conflict if it is another incarnation than the cached one.
         """
-        kind = kind_of(obj, self._cache.known_kinds())
+        kind = self._kind(obj)
         key = key_of(obj)
         full = wire(obj)
         document: Document = {"metadata": _address(key), "status": full.get("status") or {}}
@@ -112,7 +112,7 @@ class Applier:
     # ------------------------------------------------------------------ one object
 
     async def _apply_one(self, obj: AnyObject, owner: AnyObject | None, *, adopt: bool) -> Applied:
-        kind = kind_of(obj, self._cache.known_kinds())
+        kind = self._kind(obj)
         resource = resource_of(kind)
         key = key_of(obj)
         document = wire(obj)
@@ -132,6 +132,11 @@ class Applier:
         if self._as_wanted(document, live, ""):
             return Applied(Action.UNCHANGED, kind, key, live)
         return Applied(Action.CHANGED, kind, key, await self._send(kind, document, live))
+
+    def _kind(self, obj: AnyObject) -> Kind:
+        """The kind with its content, also where the cache holds no more than the metadata."""
+        kind: Kind = _content_kind(kind_of(obj, self._cache.known_kinds()))
+        return kind
 
     async def _create(self, kind: Kind, key: Key, document: Document, owner_uid: str, *, adopt: bool) -> AnyObject:
         """The first write is not forced, so an object that the cache does not show makes it fail instead of suffer."""

@@ -47,6 +47,8 @@ class Fault:
 
     when: When
     times: float = 1
+    contains: bytes = b""
+    """Only requests whose body holds this."""
     status: int = 0
     """Answer with this status instead of asking the server; 0: go on."""
     body: bytes = b""
@@ -57,10 +59,14 @@ class Fault:
     """Close the connection without an answer."""
     lose: bool = False
     """Let the server do it, then close the connection without an answer."""
+    hold: bool = False
+    """Keep the request for ever, or with `lose` the answer; for clients that are killed in the middle of it."""
     stale: bool = False
     """Answer a read with what the same read was answered first."""
     hit: int = 0
     """How often it happened."""
+    held: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once something is kept."""
 
 
 @dataclass(eq=False)
@@ -147,12 +153,15 @@ class FaultProxy:
     # ------------------------------------------------------------------ passing on
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        fault = next((f for f in self._faults if f.times > 0 and f.when(request)), None)
+        body = await request.read()
+        fault = next((f for f in self._faults if f.times > 0 and f.contains in body and f.when(request)), None)
         if fault is not None:
             fault.times -= 1
             fault.hit += 1
             if fault.delay:
                 await asyncio.sleep(fault.delay)
+            if fault.hold and not fault.lose:
+                await _keep(fault)
             if fault.refuse:
                 _close(request)
             elif fault.status:
@@ -164,6 +173,8 @@ class FaultProxy:
             return await self._stream(request)
         response = await self._once(request)
         if fault is not None and fault.lose:
+            if fault.hold:
+                await _keep(fault)
             _close(request)
         return response
 
@@ -222,6 +233,12 @@ class FaultProxy:
             copying = tasks.create_task(copy(), name="proxy:copy")
             await watch.end.wait()
             copying.cancel()
+
+
+async def _keep(fault: Fault) -> NoReturn:
+    fault.held.set()
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets it")
 
 
 def _close(request: web.Request) -> NoReturn:

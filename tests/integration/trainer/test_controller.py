@@ -2,10 +2,11 @@
 """The TrainJob controller on a real API server, with the test in the part of the JobSet controller."""
 
 import json
+from collections import Counter
 
 import pytest
 
-from tests.integration.trainer.conftest import POD, TIME, User, conditions
+from tests.integration.trainer.conftest import POD, STEP, TIME, User, conditions
 
 
 async def test_the_jobset_holds_what_runtime_and_job_say(user: User) -> None:
@@ -93,6 +94,34 @@ async def test_a_job_that_is_fine_gets_no_status_before_its_jobset_has_one(user:
     assert "status" not in job
 
 
+async def test_nothing_is_written_for_a_job_that_is_as_it_should_be(user: User) -> None:
+    # One with a ConfigMap, a Secret and a JobSet, which the controller looks at again whenever the job changes.
+    jobs = [
+        {"name": "launcher", "template": {"metadata": STEP, "spec": {"template": {"spec": POD}}}},
+        {"name": "node", "template": {"spec": {"template": {"spec": POD}}}},
+    ]
+    policy = {"numNodes": 2, "mpi": {"mpiImplementation": "OpenMPI", "runLauncherAsNode": True}}
+    template = {"spec": {"replicatedJobs": jobs}}
+    await user.create("TrainingRuntime", "runtime", {"mlPolicy": policy, "template": template})
+    await user.job("job")
+    await user.until("jobset", "job", bool)
+    await user.patch("trainjob", "job", {"metadata": {"labels": {"looked": "at"}}})
+    await user.job("later")
+    await user.until("jobset", "later", bool)
+    calls = user.control_plane.audit_log.calls(user_agent="trainwright")
+    writes = Counter(
+        (call.verb, call.resource, call.name)
+        for call in calls
+        if call.is_write and call.namespace == user.namespace and call.name.startswith("job")
+    )
+    assert writes == {
+        ("create", "configmaps", "job-runtime-snapshot"): 1,
+        ("patch", "configmaps", "job-mpi-hostfile"): 1,
+        ("create", "secrets", "job-mpi-ssh-auth"): 1,
+        ("patch", "jobsets", "job"): 1,
+    }
+
+
 async def test_a_job_beyond_its_deadline_fails_and_what_runs_it_goes(user: User) -> None:
     await user.runtime()
     await user.job("job", activeDeadlineSeconds=2)
@@ -103,3 +132,18 @@ async def test_a_job_beyond_its_deadline_fails_and_what_runs_it_goes(user: User)
     await user.kubectl("wait", "--for=delete", "--timeout=30s", "jobset/job")
     # The rest stays with the job until that is deleted.
     assert await user.get("configmap", "job-runtime-snapshot") is not None
+
+
+async def test_a_job_that_is_going_is_still_reported_and_gets_nothing_back(user: User) -> None:
+    await user.runtime()
+    await user.job("job", activeDeadlineSeconds=3600)
+    await user.until("jobset", "job", bool)
+    await user.patch("trainjob", "job", {"metadata": {"finalizers": ["example.com/keep"]}})
+    await user.kubectl("delete", "trainjob", "job", "--wait=false")
+    await user.kubectl("delete", "configmap", "job-runtime-snapshot")
+    counters = {"ready": 0, "succeeded": 0, "failed": 0, "suspended": 0}
+    status = {"replicatedJobsStatus": [{"name": "node", "active": 1, **counters}]}
+    await user.patch("jobset", "job", {"status": status}, "--subresource=status")
+    await user.until("trainjob", "job", lambda job: job.get("status", {}).get("jobsStatus"))
+    assert await user.get("configmap", "job-runtime-snapshot") is None
+    await user.patch("trainjob", "job", {"metadata": {"finalizers": None}})
