@@ -133,7 +133,7 @@ class TrainJobController:
     async def _advance(self, key: Key, job: TrainJob) -> Result:
         """Build what is to be built, then report, whatever became of it."""
         failure = None
-        if not is_finished(job):
+        if _is_built(job):
             try:
                 await self._build(job)
             except Exception as error:
@@ -185,7 +185,7 @@ class TrainJobController:
         if failure is None:
             self._obstacles.gone(key)
         shown, wait = self._met(key, job, obstacle)
-        applied = failure is None and not is_finished(job)
+        applied = failure is None and _is_built(job)
         wanted = wanted_status(
             job,
             observed,
@@ -263,6 +263,11 @@ class TrainJobController:
 
 
 def _is_ours(job: TrainJob) -> bool:
-    """Whether this controller is to touch the job: another one may manage it, and one that is going is left alone."""
+    """Whether this controller is to touch the job: another one may manage it."""
     managed_by = job.spec.managed_by if job.spec is not None else None
-    return (managed_by or MANAGED_BY_TRAINER) == MANAGED_BY_TRAINER and deletion_timestamp_of(job) is None
+    return (managed_by or MANAGED_BY_TRAINER) == MANAGED_BY_TRAINER
+
+
+def _is_built(job: TrainJob) -> bool:
+    """Whether its objects are kept: not when it is over, nor when it is going, and waits for them to go first."""
+    return not is_finished(job) and deletion_timestamp_of(job) is None
