@@ -7,56 +7,20 @@ Numbers in the ids are those of the scenarios there. What the recorded cases hol
 from typing import Any
 
 import pytest
-import yaml
 
-from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.plugins.contract import OFFLINE, PipelineError, Verdict
-from trainwright.plugins.pipeline import Pipeline
-from trainwright.plugins.registry import Registry, built_in
-from trainwright.plugins.testing import Result, runtime, train_job
-
-PIPELINE = Pipeline(Registry.load(candidates=built_in()))
-STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
-
-
-def container(name: str = "node", **fields: Any) -> dict[str, Any]:
-    return {"name": name, "image": "base", **fields}
-
-
-def job_template(
-    name: str = "node", step: str | None = "trainer", *containers: dict[str, Any], **pod: Any
-) -> dict[str, Any]:
-    """A replicated job; without containers it has one called node."""
-    metadata = {"labels": {STEP: step}} if step else {}
-    spec = {"containers": list(containers) or [container()], **pod}
-    return {"name": name, "template": {"metadata": metadata, "spec": {"template": {"spec": spec}}}}
-
-
-def blueprint(policy: Any = None, *jobs: dict[str, Any], name: str = "blueprint", **template: Any) -> TrainingRuntime:
-    policy = yaml.safe_load(policy) if isinstance(policy, str) else policy
-    text = yaml.safe_dump(
-        {"spec": {"template": {"spec": {"replicatedJobs": list(jobs) or [job_template()], **template}}}}
-    )
-    fields = {"mlPolicy": policy} if policy is not None else {}
-    return runtime(text, metadata={"name": name}, **fields)
-
-
-def outcome(made: TrainingRuntime, spec: str = "", **fields: Any) -> Result:
-    job = train_job(spec, **fields)
-    return Result(PIPELINE.validate(job, made, OFFLINE), PIPELINE.render(job, made, OFFLINE))
-
-
-def verdict(made: TrainingRuntime, spec: str = "", **fields: Any) -> Verdict:
-    return PIPELINE.validate(train_job(spec, **fields), made, OFFLINE)
-
-
-def errors(found: Verdict) -> list[tuple[str, str]]:
-    return [(error.path, error.type.value) for error in found.errors]
-
-
-def resources(**amounts: Any) -> dict[str, Any]:
-    names = {"gpu": "nvidia.com/gpu"}
-    return {names.get(name, name): amount for name, amount in amounts.items()}
+from tests.unit.plugins.blueprints import (
+    PIPELINE,
+    blueprint,
+    container,
+    errors,
+    job_template,
+    outcome,
+    pods,
+    resources,
+    verdict,
+)
+from trainwright.plugins.contract import OFFLINE, PipelineError
+from trainwright.plugins.testing import train_job
 
 
 @pytest.mark.parametrize(
@@ -294,94 +258,6 @@ def test_reserved_variables(policy: str, env: list[str], expected: list[tuple[st
     if len(expected) == 1:
         reserved = sorted(name for name in env if name.startswith(("PET_", "OMPI_")))
         assert ", ".join(reserved) in found.errors[0].message
-
-
-def mpi(launcher_is_node: bool = False, *, first: str = "launcher", **policy: Any) -> TrainingRuntime:
-    """A runtime for MPI; the trainer's label is on the launcher if that is a node, as shipped runtimes have it."""
-    jobs = [
-        job_template("launcher", "trainer" if launcher_is_node else None),
-        job_template("node", None if launcher_is_node else "trainer"),
-    ]
-    numbers = {"numNodes": policy.pop("numNodes")} if "numNodes" in policy else {}
-    jobs.sort(key=lambda job: job["name"] != first)
-    return blueprint({**numbers, "mpi": {"runLauncherAsNode": launcher_is_node, **policy}}, *jobs)
-
-
-def hosts(result: Result) -> list[str]:
-    lines: list[str] = result.object("ConfigMap")["data"]["hostfile"].splitlines()
-    return lines
-
-
-def pods(result: Result) -> dict[str, int]:
-    return {
-        job["name"]: job["template"]["spec"]["parallelism"] for job in result.object("JobSet")["spec"]["replicatedJobs"]
-    }
-
-
-@pytest.mark.parametrize(
-    ("made", "nodes", "counts", "lines"),
-    [
-        pytest.param(mpi(), 2, (1, 2), ["node-0-0", "node-0-1"], id="125"),
-        pytest.param(mpi(True), 1, (1, 1), ["launcher-0-0", "node-0-0"], id="121"),
-        pytest.param(mpi(True), 3, (1, 2), ["launcher-0-0", "node-0-0", "node-0-1"], id="123"),
-        pytest.param(mpi(True, first="node"), 2, (1, 1), ["node-0-0", "launcher-0-0"], id="124"),
-        pytest.param(
-            mpi(True, numNodes=4), None, (4, 1), [*(f"launcher-0-{i}" for i in range(4)), "node-0-0"], id="120"
-        ),
-    ],
-)
-def test_mpi_counts_nodes(made: TrainingRuntime, nodes: int | None, counts: tuple[int, int], lines: list[str]) -> None:
-    result = outcome(made, trainer={"numNodes": nodes} if nodes is not None else {})
-    assert pods(result) == {"launcher": counts[0], "node": counts[1]}
-    assert hosts(result) == [f"job-{line}.job slots=1" for line in lines]
-
-
-@pytest.mark.parametrize(
-    ("own", "gpus", "given", "slots"),
-    [
-        pytest.param(1, 5, None, 5, id="127"),
-        pytest.param(2, 5, None, 2, id="128"),
-        pytest.param(1, 5, 8, 8, id="129"),
-        pytest.param(1, 1, None, 1, id="one-gpu"),
-    ],
-)
-def test_mpi_counts_slots(own: int, gpus: int, given: int | None, slots: int) -> None:
-    trainer: dict[str, Any] = {"resourcesPerNode": {"limits": resources(gpu=gpus)}}
-    trainer |= {"numProcPerNode": given} if given else {}
-    result = outcome(mpi(numProcPerNode=own), trainer=trainer)
-    assert result.env("launcher")["OMPI_MCA_orte_set_default_slots"] == str(slots)
-    assert hosts(result) == [f"job-node-0-0.job slots={slots}"]
-
-
-@pytest.mark.parametrize(
-    ("jobs", "nodes", "expected"),
-    [
-        ([job_template("node")], 2, [BAD_NODES]),
-        ([job_template("launcher")], 2, [BAD_NODES]),
-        ([job_template("other")], 2, [BAD_NODES]),
-        ([job_template("node")], 1, []),
-        ([job_template("launcher"), job_template("node", None)], 2, []),
-    ],
-)
-def test_135_a_launcher_that_is_a_node_needs_both_jobs(
-    jobs: list[dict[str, Any]], nodes: int, expected: list[tuple[str, str]]
-) -> None:
-    made = blueprint({"mpi": {"runLauncherAsNode": True}}, *jobs)
-    assert errors(verdict(made, trainer={"numNodes": nodes})) == expected
-
-
-def test_133_other_implementations_are_refused() -> None:
-    made = mpi(mpiImplementation="")
-    with pytest.raises(PipelineError, match="plugin MPI: mpiImplementation '' is not supported"):
-        PIPELINE.render(train_job(), made, OFFLINE)
-    assert errors(verdict(made)) == [("spec", "FieldValueInvalid")]
-
-
-def test_126_a_launcher_container_of_another_name_gets_volumes_only() -> None:
-    made = blueprint("{mpi: {}}", job_template("launcher", None, container("launcher")), job_template())
-    result = outcome(made, trainer={})
-    assert {volume["name"] for volume in result.pod("launcher")["volumes"]} == {"mpi-ssh-auth", "mpi-hostfile"}
-    assert result.container("launcher", "launcher") == container("launcher")
 
 
 @pytest.mark.parametrize(

@@ -3,21 +3,16 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 
 from trainwright.api.kubernetes.core.v1 import (
-    Container,
     ContainerPort,
     EnvVar,
-    PodSpec,
-    ResourceRequirements,
     VolumeMount,
 )
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.plugins.contract import OFFLINE, ClusterFacts, Info, PipelineError, Reference, Refusal, Unreadable
-from trainwright.plugins.contract.requests import pod_requests
+from trainwright.plugins.contract import OFFLINE, ClusterFacts, Info, PipelineError, Refusal, Unreadable
 from trainwright.plugins.contract.upsert import upsert_env, upsert_mount, upsert_port
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.pipeline.strategic import in_merge_order
@@ -434,114 +429,6 @@ def test_45_mounts_are_keyed_by_path_and_variables_by_name() -> None:
     assert [(item.name, item.value) for item in env] == [("A", ""), ("B", None)]
 
 
-def requests(restart: str | None = None, **amounts: Any) -> Container:
-    return Container(name="c", restart_policy=restart, resources=ResourceRequirements(requests=amounts))
-
-
-@pytest.mark.parametrize(
-    ("pod", "expected"),
-    [
-        (PodSpec(containers=[requests(cpu="500m"), requests(cpu=1, memory="1Gi")]), {"cpu": "1500m", "memory": "1Gi"}),
-        (PodSpec(containers=[requests(cpu=2)], init_containers=[requests(cpu=5)]), {"cpu": "5"}),
-        (PodSpec(containers=[requests(cpu=2)], init_containers=[requests("Always", cpu=1)]), {"cpu": "3"}),
-        (
-            PodSpec(containers=[requests(cpu=1)], init_containers=[requests("Always", cpu=1), requests(cpu=3)]),
-            {"cpu": "4"},
-        ),
-        (
-            PodSpec(containers=[requests(cpu=1)], init_containers=[requests(cpu=3), requests("Always", cpu=1)]),
-            {"cpu": "3"},
-        ),
-        (PodSpec(containers=[requests(cpu=2)], overhead={"cpu": "250m"}), {"cpu": "2250m"}),
-        (
-            PodSpec(
-                containers=[requests(cpu=2, memory="1Gi")],
-                resources=ResourceRequirements(requests={"cpu": 7, "nvidia.com/gpu": 1}),
-            ),
-            {"cpu": "7", "memory": "1Gi"},
-        ),
-        (PodSpec(containers=[Container(name="c", resources=ResourceRequirements(limits={"cpu": 4}))]), {}),
-    ],
-)
-def test_requests_of_a_pod(pod: PodSpec, expected: dict[str, str]) -> None:
-    assert {name: amount.canonical() for name, amount in pod_requests(pod).items()} == expected
-
-
-GANG = [
-    job("node", "trainer", "node", resources={"requests": {"cpu": "500m", "memory": "1Gi"}}),
-    job("extra", None, "x", resources={"requests": {"cpu": "250m", "memory": "512Mi"}}),
-]
-
-
-def gang(kind: str, *jobs: dict[str, Any], **settings: Any) -> TrainingRuntime:
-    made = made_of(*(jobs or GANG), policy={"numNodes": 2})
-    return runtime(yaml.safe_dump({"spec": {**_spec(made), "podGroupPolicy": {kind: settings}}}))
-
-
-def _spec(made: TrainingRuntime) -> Any:
-    return msgspec.to_builtins(made.spec)
-
-
-@pytest.mark.parametrize("kind", ["coscheduling", "volcano"])
-def test_164_a_gang_counts_pods_and_requests(kind: str) -> None:
-    group = outcome(made=gang(kind)).object("PodGroup")
-    assert group["spec"]["minMember"] == 3
-    assert group["spec"]["minResources"] == {"cpu": "1250m", "memory": "2560Mi"}
-    assert group["metadata"]["ownerReferences"][0]["controller"] is True
-
-
-def test_marks_of_the_schedulers_keep_the_other_labels() -> None:
-    main = job("node", "trainer", "node")
-    main["template"]["spec"]["template"]["metadata"] = {"labels": {"mine": "1"}}
-    result = outcome(made=gang("coscheduling", main))
-    pod = result.replicated_job()["template"]["spec"]["template"]
-    assert pod["metadata"]["labels"] == {"mine": "1", "scheduling.x-k8s.io/pod-group": "job"}
-    annotated = outcome(made=gang("volcano", main)).replicated_job()["template"]["spec"]["template"]["metadata"]
-    assert annotated["annotations"] == {"scheduling.k8s.io/group-name": "job"}
-
-
-@pytest.mark.parametrize("kind", ["coscheduling", "volcano"])
-@pytest.mark.parametrize(
-    ("suspend", "live", "built"),
-    [(False, None, True), (False, {"metadata": {}}, False), (True, {"metadata": {}}, True)],
-)
-def test_166_a_group_with_running_pods_is_left_alone(kind: str, suspend: bool, live: Any, built: bool) -> None:
-    made, wanted = gang(kind), train_job(suspend=suspend)
-    facts = ClusterFacts(dict.fromkeys(PIPELINE.references(wanted, made), live))
-    kinds = [component.key[1] for component in PIPELINE.render(wanted, made, facts).components]
-    assert ("PodGroup" in kinds) is built
-
-
-def test_165_no_requests_are_an_empty_object() -> None:
-    group = outcome(made=gang("coscheduling", job("node", "trainer", "node"))).object("PodGroup")
-    assert group["spec"]["minResources"] == {}
-
-
-def test_171_the_last_priority_class_counts() -> None:
-    first, second = job("first", None, "x"), job("node", "trainer", "node")
-    for item, name in ((first, "p1"), (second, "p2")):
-        item["template"]["spec"]["template"]["spec"]["priorityClassName"] = name
-    assert outcome(made=gang("volcano", first, second)).object("PodGroup")["spec"]["priorityClassName"] == "p2"
-
-
-def test_173_and_174_every_priority_class_must_exist() -> None:
-    first, second = job("first", None, "x"), job("node", "trainer", "node")
-    first["template"]["spec"]["template"]["spec"]["priorityClassName"] = "system-node-critical"
-    second["template"]["spec"]["template"]["spec"]["priorityClassName"] = "missing"
-    made = gang("volcano", first, second)
-    facts = ClusterFacts(dict.fromkeys(PIPELINE.admission_references(train_job(), made)))
-    verdict = PIPELINE.validate(train_job(), made, facts)
-    assert [error.path for error in verdict.errors] == ["spec.templateSpec.priorityClassName"]
-
-
-def test_objects_come_in_the_order_of_applying() -> None:
-    made = gang("coscheduling", job("launcher", None, "node"), job("node", "trainer", "node"))
-    text = {**_spec(made), "mlPolicy": {"numNodes": 2, "mpi": {}}}
-    rendering = outcome(made=runtime(yaml.safe_dump({"spec": text}))).rendering
-    assert [c.key[1] for c in rendering.components] == ["ConfigMap", "Secret", "PodGroup", "JobSet"]
-    assert [c.plugin for c in rendering.components] == ["MPI", "MPI", "CoScheduling", "JobSet"]
-
-
 @pytest.mark.parametrize("field", ["spec", "runtime"])
 def test_what_has_no_template_is_said_so(field: str) -> None:
     wanted = train_job()
@@ -561,19 +448,3 @@ def test_a_quantity_that_is_none_refuses_the_template() -> None:
     )
     with pytest.raises(Refusal, match=r"plugin Torch: resource nvidia\.com/gpu: 'many' is not a quantity"):
         PIPELINE.render(train_job(trainer={}), made, OFFLINE)
-
-
-def test_references_are_what_plugins_ask_for() -> None:
-    found = {str(reference) for reference in PIPELINE.references(train_job(), gang("volcano"))}
-    assert found == {"JobSet team/job", "PodGroup team/job"}
-    assert Reference(*JOBSET) == JOBSET
-
-
-def test_only_admission_asks_for_priority_classes() -> None:
-    """They are read live, so a reconcile must not ask for them."""
-    main = job("node", "trainer", "node")
-    main["template"]["spec"]["template"]["spec"]["priorityClassName"] = "urgent"
-    made = gang("volcano", main)
-    build, admission = PIPELINE.references(train_job(), made), PIPELINE.admission_references(train_job(), made)
-    assert [str(reference) for reference in admission if reference not in build] == ["PriorityClass urgent"]
-    assert set(build) < set(admission)

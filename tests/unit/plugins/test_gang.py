@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gang scheduling: members, requests, queues and priorities. Numbers are those of spec/plugins.md, section 4.7."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.plugins.blueprints import PIPELINE, blueprint, container, errors, job_template, outcome, verdict
+from trainwright.api.kubernetes.core.v1 import Container, PodSpec, ResourceRequirements
+from trainwright.api.kubernetes.meta.v1 import ObjectMeta
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime
+from trainwright.plugins.contract import ClusterFacts, FactUnavailable, Reference, Unreadable
+from trainwright.plugins.contract.requests import pod_requests
+from trainwright.plugins.testing import train_job
+
+KINDS = ("coscheduling", "volcano")
+QUEUE = "scheduling.volcano.sh/queue-name"
+
+
+def requesting(**amounts: Any) -> dict[str, Any]:
+    return {"resources": {"requests": amounts}}
+
+
+JOBS = (
+    job_template("node", "trainer", container(**requesting(cpu="500m", memory="1Gi"))),
+    job_template("extra", None, container("x", **requesting(cpu="250m", memory="512Mi"))),
+)
+
+
+def gang(kind: str, *jobs: dict[str, Any], metadata: Any = None, nodes: int = 2, **settings: Any) -> TrainingRuntime:
+    made = blueprint({"numNodes": nodes}, *(jobs or JOBS), gang={kind: settings})
+    if metadata is not None:
+        assert made.spec is not None
+        assert made.spec.template is not None
+        made.spec.template.metadata = ObjectMeta(annotations=metadata)
+    return made
+
+
+def announced(made: TrainingRuntime) -> tuple[Reference, ...]:
+    return PIPELINE.admission_references(train_job(), made)
+
+
+def requests(restart: str | None = None, **amounts: Any) -> Container:
+    return Container(name="c", restart_policy=restart, resources=ResourceRequirements(requests=amounts))
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (PodSpec(containers=[requests(cpu="500m"), requests(cpu=1, memory="1Gi")]), {"cpu": "1500m", "memory": "1Gi"}),
+        (PodSpec(containers=[requests(cpu=2)], init_containers=[requests(cpu=5)]), {"cpu": "5"}),
+        (PodSpec(containers=[requests(cpu=2)], init_containers=[requests("Always", cpu=1)]), {"cpu": "3"}),
+        (
+            PodSpec(containers=[requests(cpu=1)], init_containers=[requests("Always", cpu=1), requests(cpu=3)]),
+            {"cpu": "4"},
+        ),
+        (
+            PodSpec(containers=[requests(cpu=1)], init_containers=[requests(cpu=3), requests("Always", cpu=1)]),
+            {"cpu": "3"},
+        ),
+        (PodSpec(containers=[requests(cpu=2)], overhead={"cpu": "250m"}), {"cpu": "2250m"}),
+        (
+            PodSpec(
+                containers=[requests(cpu=2, memory="1Gi")],
+                resources=ResourceRequirements(requests={"cpu": 7, "nvidia.com/gpu": 1}),
+            ),
+            {"cpu": "7", "memory": "1Gi"},
+        ),
+        (PodSpec(containers=[Container(name="c", resources=ResourceRequirements(limits={"cpu": 4}))]), {}),
+    ],
+)
+def test_requests_of_a_pod(pod: PodSpec, expected: dict[str, str]) -> None:
+    assert {name: amount.canonical() for name, amount in pod_requests(pod).items()} == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_164_a_gang_counts_pods_and_requests(kind: str) -> None:
+    group = outcome(gang(kind)).object("PodGroup")
+    assert group["metadata"]["name"] == "job"
+    assert group["spec"]["minMember"] == 3
+    assert group["spec"]["minResources"] == {"cpu": "1250m", "memory": "2560Mi"}
+    assert group["metadata"]["ownerReferences"][0]["controller"] is True
+    assert "labels" not in group["metadata"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_163_what_a_pod_requests_is_what_the_scheduler_counts(kind: str) -> None:
+    """Limits do not count, an init container does where it needs more, overhead comes on top, and the job's win."""
+    initializer = job_template(
+        "dataset-initializer",
+        "dataset-initializer",
+        container("dataset-initializer", resources={"limits": {"cpu": 9, "memory": "9Gi"}}),
+    )
+    main = job_template(
+        "node",
+        "trainer",
+        container(**requesting(cpu=2)),
+        container("side", **requesting(memory="1Gi")),
+        initContainers=[container("init", **requesting(cpu=5))],
+        overhead={"cpu": "250m"},
+    )
+    trainer = {"numNodes": 3, "resourcesPerNode": {"requests": {"memory": "2Gi"}}}
+    group = outcome(gang(kind, initializer, main), trainer=trainer).object("PodGroup")
+    assert group["spec"]["minMember"] == 4
+    assert group["spec"]["minResources"] == {"cpu": "15750m", "memory": "9Gi"}
+
+
+def test_162_initializers_are_counted_and_replicas_are_not() -> None:
+    extra = job_template("extra", None)
+    extra["replicas"] = 5
+    jobs = (job_template("model-initializer", "model-initializer", container("model-initializer")), extra)
+    group = outcome(gang("coscheduling", *jobs, *JOBS[:1])).object("PodGroup")
+    assert group["spec"]["minMember"] == 4
+
+
+def test_marks_of_the_schedulers_keep_the_other_labels() -> None:
+    main = job_template()
+    main["template"]["spec"]["template"]["metadata"] = {"labels": {"mine": "1"}}
+    result = outcome(gang("coscheduling", main, job_template("other", None)))
+    pods = [result.replicated_job(name)["template"]["spec"]["template"] for name in ("node", "other")]
+    assert [pod["metadata"]["labels"] for pod in pods] == [
+        {"mine": "1", "scheduling.x-k8s.io/pod-group": "job"},
+        {"scheduling.x-k8s.io/pod-group": "job"},
+    ]
+    annotated = outcome(gang("volcano", main)).replicated_job()["template"]["spec"]["template"]["metadata"]
+    assert annotated == {"labels": {"mine": "1"}, "annotations": {"scheduling.k8s.io/group-name": "job"}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("suspend", "live", "built"),
+    [(False, None, True), (False, {"metadata": {}}, False), (True, {"metadata": {}}, True)],
+)
+def test_166_a_group_with_running_pods_is_left_alone(kind: str, suspend: bool, live: Any, built: bool) -> None:
+    facts = ClusterFacts(dict.fromkeys(announced(gang(kind)), live))
+    result = outcome(gang(kind), facts=facts, suspend=suspend)
+    assert ("PodGroup" in [component.key[1] for component in result.rendering.components]) is built
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_167_a_group_that_cannot_be_read_is_tried_again(kind: str) -> None:
+    facts = {ref: Unreadable("down") if ref.resource.kind == "PodGroup" else None for ref in announced(gang(kind))}
+    with pytest.raises(FactUnavailable, match="PodGroup team/job cannot be read: down"):
+        PIPELINE.render(train_job(), gang(kind), ClusterFacts(facts))
+
+
+def test_165_no_requests_are_an_empty_object() -> None:
+    group = outcome(gang("coscheduling", job_template())).object("PodGroup")
+    assert group["spec"]["minResources"] == {}
+
+
+@pytest.mark.parametrize("policy", [None, {}])
+def test_168_without_a_policy_there_is_no_group(policy: Any) -> None:
+    result = outcome(blueprint({}, gang=policy))
+    assert [component.key[1] for component in result.rendering.components] == ["JobSet"]
+    assert "metadata" not in result.replicated_job()["template"]["spec"]["template"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param({}, None, id="none"),
+        pytest.param({"networkTopology": {"mode": "soft"}}, {"mode": "soft", "highestTierAllowed": 1}, id="default"),
+        pytest.param(
+            {"networkTopology": {"mode": "hard", "highestTierAllowed": 3}},
+            {"mode": "hard", "highestTierAllowed": 3},
+            id="given",
+        ),
+    ],
+)
+def test_169_volcano_carries_the_topology(settings: dict[str, Any], expected: Any) -> None:
+    spec = outcome(gang("volcano", **settings)).object("PodGroup")["spec"]
+    assert spec.get("networkTopology") == expected
+    assert "scheduleTimeoutSeconds" not in spec
+
+
+def test_169_a_tier_that_was_never_defaulted_is_left_out() -> None:
+    made = gang("volcano", networkTopology={"mode": "hard"})
+    assert made.spec is not None
+    assert made.spec.pod_group_policy is not None
+    assert made.spec.pod_group_policy.volcano is not None
+    topology = made.spec.pod_group_policy.volcano.network_topology
+    assert topology is not None
+    topology.highest_tier_allowed = None
+    assert outcome(made).object("PodGroup")["spec"]["networkTopology"] == {"mode": "hard"}
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, 60), ({"scheduleTimeoutSeconds": 5}, 5)])
+def test_coscheduling_waits_as_long_as_the_policy_says(given: dict[str, Any], expected: int) -> None:
+    assert outcome(gang("coscheduling", **given)).object("PodGroup")["spec"]["scheduleTimeoutSeconds"] == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "patched", "expected"), [(None, None, None), ("gold", None, "gold"), ("gold", "iron", "iron")]
+)
+def test_170_the_queue_is_an_annotation_that_patches_may_change(own: Any, patched: Any, expected: Any) -> None:
+    template = {"metadata": {"annotations": {QUEUE: patched}}}
+    patches = [{"manager": "a.com/x", "trainingRuntimeSpec": {"template": template}}] if patched else []
+    result = outcome(gang("volcano", metadata={QUEUE: own} if own else None), runtimePatches=patches)
+    assert result.object("PodGroup")["spec"].get("queue") == expected
+    assert result.object("JobSet")["metadata"].get("annotations", {}).get(QUEUE) == expected
+
+
+def test_172_a_queue_has_a_name() -> None:
+    found = errors(verdict(gang("volcano", metadata={QUEUE: ""})))
+    assert found == [(f"spec.annotations[{QUEUE}]", "FieldValueInvalid")]
+    assert errors(verdict(gang("coscheduling", metadata={QUEUE: ""}))) == []
+
+
+def classes(first: str, second: str) -> TrainingRuntime:
+    jobs = (job_template("first", None, priorityClassName=first), job_template(priorityClassName=second))
+    return gang("volcano", *jobs)
+
+
+def test_171_the_last_priority_class_counts() -> None:
+    assert outcome(classes("p1", "p2")).object("PodGroup")["spec"]["priorityClassName"] == "p2"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        pytest.param("high", "missing", 2, id="173"),
+        pytest.param("system-node-critical", "missing", 1, id="174"),
+        pytest.param("system-node-critical", "system-cluster-critical", 0, id="built-in"),
+    ],
+)
+def test_every_priority_class_must_exist(first: str, second: str, found: int) -> None:
+    made = classes(first, second)
+    verdict = PIPELINE.validate(train_job(), made, ClusterFacts(dict.fromkeys(announced(made))))
+    assert errors(verdict) == [("spec.templateSpec.priorityClassName", "FieldValueInvalid")] * found
+
+
+def test_only_admission_asks_for_priority_classes() -> None:
+    """They are read live, so a reconcile must not ask for them."""
+    made = classes("urgent", "urgent")
+    build = PIPELINE.references(train_job(), made)
+    assert {str(reference) for reference in build} == {"JobSet team/job", "PodGroup team/job"}
+    assert [str(reference) for reference in announced(made) if reference not in build] == ["PriorityClass urgent"]
+
+
+def test_objects_come_in_the_order_of_applying() -> None:
+    made = blueprint(
+        {"numNodes": 2, "mpi": {}}, job_template("launcher", None), job_template(), gang={"coscheduling": {}}
+    )
+    rendering = outcome(made).rendering
+    assert [c.key[1] for c in rendering.components] == ["ConfigMap", "Secret", "PodGroup", "JobSet"]
+    assert [c.plugin for c in rendering.components] == ["MPI", "MPI", "CoScheduling", "JobSet"]

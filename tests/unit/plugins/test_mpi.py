@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MPI: nodes, slots, keys and host file. Numbers in the ids are those of spec/plugins.md, section 4.4."""
+
+import base64
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.unit.plugins.blueprints import (
+    PIPELINE,
+    blueprint,
+    container,
+    errors,
+    job_template,
+    outcome,
+    pods,
+    resources,
+    verdict,
+)
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime
+from trainwright.plugins.contract import (
+    OFFLINE,
+    PLACEHOLDER,
+    ClusterFacts,
+    FactUnavailable,
+    PipelineError,
+    Unreadable,
+)
+from trainwright.plugins.testing import Result, train_job
+
+BAD_NODES = ("spec.trainer.numNodes", "FieldValueInvalid")
+
+
+def mpi(launcher_is_node: bool = False, *, first: str = "launcher", **policy: Any) -> TrainingRuntime:
+    """A runtime for MPI; the trainer's label is on the launcher if that is a node, as shipped runtimes have it."""
+    jobs = [
+        job_template("launcher", "trainer" if launcher_is_node else None),
+        job_template("node", None if launcher_is_node else "trainer"),
+    ]
+    numbers = {"numNodes": policy.pop("numNodes")} if "numNodes" in policy else {}
+    jobs.sort(key=lambda job: job["name"] != first)
+    return blueprint({**numbers, "mpi": {"runLauncherAsNode": launcher_is_node, **policy}}, *jobs)
+
+
+def hosts(result: Result) -> list[str]:
+    lines: list[str] = result.object("ConfigMap")["data"]["hostfile"].splitlines()
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("made", "nodes", "counts", "lines"),
+    [
+        pytest.param(mpi(), 2, (1, 2), ["node-0-0", "node-0-1"], id="125"),
+        pytest.param(mpi(True), 1, (1, 1), ["launcher-0-0", "node-0-0"], id="121"),
+        pytest.param(mpi(True), 10, (1, 9), ["launcher-0-0", *(f"node-0-{i}" for i in range(9))], id="122"),
+        pytest.param(mpi(True), 3, (1, 2), ["launcher-0-0", "node-0-0", "node-0-1"], id="123"),
+        pytest.param(mpi(True, first="node"), 2, (1, 1), ["node-0-0", "launcher-0-0"], id="124"),
+        pytest.param(
+            mpi(True, numNodes=4), None, (4, 1), [*(f"launcher-0-{i}" for i in range(4)), "node-0-0"], id="120"
+        ),
+    ],
+)
+def test_mpi_counts_nodes(made: TrainingRuntime, nodes: int | None, counts: tuple[int, int], lines: list[str]) -> None:
+    result = outcome(made, trainer={"numNodes": nodes} if nodes is not None else {})
+    assert pods(result) == {"launcher": counts[0], "node": counts[1]}
+    assert hosts(result) == [f"job-{line}.job slots=1" for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("own", "gpus", "given", "slots"),
+    [
+        pytest.param(1, 5, None, 5, id="127"),
+        pytest.param(2, 5, None, 2, id="128"),
+        pytest.param(1, 5, 8, 8, id="129"),
+        pytest.param(1, 1, None, 1, id="one-gpu"),
+    ],
+)
+def test_mpi_counts_slots(own: int, gpus: int, given: int | None, slots: int) -> None:
+    trainer: dict[str, Any] = {"resourcesPerNode": {"limits": resources(gpu=gpus)}}
+    trainer |= {"numProcPerNode": given} if given else {}
+    result = outcome(mpi(numProcPerNode=own), trainer=trainer)
+    assert result.env("launcher")["OMPI_MCA_orte_set_default_slots"] == str(slots)
+    assert hosts(result) == [f"job-node-0-0.job slots={slots}"]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "nodes", "expected"),
+    [
+        ([job_template("node")], 2, [BAD_NODES]),
+        ([job_template("launcher")], 2, [BAD_NODES]),
+        ([job_template("other")], 2, [BAD_NODES]),
+        ([job_template("node")], 1, []),
+        ([job_template("launcher"), job_template("node", None)], 2, []),
+    ],
+)
+def test_135_a_launcher_that_is_a_node_needs_both_jobs(
+    jobs: list[dict[str, Any]], nodes: int, expected: list[tuple[str, str]]
+) -> None:
+    made = blueprint({"mpi": {"runLauncherAsNode": True}}, *jobs)
+    assert errors(verdict(made, trainer={"numNodes": nodes})) == expected
+
+
+def test_133_other_implementations_are_refused() -> None:
+    made = mpi(mpiImplementation="")
+    with pytest.raises(PipelineError, match="plugin MPI: mpiImplementation '' is not supported"):
+        PIPELINE.render(train_job(), made, OFFLINE)
+    assert errors(verdict(made)) == [("spec", "FieldValueInvalid")]
+
+
+def test_126_a_launcher_container_of_another_name_gets_volumes_only() -> None:
+    made = blueprint("{mpi: {}}", job_template("launcher", None, container("launcher")), job_template())
+    result = outcome(made, trainer={})
+    assert {volume["name"] for volume in result.pod("launcher")["volumes"]} == {"mpi-ssh-auth", "mpi-hostfile"}
+    assert result.container("launcher", "launcher") == container("launcher")
+
+
+def facts_of(made: TrainingRuntime, secret: Any) -> ClusterFacts:
+    """Nothing is there but, perhaps, the keys."""
+    references = PIPELINE.references(train_job(), made)
+    return ClusterFacts({ref: secret if ref.resource.kind == "Secret" else None for ref in references})
+
+
+@pytest.mark.parametrize(
+    ("secret", "built"),
+    [pytest.param(None, True, id="absent"), pytest.param({"metadata": {}}, False, id="130")],
+)
+def test_keys_are_made_once(secret: Any, built: bool) -> None:
+    components = PIPELINE.render(train_job(), mpi(), facts_of(mpi(), secret)).components
+    assert ("Secret" in [component.key[1] for component in components]) is built
+    assert "ConfigMap" in [component.key[1] for component in components]
+
+
+def test_131_keys_that_cannot_be_read_are_tried_again() -> None:
+    with pytest.raises(FactUnavailable, match="Secret team/job-mpi-ssh-auth cannot be read: down"):
+        PIPELINE.render(train_job(), mpi(), facts_of(mpi(), Unreadable("down")))
+
+
+def test_132_a_key_pair_is_fresh_and_matches() -> None:
+    component = outcome(mpi()).component("Secret")
+    assert component.document["type"] == "kubernetes.io/ssh-auth"
+    assert component.document["immutable"] is True
+    assert component.document["data"] == {"ssh-privatekey": PLACEHOLDER, "ssh-publickey": PLACEHOLDER}
+    assert component.generate is not None
+    one, two = (component.generate(component.document) for _ in range(2))
+    assert {name: value for name, value in one.items() if name != "data"} == {
+        name: value for name, value in component.document.items() if name != "data"
+    }
+    assert one["data"]["ssh-privatekey"] != two["data"]["ssh-privatekey"]
+    private, public = (base64.b64decode(one["data"][name]) for name in ("ssh-privatekey", "ssh-publickey"))
+    assert private.startswith(b"-----BEGIN EC PRIVATE KEY-----\n")
+    assert public.startswith(b"ecdsa-sha2-nistp521 ")
+    assert public.endswith(b"\n")
+    key, other = serialization.load_pem_private_key(private, None), serialization.load_ssh_public_key(public)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    assert isinstance(other, ec.EllipticCurvePublicKey)
+    assert key.public_key().public_numbers() == other.public_numbers()
+
+
+def test_134_hosts_are_in_the_subdomain_of_the_template() -> None:
+    jobs = [job_template("launcher", None), job_template("node")]
+    result = outcome(blueprint("{mpi: {}}", *jobs, network={"subdomain": "ring"}), trainer={"numNodes": 2})
+    assert hosts(result) == ["job-node-0-0.ring slots=1", "job-node-0-1.ring slots=1"]
+
+
+def test_137_modes_of_keys_and_host_file() -> None:
+    pod = outcome(mpi(sshAuthMountPath="/home/me/.ssh"), trainer={}).pod("launcher")
+    keys, listing = pod["volumes"]
+    assert keys["secret"]["defaultMode"] == 0o400
+    assert [(item["path"], item["mode"]) for item in keys["secret"]["items"]] == [
+        ("id_rsa", 0o640),
+        ("id_rsa.pub", 0o644),
+        ("authorized_keys", 0o644),
+    ]
+    assert listing["configMap"]["items"] == [{"key": "hostfile", "path": "hostfile", "mode": 0o444}]
+    assert [m["mountPath"] for m in pod["containers"][0]["volumeMounts"]] == ["/home/me/.ssh", "/etc/mpi"]
+
+
+def test_the_launchers_variables_are_in_order_and_before_the_jobs() -> None:
+    made = mpi(True)
+    result = outcome(made, trainer={"numNodes": 2, "env": [{"name": "A", "value": "1"}]})
+    assert list(result.env("launcher").items()) == [
+        ("OMPI_MCA_orte_default_hostfile", "/etc/mpi/hostfile"),
+        ("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
+        ("OMPI_MCA_orte_set_default_slots", "1"),
+        ("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10"),
+        ("A", "1"),
+    ]
+    assert result.env("node") == {"A": "1"}
+
+
+@pytest.mark.parametrize(
+    ("launcher_is_node", "labelled"), [pytest.param(True, "launcher", id="77"), pytest.param(False, "node", id="else")]
+)
+def test_image_and_command_reach_the_labelled_job_only(launcher_is_node: bool, labelled: str) -> None:
+    result = outcome(mpi(launcher_is_node), trainer={"image": "mine", "command": ["run"], "args": ["x"]})
+    for name in ("launcher", "node"):
+        found = result.container(name)
+        assert (found["image"], "command" in found) == (("mine", True) if name == labelled else ("base", False))
