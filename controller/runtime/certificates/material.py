@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
@@ -78,7 +79,7 @@ def decode(data: Mapping[str, bytes]) -> Material | str:
             next_key = _key(data, NEXT_CA_KEY)
             announced = next((one for one in authorities if matches(one, next_key)), None)
             upcoming = Pair(announced, next_key) if announced is not None else None
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         return str(error)
     active = {signing, upcoming.certificate if upcoming else None}
     former = tuple(one for one in authorities if one not in active)
@@ -108,8 +109,8 @@ def _first(data: Mapping[str, bytes]) -> x509.Certificate:
 def _key(data: Mapping[str, bytes], name: str) -> PrivateKey:
     try:
         key = serialization.load_pem_private_key(data.get(name, b""), password=None)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{name} is missing or no key") from error
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ValueError(f"{name} is missing or no key that can be used here") from error
     if not isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey, ed25519.Ed25519PrivateKey)):
         raise ValueError(f"{name} is a key of a kind that cannot be used here")  # noqa: TRY004 - data, not a type
     return key

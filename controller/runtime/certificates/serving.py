@@ -51,19 +51,22 @@ class ServingCertificate:
         if fingerprint == self.fingerprint:
             return False
         self._reads.inc()
+        try:
+            self._load(certificate, key)
+        except (OSError, ValueError) as error:
+            self._errors.inc()
+            raise CertificateError(f"the certificate cannot be used, the one before stays: {error}") from error
+        self.fingerprint = fingerprint
+        return True
+
+    def _load(self, certificate: bytes, key: bytes) -> None:
         with tempfile.TemporaryDirectory(prefix="serving-") as folder:  # the ssl module reads from files only
             certificate_file, key_file = Path(folder, "tls.crt"), Path(folder, "tls.key")
             certificate_file.write_bytes(certificate)
             key_file.touch(mode=0o600)
             key_file.write_bytes(key)
-            try:
-                self._make().load_cert_chain(certificate_file, key_file, password=_no_password)
-            except (OSError, ValueError) as error:
-                self._errors.inc()
-                raise CertificateError(f"the certificate cannot be used, the one before stays: {error}") from error
+            self._make().load_cert_chain(certificate_file, key_file, password=_no_password)
             self.context.load_cert_chain(certificate_file, key_file, password=_no_password)
-        self.fingerprint = fingerprint
-        return True
 
     def failed(self) -> None:
         """Count a certificate that could not even be read."""

@@ -118,8 +118,9 @@ class HTTPTransport:
         url = URL(self._origin + self._prefix + request.path, encoded=True).with_query(request.query)
         session = self._streams if stream else self._requests
         total, guarded = request.timeout, None
-        if request.permission is not None and total is not None:
-            total = max(0.001, min(total, request.permission.remaining()))  # 0 would mean no limit
+        if request.permission is not None:
+            left = request.permission.remaining()
+            total = max(0.001, left if total is None else min(total, left))  # 0 would mean no limit
             guarded = _GuardedBody(request.body or b"", request.permission)
         limits = aiohttp.ClientTimeout(total=None if stream else total, sock_connect=CONNECT_SECONDS)
         try:

@@ -14,7 +14,7 @@ import random
 import socket
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainwright.api.kubernetes.events.v1 import Event
 from trainwright.controller.runtime.client.client import Client
@@ -122,8 +122,7 @@ class EventRecorder:
 
     def statistics(self) -> RecorderStatistics:
         """A snapshot."""
-        self._statistics.refused = self._correlator.refused
-        return self._statistics
+        return replace(self._statistics, refused=self._correlator.refused)
 
     # ------------------------------------------------------------------ life
 
@@ -171,17 +170,24 @@ class EventRecorder:
                 self._put(series)
 
     async def _flush(self) -> None:
-        pending = [*self._queue]
-        self._queue.clear()
         final = self._correlator.due(asyncio.get_running_loop().time(), final=True)
+        left = dict.fromkeys([*self._queue, *final])
+        self._queue.clear()
+        cause: Exception | None = None
         try:
             async with asyncio.timeout(self._flush_seconds):
-                for series in [*pending, *final]:
-                    await self._write(series)
-        except (KubernetesError, TimeoutError) as error:
-            left = sum(series.count != series.written for series in {*pending, *final})
-            self._statistics.failed += left
-            log.warning("events: %d were not written before the end: %s", left, type(error).__name__)
+                for series in list(left):
+                    try:
+                        await self._write(series)
+                    except KubernetesError as error:
+                        cause = error
+                    else:
+                        del left[series]
+        except TimeoutError as error:
+            cause = error
+        if left:
+            self._statistics.failed += len(left)
+            log.warning("events: %d were not written before the end: %s", len(left), str(cause) or "no time")
 
     # ------------------------------------------------------------------ writing
 

@@ -5,6 +5,7 @@ import base64
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
 from trainwright.api.kubernetes.admissionregistration.v1 import (
     MutatingWebhookConfiguration,
@@ -56,13 +57,11 @@ def names_reached(configuration: Configuration) -> Sequence[tuple[str, str]]:
         if client.service is not None:
             found.append((webhook.name, f"{client.service.name}.{client.service.namespace}.svc"))
         elif client.url:
-            host = client.url.partition("://")[2].partition("/")[0]
-            found.append((webhook.name, host.rpartition(":")[0].strip("[]") if ":" in host else host))
+            found.append((webhook.name, urlsplit(client.url).hostname or ""))
     return found
 
 
 def _path(webhook: Document) -> str:
     client = webhook.get("clientConfig") or {}
     service = client.get("service") or {}
-    path = service.get("path") or "/" + str(client.get("url", "")).partition("://")[2].partition("/")[2]
-    return str(path)
+    return str(service.get("path") or urlsplit(client.get("url") or "").path or "/")

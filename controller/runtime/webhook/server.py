@@ -158,25 +158,25 @@ class WebhookServer:
             refusal = web.Response(body=write_malformed(error), content_type=_JSON)
             refusal.force_close()  # where its next request would begin is not known
             return refusal
-        answer = await self._decided(request, handler, question, metrics)
-        return web.Response(body=write(question, answer), content_type=_JSON)
+        body = await self._decided(request, handler, question, metrics)
+        return web.Response(body=body, content_type=_JSON)
 
-    async def _decided(
-        self, request: web.Request, handler: Handler, question: Question, metrics: PathMetrics
-    ) -> Answer:
+    async def _decided(self, request: web.Request, handler: Handler, question: Question, metrics: PathMetrics) -> bytes:
         limit = self._time_limit(request)
         scope = asyncio.timeout(limit)
         try:
             async with scope:
-                return await handler.answer(question)
+                answer = await handler.answer(question)
+            return write(question, answer)
         except Exception as error:
             if isinstance(error, TimeoutError) and scope.expired():
                 log.warning("%s: no answer to %s within %g s", request.path, question.uid, limit)
-                return Answer(allowed=False, code=504, reason="Timeout", message=f"no answer within {limit:g} s")
+                late = Answer(allowed=False, code=504, reason="Timeout", message=f"no answer within {limit:g} s")
+                return write(question, late)
             metrics.crashed()
             log.exception("%s: the handler raised, question %s", request.path, question.uid)
             message = f"{type(error).__name__} in the webhook; its log has more"
-            return Answer(allowed=False, code=500, reason="InternalError", message=message)
+            return write(question, Answer(allowed=False, code=500, reason="InternalError", message=message))
 
     def _time_limit(self, request: web.Request) -> float:
         """The API server says how long it waits; answering later would be in vain."""

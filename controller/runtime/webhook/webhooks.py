@@ -187,8 +187,8 @@ class Webhooks:
             log.error("%s could not be removed, remove them by hand: %s", names, error)  # noqa: TRY400
 
     def _dialled(self) -> tuple[str, int]:
-        everywhere = {"0.0.0.0", "::"}  # noqa: S104 - not bound here, only recognised
-        return ("127.0.0.1" if self.server.host in everywhere else self.server.host, self.server.port)
+        everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here, only recognised
+        return everywhere.get(self.server.host, self.server.host), self.server.port
 
 
 async def _wait(event: asyncio.Event) -> None:

@@ -2,7 +2,9 @@
 """Rotation as a pure function, and what a served certificate survives (S122)."""
 
 import asyncio
+import base64
 import ssl
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,6 +15,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding
 from prometheus_client import CollectorRegistry
 
 from trainwright.controller.runtime.certificates.authority import (
@@ -115,8 +118,21 @@ def test_certificate_that_ends_with_its_authority_waits_for_the_next() -> None:
     assert next_due(material, POLICY) == NOW + 10 * DAY
 
 
+# PKCS #8 with the algorithm 1.2.3.4, which nobody knows.
+UNKNOWN_KEY = b"-----BEGIN PRIVATE KEY-----\nMA8CAQAwBQYDKgMEBAMBAgM=\n-----END PRIVATE KEY-----\n"
+
+
+def with_unknown_key(pem: bytes) -> bytes:
+    """The certificate with another object identifier where it says that its key is one of an elliptic curve."""
+    der = x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
+    known = bytes.fromhex("06072a8648ce3d0201")
+    assert der.count(known) == 1
+    changed = base64.b64encode(der.replace(known, bytes.fromhex("06072a8648ce3d0209")))
+    return b"-----BEGIN CERTIFICATE-----\n" + changed + b"\n-----END CERTIFICATE-----\n"
+
+
 @pytest.mark.parametrize("key", ["ca.crt", "ca.key", "tls.crt", "tls.key"])
-@pytest.mark.parametrize("how", ["missing", "garbage", "another's"])
+@pytest.mark.parametrize("how", ["missing", "garbage", "another's", "unknown algorithm"])
 def test_damaged_secret_is_replaced_whole(key: str, how: str) -> None:
     data = fresh().encode()
     match how:
@@ -124,6 +140,8 @@ def test_damaged_secret_is_replaced_whole(key: str, how: str) -> None:
             del data[key]
         case "garbage":
             data[key] = b"garbage"
+        case "unknown algorithm":
+            data[key] = UNKNOWN_KEY if key.endswith(".key") else with_unknown_key(data[key])
         case _:
             data[key] = fresh().encode()[key]
     reason = decode(data)
@@ -238,6 +256,14 @@ async def test_new_certificate_serves_new_handshakes_and_keeps_old_connections()
             writer.close()
             await writer.wait_closed()
     assert registry.get_sample_value("certwatcher_read_certificate_errors_total") == 3
+
+
+def test_no_place_for_files_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    serving = ServingCertificate(CollectorRegistry())
+    _, certificate, key = pair_of()
+    with pytest.raises(CertificateError, match="No such file or directory"):
+        serving.load(certificate, key)
 
 
 async def test_files_are_followed_and_a_half_written_pair_is_passed_over(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.client.permission import permission
+from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import LeadershipLost, NotLeading, RequestTimeout
 from trainwright.controller.runtime.manager.supervisor import Group, Supervisor
 from trainwright.controller.runtime.testing.clock import jumping, settle
@@ -124,6 +125,17 @@ async def test_every_verb_that_writes_asks(verb: str) -> None:
         with pytest.raises(NotLeading):
             await calls[verb]()
         assert not server.got
+
+
+async def test_write_without_a_time_limit_asks_and_ends_as_well() -> None:
+    endless = Request("POST", "/x", body=b"{}", timeout=None)
+    async with Server().running() as server, client_of(server, Permission(1)) as client:
+        with pytest.raises(NotLeading):
+            await client.send(endless)
+        assert not server.got
+    async with Server(answers=False).running() as server, client_of(server, Permission(9, remaining=0.05)) as client:
+        with pytest.raises(RequestTimeout):
+            await client.send(endless)
 
 
 async def test_reads_need_no_permission() -> None:

@@ -289,6 +289,19 @@ async def test_what_is_queued_is_written_before_the_end() -> None:
 
 
 @jumping
+async def test_one_event_that_fails_at_the_end_costs_no_other() -> None:
+    scene = Scene()
+    scene.transport.fail(lambda _: True, Unreachable("not yet"), times=2)
+    scene.accept()
+    async with scene.running():
+        for number in range(3):
+            scene.recorder.event(config_map(f"m{number}"), "Normal", "Done", "well")
+        await settle()
+    assert [e["regarding"]["name"] for _, e in scene.sent] == ["m0", "m0", "m1", "m2"]
+    assert (scene.recorder.statistics().created, scene.recorder.statistics().failed) == (2, 1)
+
+
+@jumping
 async def test_other_types_are_dropped_with_a_line() -> None:
     scene = Scene()
     async with scene.running():

@@ -3,14 +3,16 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from trainwright.api.kubernetes.admissionregistration.v1 import ValidatingWebhookConfiguration
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
-from trainwright.controller.runtime.webhook.configurations import by_url, paths_of, target_of
+from trainwright.controller.runtime.webhook.configurations import by_url, names_reached, paths_of, target_of
 from trainwright.controller.runtime.webhook.placement import DEFAULT_FOLDER, certificates_for
 from trainwright.controller.runtime.webhook.webhooks import ByURL, Folder, Shared, Webhooks
 
@@ -52,6 +54,20 @@ def test_url_that_is_none_is_refused(url: str) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("address", "dialled"), [(":9443", "127.0.0.1"), ("[::]:9443", "::1"), ("192.0.2.1:9443", "192.0.2.1")]
+)
+def test_readiness_dials_where_the_server_listens(address: str, dialled: str) -> None:
+    hooks = Webhooks(
+        Client(ScriptedTransport()),
+        CollectorRegistry(),
+        address,
+        configurations=[],
+        certificates=ByURL(url="https://me:9443"),
+    )
+    assert hooks._dialled() == (dialled, 9443)
+
+
 async def test_configuration_whose_path_nobody_answers_is_refused() -> None:
     service = {"name": "s", "namespace": "n", "path": "/validate--v1-pod"}
     document = {
@@ -83,6 +99,24 @@ def test_configuration_leads_to_the_url_and_the_original_stays() -> None:
     assert changed["metadata"]["labels"] == {"app": "x", "mine": "true"}
     assert document["webhooks"] == [{"name": "w", "clientConfig": {"service": service}, "failurePolicy": "Fail"}]
     assert paths_of([document]) == paths_of([changed]) == {"/a"}
+
+
+@pytest.mark.parametrize(
+    ("client", "host"),
+    [
+        ({"service": {"name": "s", "namespace": "n"}}, "s.n.svc"),
+        ({"url": "https://me:9443/a"}, "me"),
+        ({"url": "https://me/a"}, "me"),
+        ({"url": "https://[::1]:9443/a"}, "::1"),
+        ({"url": "https://[::1]/a"}, "::1"),
+    ],
+)
+def test_host_that_the_api_server_expects(client: dict[str, object], host: str) -> None:
+    document = {
+        "metadata": {"name": "v"},
+        "webhooks": [{"name": "w", "clientConfig": client, "sideEffects": "None", "admissionReviewVersions": ["v1"]}],
+    }
+    assert names_reached(msgspec.convert(document, ValidatingWebhookConfiguration)) == [("w", host)]
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,13 @@ async def test_crash_is_answered_counted_and_survived(hooks: Hooks) -> None:
     assert (await hooks.ask(VALIDATE, object=config_map()))["allowed"]
 
 
+async def test_answer_that_cannot_be_written_is_a_crash(hooks: Hooks) -> None:
+    hooks.verdict = Verdict(message="half of a character: \ud83d")
+    status = (await hooks.ask(VALIDATE, object=config_map()))["status"]
+    assert status["code"] == 500
+    assert hooks.metric("controller_runtime_webhook_panics_total") == 1
+
+
 @pytest.mark.parametrize("error", [TimeoutError("of its own"), KeyError("x")])
 async def test_own_timeout_of_a_handler_is_a_crash(hooks: Hooks, error: Exception) -> None:
     hooks.error = error
@@ -284,6 +291,13 @@ async def test_other_content_types_are_refused(hooks: Hooks, content_type: str) 
     status, answer = await hooks.post(VALIDATE, review(object=config_map()), content_type=content_type)
     assert (status, answer["response"]["status"]["code"]) == (200, 400)
     assert repr(content_type) in answer["response"]["status"]["message"]
+
+
+async def test_no_content_type_is_refused(hooks: Hooks) -> None:
+    body = review(object=config_map())
+    head = f"POST {VALIDATE} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    status, answer = parsed(await hooks.raw(head.encode() + body))
+    assert (status, answer["response"]["status"]["code"]) == (200, 400)
 
 
 async def test_chunked_body_beyond_the_limit_is_cut(hooks: Hooks) -> None:
