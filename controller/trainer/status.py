@@ -72,13 +72,17 @@ def wanted_status(
         now: the wall clock, for transition times.
     """
     status = (observed or job.status or TrainJobStatus()).deepcopy()
-    conditions = list(status.conditions or [])
+    had = {condition.type for condition in (job.status.conditions if job.status is not None else None) or ()}
+    found = status.conditions or []
+    conditions = [condition for condition in found if condition.type in had]
     if job.spec is not None and job.spec.suspend:
         suspended = _condition(CONDITION_SUSPENDED, "True", REASON_SUSPENDED, "TrainJob is suspended")
         conditions = set_condition(conditions, suspended, now=now)
     elif is_true(conditions, CONDITION_SUSPENDED):
         resumed = _condition(CONDITION_SUSPENDED, "False", REASON_RESUMED, "TrainJob is resumed")
         conditions = set_condition(conditions, resumed, now=now)
+    # What is new of the JobSet's comes after `Suspended`: the last condition is the one that kubectl shows.
+    conditions += [condition for condition in found if condition.type not in had]
     if created:
         applied = _condition(CONDITION_CREATED, "True", REASON_CREATED, "all objects of the TrainJob are applied")
         conditions = set_condition(conditions, applied, now=now)

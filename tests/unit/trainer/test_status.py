@@ -77,6 +77,12 @@ BLOCK = Obstacle(Reason.RUNTIME_MISSING, "no such runtime", RuntimeError(), fina
 BLOCKED = condition("Blocked", reason="RuntimeMissing", message="no such runtime", observedGeneration=7)
 
 
+def test_a_new_end_comes_after_suspended() -> None:
+    ended = job(conditions=[condition("Complete")]).status
+    both = [("Suspended", "True", "Suspended", NOW), ("Complete", "True", "R", BEFORE)]
+    assert conditions(wanted_status(job(suspend=True), ended, None, settled=True, now=now)) == both
+
+
 def test_an_obstacle_that_is_to_be_shown_becomes_blocked_with_the_generation_seen() -> None:
     wanted = wanted_status(job(), None, BLOCK, settled=False, now=now)
     assert conditions(wanted) == [("Blocked", "True", "RuntimeMissing", NOW)]
