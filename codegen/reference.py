@@ -19,6 +19,11 @@ the YAML language server completes and checks a manifest that names it in its fi
 # yaml-language-server: $schema=path/to/api/trainer/v1alpha1/trainjob.schema.json
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
+metadata:
+  name: example
+spec:
+  runtimeRef:
+    name: torch-distributed
 ```
 """
 _LIMITS = {

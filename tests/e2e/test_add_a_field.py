@@ -2,22 +2,22 @@
 """docs/contributing/add-a-field.md works: its steps are followed in a copy of the repository."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.pages import blocks_of
+from tests.repository import ROOT
+
 GUIDE = ROOT / "docs/contributing/add-a-field.md"
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_add_a_field(tmp_path: Path) -> None:
     for folder in ("api", "codegen", "config/crd", "docs/api"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "trainwright", tmp_path / "trainwright", symlinks=True)
-    blocks = BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
+    blocks = [(block.language, block.text) for block in blocks_of(GUIDE)]
     assert [language for language, _ in blocks] == ["diff", "console", "console", "python"]
     for language, text in blocks:
         if language == "diff":

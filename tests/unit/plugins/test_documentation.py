@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of docs/plugins.md run, and the page lists what there is."""
 
-import re
-from pathlib import Path
 from typing import Any
 
+from tests.pages import blocks_of
+from tests.repository import ROOT
 from trainwright.plugins.contract import EXTENSION_POINTS
 
-PAGE = (Path(__file__).parents[3] / "docs" / "plugins.md").read_text(encoding="utf-8")
+PAGE = ROOT / "docs" / "plugins.md"
 
 
 def test_the_complete_plugin_and_its_test_run() -> None:
-    examples = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    examples = [block.text for block in blocks_of(PAGE) if block.language == "python"]
     (plugin,) = [text for text in examples if "class RayPlugin" in text and "def build" in text]
     (test,) = [text for text in examples if "def test_" in text]
     names: dict[str, Any] = {"__name__": "example"}
@@ -24,4 +24,5 @@ def test_the_complete_plugin_and_its_test_run() -> None:
 
 
 def test_every_extension_point_is_listed() -> None:
-    assert [hook for hook in EXTENSION_POINTS if f"`{hook}(" not in PAGE] == []
+    page = PAGE.read_text(encoding="utf-8")
+    assert [hook for hook in EXTENSION_POINTS if f"`{hook}(" not in page] == []

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pages show is right, as far as that can be told without a cluster.
+
+The commands are run by tests/e2e/test_pages.py.
+"""
+
+import ast
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pages import Block, blocks_of, pages
+from tests.repository import ROOT
+from trainwright.api.manifest import documents
+from trainwright.api.validation import NoSchemaError, validate
+from trainwright.controller.cli.configuration import load_effective
+
+BLOCKS = [block for page in pages() for block in blocks_of(page)]
+LANGUAGES = {"sh", "console", "text", "yaml", "json", "toml", "python", "diff"}
+
+
+def of(*languages: str) -> list[Any]:
+    return [pytest.param(block, id=block.where) for block in BLOCKS if block.language in languages]
+
+
+def test_every_fence_is_understood() -> None:
+    """A block whose language or mark is misspelt would be passed over."""
+    fences = sum(len(re.findall(r"^[ ]*```", page.read_text(), re.MULTILINE)) for page in pages())
+    assert fences == 2 * len(BLOCKS)
+    for block in BLOCKS:
+        # What has no language is a drawing.
+        assert block.language in LANGUAGES | {""}, block.where
+        assert "$ " not in block.text[:2] or block.language == "console", block.where
+
+
+def test_every_shell_block_is_run_or_says_why_not() -> None:
+    shell = [block for block in BLOCKS if block.is_shell]
+    assert any(not block.reason for block in shell)
+    for block in shell:
+        assert block.mark in {"", "fails"} or (block.mark.startswith("not run:") and block.reason), block.where
+
+
+def test_reasons_name_files_that_are_there() -> None:
+    for block in BLOCKS:
+        for name in re.findall(r"\b(?:tests|docs|hack)/[\w/.-]*\w", block.reason):
+            assert (ROOT / name).exists(), block.where
+
+
+@pytest.mark.parametrize("block", of("yaml"))
+def test_manifests_are_valid(block: Block) -> None:
+    for document in documents(block.text):
+        if "apiVersion" not in document.data or "kind" not in document.data:
+            continue
+        try:
+            result = validate(document.data)
+        except NoSchemaError:
+            continue  # of another group: the API server judges it where it is applied
+        assert bool(result.errors or result.dropped) == block.mark.startswith("wrong:"), result
+
+
+@pytest.mark.parametrize("block", of("yaml"))
+def test_configurations_take_effect(block: Block, tmp_path: Path) -> None:
+    if "kind: Configuration" in block.text:
+        file = tmp_path / "configuration.yaml"
+        file.write_text(block.text)
+        load_effective(file, {})
+
+
+@pytest.mark.parametrize("block", of("python", "json", "toml"))
+def test_other_languages_are_well_formed(block: Block) -> None:
+    parsers: dict[str, Callable[[str], object]] = {"python": ast.parse, "json": json.loads, "toml": tomllib.loads}
+    parsers[block.language](block.text)
+
+
+def test_what_a_block_is_marked_with_is_read(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- not run: needs a moon -->\n```sh\nfly\n```\n\n1. so\n\n   <!-- fails -->\n   ```sh\n   a\n     b\n"
+        '   ```\n\n```yaml title="a.yaml"\nb: 1\n```\n'
+    )
+    first, second, third = blocks_of(page)
+    assert (first.reason, first.text, first.line) == ("needs a moon", "fly\n", 3)
+    assert (second.mark, second.text, second.is_shell) == ("fails", "a\n  b\n", True)
+    assert (third.title, third.language, third.mark) == ("a.yaml", "yaml", "")

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The messages that docs/troubleshooting.md explains are those that the code has."""
+
+import ast
+import re
+
+from tests.repository import ROOT
+from trainwright.controller.trainer.obstacles import Reason
+
+PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
+# Words of the API server, of Go's standard library and of JobSet.
+OF_OTHERS = {
+    "unknown field",
+    "denied the request: spec.RuntimeRef: Invalid value",
+    "failed calling webhook",
+    "no endpoints available",
+    "connection refused",
+    "context deadline exceeded",
+    "x509: certificate signed by unknown authority",
+    'is forbidden: User "system:serviceaccount:kubeflow-system',
+}
+
+
+def quoted() -> list[str]:
+    """Fragments between the places that differ from case to case."""
+    rows = re.findall(r"^\| `\w+` \| (.*?) \|", PAGE, re.MULTILINE)
+    entries = re.findall(r"\*\*(`.*?)\*\*", PAGE, re.DOTALL)
+    messages = [message for text in [*rows, *entries] for message in re.findall(r"`([^`]+)`", text)]
+    fragments = [part.strip(' "`:') for text in messages for part in re.split(r"…|<[\w<>-]+>", " ".join(text.split()))]
+    return [fragment for fragment in fragments if len(fragment) > 3]
+
+
+def said() -> str:
+    """Every text in the code, and every message of a rule in the schemas; what is filled in is a blank."""
+    texts = []
+    for folder in ("controller", "plugins"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.JoinedStr):
+                    texts.append("".join(str(v.value) if isinstance(v, ast.Constant) else "\0" for v in node.values))
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    texts.append(node.value)
+    rules = [path.read_text() for path in (ROOT / "config" / "crd").glob("trainer*.yaml")]
+    return "\n".join([*texts, *rules])
+
+
+def test_every_message_exists() -> None:
+    there = said()
+    fragments = quoted()
+    assert len(fragments) > 20
+    assert [f for f in fragments if f not in there and not any(f.startswith(known) for known in OF_OTHERS)] == []
+
+
+def test_every_reason_of_blocked_is_explained() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ", PAGE, re.MULTILINE)
+    assert set(rows) == {reason.value for reason in Reason}
