@@ -51,6 +51,15 @@ def test_reasons_name_files_that_are_there() -> None:
             assert (ROOT / name).exists(), block.where
 
 
+def test_links_of_pages_beside_the_site_lead_to_files() -> None:
+    """Those of the site are checked when it is built."""
+    beside = [page for page in pages() if not page.is_relative_to(ROOT / "docs")]
+    assert ROOT / "README.md" in beside
+    for page in beside:
+        links = re.findall(r"\]\(([^)#]+)", page.read_text())
+        assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == [], page
+
+
 @pytest.mark.parametrize("block", of("yaml"))
 def test_manifests_are_valid(block: Block) -> None:
     for document in documents(block.text):
