@@ -22,7 +22,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 from trainwright.controller.runtime import Cache, Client, NotFound
 from trainwright.controller.runtime.clock import Now, wall_clock
 from trainwright.controller.runtime.errors import Cause, NotSynced
-from trainwright.controller.runtime.objects import labels_of
+from trainwright.controller.runtime.objects import deletion_timestamp_of, labels_of
 from trainwright.controller.runtime.webhook.admission import ALLOWED, Admission, Verdict
 from trainwright.controller.trainer.kinds import WatchedKinds
 from trainwright.controller.trainer.runtimes import (
@@ -33,8 +33,8 @@ from trainwright.controller.trainer.runtimes import (
     kind_of_runtime,
     target_of,
 )
-from trainwright.controller.trainer.snapshot import SnapshotInvalid, Snapshots
-from trainwright.plugins.contract import FieldError, invalid
+from trainwright.controller.trainer.snapshot import SNAPSHOTS, SnapshotInvalid, Snapshots
+from trainwright.plugins.contract import ClusterFacts, FactUnavailable, FieldError, PipelineError, internal, invalid
 from trainwright.plugins.pipeline import Pipeline
 
 R = TypeVar("R", TrainingRuntime, ClusterTrainingRuntime)
@@ -42,7 +42,10 @@ R = TypeVar("R", TrainingRuntime, ClusterTrainingRuntime)
 POLICY = "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
 JOBSET_NAME_LIMIT = 63
 """Characters of the longest name that JobSet makes from a job's."""
-_GENERATED_SUFFIX = 6
+_GENERATED_SUFFIX = "-abcde"
+"""As long as what pods get from a generated name."""
+_MARGIN = len("--9999-99999") + len(_GENERATED_SUFFIX)
+"""What is added to the names of TrainJob and replicated job, at most."""
 
 
 class TrainJobAdmission:
@@ -86,7 +89,7 @@ class TrainJobAdmission:
         job, old = request.new, request.old
         assert job is not None
         warnings = self._deprecation(job)
-        if old is not None and old.spec == job.spec:
+        if old is not None and (old.spec == job.spec or deletion_timestamp_of(job)):
             return _refused((), warnings)
         try:
             runtime = await self._runtime(job, old)
@@ -96,9 +99,14 @@ class TrainJobAdmission:
             return _refused([invalid(_runtime_path(job), _reference(job), str(error))], warnings)
         if old is None:
             warnings = _deprecations(runtime)
-        warnings += _too_long(job, runtime)
-        facts = await self._kinds.facts(self._client, self._cache, self._pipeline.admission_references(job, runtime))
+        try:
+            references = self._pipeline.admission_references(job, runtime)
+        except PipelineError as error:
+            return _refused([internal("", str(error))], warnings)
+        facts = await self._kinds.facts(self._client, self._cache, references)
         verdict = self._pipeline.validate(job, runtime, facts, old=old)
+        if old is None and not verdict.errors:
+            warnings += too_long(self._pipeline, job, runtime, facts)
         return _refused(verdict.errors, [*warnings, *map(str, verdict.warnings)])
 
     def _deprecation(self, job: TrainJob) -> list[str]:
@@ -109,6 +117,8 @@ class TrainJobAdmission:
 
     async def _runtime(self, job: TrainJob, old: TrainJob | None) -> Runtime:
         if old is not None:
+            # The first requests may come before the first lists.
+            await self._cache.wait_synced([SNAPSHOTS])
             # A snapshot that cannot be used is the controller's to tell of; it is no reason to refuse a change.
             with contextlib.suppress(SnapshotInvalid):
                 kept = await self._snapshots.existing(job)
@@ -172,16 +182,31 @@ def _step_errors(path: str, job: ReplicatedJob) -> Iterable[FieldError]:
         yield invalid(f"{path}.template.spec.template.spec.containers", names, message)
 
 
-def _too_long(job: TrainJob, runtime: Runtime) -> Iterable[str]:
+def too_long(pipeline: Pipeline, job: TrainJob, runtime: Runtime, facts: ClusterFacts) -> list[str]:
     """A warning when JobSet will refuse the names that it would make of the job's."""
-    for replicated in _replicated(runtime):
-        longest = len(f"{job.name}-{replicated.name}-0-0") + _GENERATED_SUFFIX
-        if longest > JOBSET_NAME_LIMIT:
-            yield (
-                f"metadata.name is too long by {longest - JOBSET_NAME_LIMIT} characters: with {replicated.name} of its "
-                f"runtime it makes pod names of more than {JOBSET_NAME_LIMIT}, which JobSet refuses"
-            )
-            return
+    names = [len(replicated.name) for replicated in _replicated(runtime)]
+    if len(job.name) + max(names, default=0) + _MARGIN <= JOBSET_NAME_LIMIT:
+        return []  # as most are: spares the work
+    try:
+        replicated_jobs = pipeline.enforced(job, runtime, facts).template.replicated_jobs or ()
+    except (PipelineError, FactUnavailable):
+        return []  # the controller will tell, if it lasts
+    made = {f"{job.name}-{replicated.name}{_indexes(replicated)}": replicated.name for replicated in replicated_jobs}
+    name = max(made, key=len, default="")
+    if len(name) <= JOBSET_NAME_LIMIT:
+        return []
+    excess = f"metadata.name is too long by {len(name) - JOBSET_NAME_LIMIT} characters"
+    limit = f"makes names of more than {JOBSET_NAME_LIMIT}, which JobSet refuses"
+    return [f"{excess}: with {made[name]} of its runtime it {limit}"]
+
+
+def _indexes(replicated: ReplicatedJob) -> str:
+    """What JobSet appends to the names of a replicated job's Job and, where it knows their number, pods."""
+    job = f"-{max((replicated.replicas or 1) - 1, 0)}"
+    spec = replicated.template.spec
+    if spec is None or spec.completions is None or spec.completion_mode not in {None, "Indexed"}:
+        return job
+    return f"{job}-{max(spec.completions - 1, 0)}{_GENERATED_SUFFIX}"
 
 
 def _replicated(runtime: Runtime) -> list[ReplicatedJob]:

@@ -121,6 +121,19 @@ def test_a_job_whose_runtime_is_gone_can_still_be_labelled_resumed_and_deleted(
     admitted.kubectl("delete", "trainjob", "job", "--namespace", space)
 
 
+def test_nothing_stands_in_the_way_of_a_job_that_is_going(admitted: ControlPlane, space: str) -> None:
+    wanted = job("job")
+    wanted["metadata"]["finalizers"] = ["example.com/slow"]
+    create(admitted, space, runtime("runtime"), wanted)
+    entry = {"manager": "example.com/tuner", "trainingRuntimeSpec": {"template": {"metadata": {"labels": {"a": "b"}}}}}
+    change = {"spec": {"runtimePatches": [entry]}}
+    with pytest.raises(ControlPlaneError, match="only while the TrainJob is suspended"):
+        patch(admitted, space, "job", change)
+    admitted.kubectl("delete", "trainjob", "job", "--wait=false", "--namespace", space)
+    patch(admitted, space, "job", {**change, "metadata": {"finalizers": None}})
+    assert not admitted.kubectl("get", "trainjob", "job", "--namespace", space, "--ignore-not-found")
+
+
 def test_a_name_that_is_too_long_for_its_pods_is_warned_of(admitted: ControlPlane, space: str) -> None:
     create(admitted, space, runtime("runtime"))
     long = "j" * 60
