@@ -29,22 +29,28 @@ if TYPE_CHECKING:
     from trainwright.controller.runtime.controller.results import RetryAfter as RetryAfter
     from trainwright.controller.runtime.controller.sources import Trigger as Trigger
     from trainwright.controller.runtime.errors import ApiError as ApiError
+    from trainwright.controller.runtime.errors import Cause as Cause
     from trainwright.controller.runtime.errors import Conflict as Conflict
     from trainwright.controller.runtime.errors import KubernetesError as KubernetesError
     from trainwright.controller.runtime.errors import NotControlled as NotControlled
     from trainwright.controller.runtime.errors import NotFound as NotFound
     from trainwright.controller.runtime.errors import NotLeading as NotLeading
     from trainwright.controller.runtime.errors import Terminal as Terminal
+    from trainwright.controller.runtime.events.metrics import EventCollector as EventCollector
     from trainwright.controller.runtime.events.recorder import EventRecorder as EventRecorder
     from trainwright.controller.runtime.kinds import Kind as Kind
     from trainwright.controller.runtime.kinds import MetadataOnly as MetadataOnly
     from trainwright.controller.runtime.leaderelection.elector import LeaderElector as LeaderElector
+    from trainwright.controller.runtime.leaderelection.timing import Timing as Timing
     from trainwright.controller.runtime.manager.manager import Manager as Manager
     from trainwright.controller.runtime.manager.process import run as run
     from trainwright.controller.runtime.manager.supervisor import Group as Group
     from trainwright.controller.runtime.objects import Key as Key
     from trainwright.controller.runtime.webhook.admission import Admission as Admission
     from trainwright.controller.runtime.webhook.admission import Verdict as Verdict
+    from trainwright.controller.runtime.webhook.admission import mutate_path as mutate_path
+    from trainwright.controller.runtime.webhook.admission import validate_path as validate_path
+    from trainwright.controller.runtime.webhook.placement import certificates_for as certificates_for
     from trainwright.controller.runtime.webhook.webhooks import Webhooks as Webhooks
     from trainwright.controller.runtime.workqueue.queue import WorkQueue as WorkQueue
 
@@ -57,12 +63,14 @@ _HOMES = {
     "Backoff": "controller.results",
     "Builder": "controller.builder",
     "Cache": "cache.cache",
+    "Cause": "errors",
     "Client": "client.client",
     "ClusterConfig": "client.config",
     "Conflict": "errors",
     "Controller": "controller.controller",
     "Done": "controller.results",
     "Event": "cache.events",
+    "EventCollector": "events.metrics",
     "EventRecorder": "events.recorder",
     "EventType": "cache.events",
     "Group": "manager.supervisor",
@@ -80,13 +88,17 @@ _HOMES = {
     "Result": "controller.results",
     "RetryAfter": "controller.results",
     "Terminal": "errors",
+    "Timing": "leaderelection.timing",
     "Trigger": "controller.sources",
     "Verdict": "webhook.admission",
     "Webhooks": "webhook.webhooks",
     "WorkQueue": "workqueue.queue",
+    "certificates_for": "webhook.placement",
     "load_config": "client.config",
+    "mutate_path": "webhook.admission",
     "run": "manager.process",
     "set_condition": "conditions",
+    "validate_path": "webhook.admission",
 }
 
 __all__ = [
@@ -98,12 +110,14 @@ __all__ = [
     "Backoff",
     "Builder",
     "Cache",
+    "Cause",
     "Client",
     "ClusterConfig",
     "Conflict",
     "Controller",
     "Done",
     "Event",
+    "EventCollector",
     "EventRecorder",
     "EventType",
     "Group",
@@ -121,13 +135,17 @@ __all__ = [
     "Result",
     "RetryAfter",
     "Terminal",
+    "Timing",
     "Trigger",
     "Verdict",
     "Webhooks",
     "WorkQueue",
+    "certificates_for",
     "load_config",
+    "mutate_path",
     "run",
     "set_condition",
+    "validate_path",
 ]
 
 

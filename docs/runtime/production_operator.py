@@ -12,7 +12,9 @@ import sys
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.runtime import (
     Admission,
+    Cause,
     Done,
+    EventCollector,
     EventRecorder,
     Group,
     Key,
@@ -21,13 +23,12 @@ from trainwright.controller.runtime import (
     Result,
     Verdict,
     Webhooks,
+    certificates_for,
     load_config,
+    mutate_path,
     run,
+    validate_path,
 )
-from trainwright.controller.runtime.errors import Cause
-from trainwright.controller.runtime.events.metrics import EventCollector
-from trainwright.controller.runtime.webhook.admission import mutate_path, validate_path
-from trainwright.controller.runtime.webhook.placement import certificates_for
 
 NAME = "greeter"
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE", "UPDATE"]}
