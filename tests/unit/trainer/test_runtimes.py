@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A TrainJob, its runtime and its snapshot. Numbers are those of spec/plugins.md, section 4."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainwright.api.kubernetes.core.v1 import ConfigMap, LimitRange
+from trainwright.api.kubernetes.meta.v1 import ObjectMeta, OwnerReference
+from trainwright.api.kubernetes.node.v1 import RuntimeClass
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
+from trainwright.controller.runtime import Key
+from trainwright.controller.trainer.admission import TrainJobAdmission, _deprecations
+from trainwright.controller.trainer.kinds import WatchedKinds
+from trainwright.controller.trainer.runtimes import Runtime, Runtimes, _references
+from trainwright.controller.trainer.snapshot import SnapshotInvalid, _checked, _decode, _owned
+from trainwright.plugins.contract import Enqueue, Watch
+from trainwright.plugins.testing import runtime, train_job
+
+GROUP = "trainer.kubeflow.org"
+
+
+def job(**reference: Any) -> TrainJob:
+    """Without defaults, as a client may send it to somebody else than an API server."""
+    return msgspec.convert(
+        {
+            "metadata": {"name": "j", "namespace": "team", "uid": "u"},
+            "spec": {"runtimeRef": {"name": "r", **reference}},
+        },
+        TrainJob,
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        pytest.param({"kind": "TrainingRuntime", "apiGroup": GROUP}, ["TrainingRuntime/team/r"], id="namespaced"),
+        pytest.param({"kind": "ClusterTrainingRuntime", "apiGroup": GROUP}, ["ClusterTrainingRuntime/r"], id="cluster"),
+        pytest.param({}, ["ClusterTrainingRuntime/r"], id="38-unset"),
+        pytest.param({"kind": "TrainingRuntime", "apiGroup": "other.org"}, [], id="48-group"),
+        pytest.param({"kind": "Deployment", "apiGroup": GROUP}, [], id="48-kind"),
+    ],
+)
+def test_what_a_job_is_filed_under(reference: dict[str, str], expected: list[str]) -> None:
+    assert list(_references(job(**reference))) == expected
+
+
+def test_48_a_job_without_a_spec_is_filed_nowhere() -> None:
+    assert list(_references(TrainJob())) == []
+
+
+def text(kind: str = "TrainingRuntime", name: str = "r", version: str = f"{GROUP}/v1alpha1") -> str:
+    return f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {{}}\n"
+
+
+def owner(uid: str, **fields: Any) -> ConfigMap:
+    reference = OwnerReference(api_version=f"{GROUP}/v1alpha1", kind="TrainJob", name="j", uid=uid, **fields)
+    return ConfigMap(metadata=ObjectMeta(name="j-runtime-snapshot", owner_references=[reference]))
+
+
+def used(found: ConfigMap, text: str) -> Runtime:
+    """What `Snapshots.runtime_of` does with the ConfigMap that it has read."""
+    wanted = job(kind="TrainingRuntime")
+    _owned(found, wanted)
+    return _checked(_decode(text, "j-runtime-snapshot", wanted), wanted, "j-runtime-snapshot")
+
+
+OWN = owner("u", controller=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "text", "message"),
+    [
+        pytest.param(ConfigMap(), text(), "is not controlled by this TrainJob", id="no-owner"),
+        pytest.param(owner("u"), text(), "is not controlled by this TrainJob", id="no-controller"),
+        pytest.param(owner("other", controller=True), text(), "is not controlled by this TrainJob", id="other-uid"),
+        pytest.param(OWN, "a: [", "holds no runtime (line ", id="broken"),
+        pytest.param(OWN, "- 1", "holds no object", id="no-object"),
+        pytest.param(OWN, "spec: 1", "holds no runtime (", id="no-runtime"),
+        pytest.param(OWN, text(name="x"), "holds TrainingRuntime x and not", id="other-name"),
+        pytest.param(
+            owner("u", controller=True),
+            text("ClusterTrainingRuntime"),
+            "holds ClusterTrainingRuntime r",
+            id="other-kind",
+        ),
+        pytest.param(OWN, text(version="b.c/v1"), "and not TrainingRuntime r", id="other-group"),
+        pytest.param(OWN, "metadata: {name: r}", "holds None r", id="39-no-kind"),
+    ],
+)
+def test_37_a_snapshot_that_cannot_be_used_is_said_so(found: ConfigMap, text: str, message: str) -> None:
+    """That the key is missing needs a read: tests/integration/trainer/test_snapshot.py."""
+    with pytest.raises(SnapshotInvalid, match=re.escape(message)):
+        used(found, text)
+
+
+def test_a_snapshot_of_the_jobs_own_runtime_is_used() -> None:
+    assert used(OWN, text()).name == "r"
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "warned"),
+    [
+        pytest.param(ClusterTrainingRuntime, "deprecated", True, id="42"),
+        pytest.param(ClusterTrainingRuntime, "Deprecated", False, id="42-capital"),
+        pytest.param(ClusterTrainingRuntime, "deprecated-extra", False, id="42-longer"),
+        pytest.param(ClusterTrainingRuntime, "", False, id="42-empty"),
+        pytest.param(TrainingRuntime, "deprecated", False, id="namespaced"),
+    ],
+)
+def test_only_a_deprecated_cluster_runtime_is_warned_of(
+    kind: type[TrainingRuntime | ClusterTrainingRuntime], label: str, warned: bool
+) -> None:
+    made = kind(metadata=ObjectMeta(name="r", labels={"trainer.kubeflow.org/support": label}))
+    warnings = _deprecations(made)
+    assert bool(warnings) is warned
+    assert all("runtime.html#runtime-deprecation-policy" in warning for warning in warnings)
+
+
+NOW, OLD, GIVEN = "2026-11-21T00:00:00Z", "2020-01-01T00:00:00Z", "2021-01-01T00:00:00Z"
+
+
+def patches(label: str, time: str | None) -> TrainJob:
+    template = {"metadata": {"labels": {"a": label}}}
+    entry = {"manager": "a.com/x", "trainingRuntimeSpec": {"template": template}, **({"time": time} if time else {})}
+    return train_job(runtimePatches=[entry])
+
+
+@pytest.mark.parametrize(
+    ("old", "label", "time", "expected"),
+    [
+        pytest.param(None, "1", None, NOW, id="created"),
+        pytest.param(None, "1", GIVEN, GIVEN, id="created-with-time"),
+        pytest.param(patches("1", OLD), "1", None, OLD, id="unchanged"),
+        pytest.param(patches("1", OLD), "1", GIVEN, OLD, id="unchanged-with-time"),
+        pytest.param(patches("1", OLD), "2", None, NOW, id="changed"),
+        pytest.param(patches("1", OLD), "2", GIVEN, NOW, id="changed-with-time"),
+        pytest.param(train_job(), "1", None, NOW, id="new-manager"),
+        pytest.param(train_job(), "1", GIVEN, GIVEN, id="new-manager-with-time"),
+    ],
+)
+def test_33_patches_tell_when_they_changed(old: TrainJob | None, label: str, time: str | None, expected: str) -> None:
+    unused: Any = None
+    admission = TrainJobAdmission(
+        unused, unused, unused, unused, unused, unused, now=lambda: datetime(2026, 11, 21, tzinfo=UTC)
+    )
+    new = patches(label, time)
+    request: Any = SimpleNamespace(new=new, old=old)
+    admission.default(request)
+    assert new.spec is not None
+    assert [patch.time for patch in new.spec.runtime_patches or ()] == [expected]
+
+
+def woken(watch: Watch, event: Any) -> list[Key]:
+    special = {"runtimeClassName": "gpu"}
+    blueprints = []
+    for namespace in ("one", "two"):
+        made = runtime(metadata={"namespace": namespace})
+        assert made.spec is not None
+        text = msgspec.to_builtins(made.spec.template)
+        text["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"] |= special
+        blueprints.append(runtime(metadata={"namespace": namespace}, template=text))
+    jobs = [
+        train_job(suspend=suspend, metadata={"name": name, "namespace": namespace})
+        for namespace in ("one", "two")
+        for name, suspend in (("waits", True), ("runs", False))
+    ]
+    held: dict[type, list[Any]] = {TrainJob: jobs, TrainingRuntime: blueprints, ClusterTrainingRuntime: []}
+    cache: Any = SimpleNamespace(
+        list=lambda kind, namespace="": [item for item in held[kind] if namespace in ("", item.namespace)],
+        indexed=lambda kind, _, value: [item for item in held[kind] if value in _references(item)],
+    )
+    mappers: list[Any] = []
+    builder: Any = SimpleNamespace(owns=lambda *_, **__: None, watches=lambda _, mapper: mappers.append(mapper))
+    WatchedKinds([watch]).declare(builder, cache, Runtimes(cache))
+    (mapper,) = mappers
+    return sorted(mapper(event))
+
+
+def test_175_a_limit_range_wakes_the_suspended_jobs_of_its_namespace() -> None:
+    watch = Watch(LimitRange.RESOURCE, Enqueue.SUSPENDED_IN_NAMESPACE)
+    assert woken(watch, LimitRange(metadata=ObjectMeta(name="l", namespace="one"))) == [Key("one", "waits")]
+    assert woken(watch, LimitRange(metadata=ObjectMeta(name="l", namespace="three"))) == []
+
+
+def test_176_a_runtime_class_wakes_suspended_jobs_of_equal_names_in_all_namespaces() -> None:
+    watch = Watch(RuntimeClass.RESOURCE, Enqueue.SUSPENDED_OF_RUNTIME_CLASS)
+    event = RuntimeClass(metadata=ObjectMeta(name="gpu"), handler="h")
+    assert woken(watch, event) == [Key("one", "waits"), Key("two", "waits")]
+    assert woken(watch, RuntimeClass(metadata=ObjectMeta(name="other"), handler="h")) == []
