@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A TrainJob, its runtime and its snapshot. Numbers are those of spec/plugins.md, section 4."""
 
+import re
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
