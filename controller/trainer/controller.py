@@ -17,6 +17,7 @@ from trainwright.controller.runtime import Backoff, Done, EventRecorder, Group, 
 from trainwright.controller.runtime.clock import Now, wall_clock
 from trainwright.controller.runtime.controller.sources import Trigger
 from trainwright.controller.runtime.errors import AlreadyExists, NotFound
+from trainwright.controller.runtime.events.metrics import EventCollector
 from trainwright.controller.runtime.objects import Document, controller_of, deletion_timestamp_of, uid_of
 from trainwright.controller.runtime.rights import WATCH, Rule
 from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
@@ -96,6 +97,7 @@ class TrainJobController:
         self._now = now
         self._recorder = EventRecorder(self._client, REPORTER)
         manager.add(self._recorder, Group.SERVERS, "events")
+        manager.metrics.registry.register(EventCollector(self._recorder.statistics))
         monotonic = asyncio.get_running_loop().time
         self._obstacles = Obstacles(monotonic)
         self._pending = Pending(monotonic)

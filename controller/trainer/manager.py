@@ -13,6 +13,7 @@ from trainwright.controller.runtime.client.limit import LimitedTransport
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.trainer.admission import TrainJobAdmission
 from trainwright.controller.trainer.controller import WORKERS, TrainJobController
+from trainwright.controller.trainer.features import CREATED_CONDITION
 from trainwright.controller.trainer.finalizers import remove_obsolete_finalizers
 from trainwright.controller.trainer.kinds import WatchedKinds, absent_kinds
 from trainwright.controller.trainer.metrics import JobMetrics
@@ -109,8 +110,15 @@ async def _declare(manager: Manager, settings: Settings, registry: Registry) -> 
     pipeline = Pipeline(registry)
     runtimes = Runtimes(manager.cache)
     snapshots = Snapshots(manager.client, manager.cache, runtimes)
-    workers = settings.workers_of(TrainJob, WORKERS)
-    TrainJobController(manager, pipeline, kinds, runtimes, snapshots, workers=workers)
+    TrainJobController(
+        manager,
+        pipeline,
+        kinds,
+        runtimes,
+        snapshots,
+        workers=settings.workers_of(TrainJob, WORKERS),
+        created_condition=settings.features.enabled(CREATED_CONDITION),
+    )
     remove_obsolete_finalizers(manager, {kind: settings.workers_of(kind, 1) for kind in RUNTIMES})
     return TrainJobAdmission(manager.client, manager.cache, pipeline, kinds, runtimes, snapshots)
 

@@ -8,6 +8,7 @@ configurations lead to the manager by URL, and each of two replicas listens on a
 import base64
 import json
 import re
+import socket
 import ssl
 import time
 import urllib.error
@@ -108,7 +109,7 @@ class Installation:
             "kind": "Configuration",
             "webhook": {"host": "127.0.0.1", "port": replica.webhook},
             "metrics": {"bindAddress": f"127.0.0.1:{replica.metrics}", "auth": {"enabled": True}},
-            "health": {"healthProbeBindAddress": f"127.0.0.1:{replica.health}"},
+            "health": {"healthProbeBindAddress": f"127.0.0.1:{replica.health}", "livenessEndpointName": "alive"},
             "leaderElection": {"leaderElect": True, "leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"},
             **more,
         }
@@ -129,6 +130,11 @@ class Installation:
         )
         found: dict[str, Any] = json.loads(text or "{}")
         return found
+
+    def conditions(self, job: str) -> list[str]:
+        """Types of the conditions of a TrainJob."""
+        found = self.get("trainjob", job, "default").get("status", {}).get("conditions", [])
+        return [condition["type"] for condition in found]
 
     def leader(self) -> str:
         return str(self.get("lease", LEASE).get("spec", {}).get("holderIdentity", ""))
@@ -183,10 +189,17 @@ def test_two_replicas_as_pods(installation: Installation) -> None:
     one, two = Replica("one"), Replica("two")
     # Both answer for admission; the API server is led to the one that is stopped last.
     installation.point_webhooks_at(two)
-    installation.launch(one)
+    effects: dict[str, Any] = {
+        "controller": {"groupKindConcurrency": {"TrainJob.trainer.kubeflow.org": 3}},
+        "featureGates": {"CreatedCondition": True},
+        "clientConnection": {"qps": 100, "burst": 200},
+        "tls": {"minVersion": "1.3"},
+    }
+    installation.launch(one, **effects)
     eventually(installation.leader)
-    installation.launch(two)
+    installation.launch(two, **effects)
     eventually(lambda: one.ready() and two.ready())
+    assert [one.get("health", path)[0] for path in ("/alive", "/healthz")] == [200, 404]
 
     # Certificates of their own making are in the Secret, and the authority is in the configurations.
     authority = installation.ca()
@@ -206,13 +219,19 @@ def test_two_replicas_as_pods(installation: Installation) -> None:
 
         types = {(line.split()[2], line.split()[3]) for line in text.splitlines() if line.startswith("# TYPE")}
         assert types == documented_metrics()
+        assert 'controller_runtime_max_concurrent_reconciles{controller="trainjob_controller"} 3.0' in text
+    older = ssl.create_default_context(cadata=authority.decode())
+    older.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError), socket.create_connection(("127.0.0.1", two.webhook)) as raw:
+        older.wrap_socket(raw, server_hostname="127.0.0.1")
 
     # The one admits, the other one reconciles.
     with pytest.raises(ControlPlaneError, match="does not exist: it must be there before the TrainJob"):
         control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainJob", "early", JOB_WITHOUT_RUNTIME))
     control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainingRuntime", "runtime", RUNTIME))
     control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainJob", "first", JOB))
-    eventually(lambda: installation.get("jobset", "first", "default"))
+    eventually(lambda: "Created" in installation.conditions("first"))
+    assert installation.get("jobset", "first", "default")
     labels = 'reason="",runtime="",runtime_kind="TrainingRuntime",state="Pending"'
     shown = [one.get("metrics", "/metrics", ca=authority, token=token)[1] for one in (one, two)]
     assert [f"trainer_trainjobs{{{labels}}} 1.0" in text for text in shown] == [True, False]
