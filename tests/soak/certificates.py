@@ -2,9 +2,10 @@
 """Soak of admission while its certificates are replaced, with counts.
 
 Each round begins with an empty namespace and two replicas that start at once, and must end with one authority. Then
-the authority is replaced again and again, with two seconds where ten minutes would be, while requests pass through both
-replicas without pause. Printed per round: requests, requests that failed, authorities, certificates served, and writes
-of the Secret. Exit code 1 if a request failed, or two replicas began with two authorities.
+the authority is replaced again and again, with two seconds where ten minutes would be, and once the Secret is deleted,
+while requests pass through both replicas without pause. Printed per round: requests, requests that failed, authorities,
+certificates served, and writes of the Secret. Exit code 1 if a request failed, or two replicas began with two
+authorities.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from tests.integration.runtime.admissions import (
     keeper_of,
     serving,
 )
-from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.certificates.rotation import Policy
 from trainwright.controller.runtime.errors import KubernetesError
@@ -100,6 +101,9 @@ async def one_round(client: Client, namespace: str, count: Count) -> None:
             async with asyncio.TaskGroup() as group:
                 for _ in range(AT_ONCE):
                     group.create_task(ask(replicas))
+                while len(count.authorities) < before + 2:  # noqa: ASYNC110 - the world has no event
+                    await asyncio.sleep(0.1)
+                await client.delete(Secret, "cert", namespace)
         count.writes += sum(keeper_of(replica).statistics.writes for replica in replicas)
 
 

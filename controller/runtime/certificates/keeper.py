@@ -114,7 +114,9 @@ class CertificateKeeper:
             if isinstance(held.material, Material):
                 self.material = held.material
                 await self._inject_or_serve_the_first(held.material)
-            step = await asyncio.to_thread(next_step, held.material, self._policy, self._hosts, self._now())
+            step = await asyncio.to_thread(
+                next_step, held.material, self._policy, self._hosts, self._now(), last=self.material
+            )
             if step is None:
                 assert isinstance(held.material, Material)
                 self._serve(held.material)

@@ -5,6 +5,9 @@ An authority is replaced in three steps, with `overlap` between them: it is anno
 (the old one is still trusted), the old one is forgotten. So at every moment every replica's certificate, old or new, is
 signed by somebody whom every API server has had time to learn of. Each step is one write of the Secret, and any replica
 may take it.
+
+A Secret that is deleted or damaged while replicas run is such a replacement too: what they serve is stored once more,
+and its successor is announced. Only who has nothing to serve starts with an authority that nobody has learned of.
 """
 
 from collections.abc import Sequence
@@ -13,7 +16,7 @@ from datetime import datetime, timedelta
 
 from cryptography import x509
 
-from trainwright.controller.runtime.certificates.authority import covers, issue, make_authority, signed_by
+from trainwright.controller.runtime.certificates.authority import Pair, covers, issue, make_authority, signed_by
 from trainwright.controller.runtime.certificates.material import Material
 from trainwright.controller.runtime.errors import ConfigurationError
 
@@ -49,9 +52,17 @@ class Step:
     why: str
 
 
-def next_step(material: Material | str, policy: Policy, hosts: Sequence[str], now: datetime) -> Step | None:
-    """The change that is due, None if there is none. `material` may be the reason why there is no usable state."""
+def next_step(
+    material: Material | str, policy: Policy, hosts: Sequence[str], now: datetime, *, last: Material | None = None
+) -> Step | None:
+    """The change that is due, None if there is none.
+
+    `material` may be the reason why there is no usable state; `last` is then what this replica knew before.
+    """
     if isinstance(material, str):
+        if last is not None and _serves(last, hosts, now):
+            announced = last.upcoming or _new_authority(policy, now)
+            return Step(replace(last, upcoming=announced), f"{material}; what is served goes on until it is replaced")
         return Step(_fresh(policy, hosts, now), f"there was no usable certificate: {material}")
     return (
         _authority_step(material, policy, hosts, now)
@@ -70,7 +81,7 @@ def _authority_step(material: Material, policy: Policy, hosts: Sequence[str], no
         former = (signing, *_alive(material.former, now))
         return Step(Material(signing=upcoming, leaf=leaf, former=former), "the announced authority signs now")
     if upcoming is None and now >= signing.not_valid_after_utc - policy.authority_renewal:
-        announced = make_authority(policy.authority_name, now=now, lifetime=policy.authority_lifetime)
+        announced = _new_authority(policy, now)
         return Step(replace(material, upcoming=announced), "the authority ends soon, its successor is announced")
     return None
 
@@ -104,8 +115,18 @@ def next_due(material: Material, policy: Policy) -> datetime:
 
 
 def _fresh(policy: Policy, hosts: Sequence[str], now: datetime) -> Material:
-    authority = make_authority(policy.authority_name, now=now, lifetime=policy.authority_lifetime)
+    authority = _new_authority(policy, now)
     return Material(signing=authority, leaf=issue(authority, hosts, now=now, lifetime=policy.lifetime))
+
+
+def _new_authority(policy: Policy, now: datetime) -> Pair:
+    return make_authority(policy.authority_name, now=now, lifetime=policy.authority_lifetime)
+
+
+def _serves(material: Material, hosts: Sequence[str], now: datetime) -> bool:
+    """Whether the API server takes the server certificate now."""
+    ends = material.leaf.certificate.not_valid_after_utc, material.signing.certificate.not_valid_after_utc
+    return now < min(ends) and covers(material.leaf.certificate, hosts)
 
 
 def _leaf_is_due(material: Material, policy: Policy, hosts: Sequence[str], now: datetime) -> str:

@@ -147,19 +147,25 @@ async def test_two_replicas_started_at_once_end_with_one_authority(client: Clien
             await create(client, config_map(namespace, "seen-again"))
 
 
-async def test_deleted_secret_is_made_anew_and_trusted(client: Client, namespace: str) -> None:
+async def test_deleted_secret_is_made_anew_and_no_request_fails(client: Client, namespace: str) -> None:
     port = free_port()
-    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"])
+    policy = Policy(overlap=timedelta(seconds=1))
+    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=policy)
     url = {"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"}
     async with existing(client, configuration(VALIDATING.kind, namespace, url)) as document:
         one = hooks(client, [document], shared, port)
         async with serving(one):
-            before = one.serving.fingerprint
+            await asked(client, namespace, bool)
+            material = keeper_of(one).material
+            assert material is not None
+            before = material.signing.certificate
             await client.delete(Secret, "cert", namespace)
-            await until(lambda: one.serving.fingerprint != before, "another certificate is served")
+            async with asyncio.timeout(60):
+                while before in (material := keeper_of(one).material or material).trusted:
+                    await create(client, config_map(namespace, "r"), dry_run=True)  # raises if one fails
+            assert material.leaf.certificate.issuer == material.signing.certificate.subject
             one._reach._looked_at = float("-inf")
             await reachable(one)
-            await create(client, config_map(namespace, "seen"))
 
 
 async def test_rotation_under_constant_admission_fails_no_request(client: Client, namespace: str) -> None:

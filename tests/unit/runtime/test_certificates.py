@@ -149,6 +149,28 @@ def test_damaged_secret_is_replaced_whole(key: str, how: str) -> None:
     assert isinstance(decode(fresh().encode()), Material)
 
 
+def test_lost_secret_is_replaced_like_an_authority_by_who_knew_it() -> None:
+    served = fresh()
+
+    def after_loss(now: datetime, hosts: list[str] = HOSTS, last: Material = served) -> Material:
+        found = next_step("deleted", POLICY, hosts, now, last=last)
+        assert found is not None
+        return found.material
+
+    restored = after_loss(NOW + DAY)
+    assert restored.leaf.certificate == served.leaf.certificate, "every replica goes on serving what it serves"
+    assert restored.trusted[0] == served.signing.certificate
+    assert len(restored.trusted) == 2, "and who comes next is known in time"
+    replaced = step(stored(restored), NOW + DAY + POLICY.overlap)
+    assert replaced is not None
+    assert replaced.signing.certificate == restored.trusted[1]
+    assert stored(after_loss(NOW + DAY, last=restored)).encode() == restored.encode(), "once is enough"
+    for now, hosts in ((NOW + 366 * DAY, HOSTS), (NOW, ["other.system.svc"])):
+        new = after_loss(now, hosts)
+        assert len(new.trusted) == 1, "what could not be served is not kept"
+        assert new.signing.certificate != served.signing.certificate
+
+
 def test_expired_authority_and_other_hosts() -> None:
     material = stored(fresh())
     replaced = step(material, NOW + 3651 * DAY)
