@@ -8,8 +8,8 @@ document and the object, and no schema is needed:
 * a field that we own and the document lacks must be given up: different;
 * a field that the document has and we do not own must be taken: different;
 * a leaf whose value in the object is not the wanted one: different;
-* a value that the server may have written in another form (a quantity, defaults inside an atomic value): unclear, and
-  only the server can say.
+* a value that the server may have written in another form (a quantity, defaults inside an atomic value), or items of a
+  keyed list in another order: unclear, and only the server can say.
 """
 
 import json
@@ -117,6 +117,7 @@ def _mapping(value: Document, live: Mapping[str, Any], owned: Document, path: st
 def _keyed(value: list[Any], live: list[Any], owned: Document, path: str) -> Iterator[Finding]:
     entries = [(json.loads(name[2:]), node) for name, node in owned.items() if name.startswith("k:")]
     taken: set[int] = set()
+    last = -1
     for item in value:
         found = _entry_for(item, entries, taken)
         if found is None:
@@ -125,10 +126,15 @@ def _keyed(value: list[Any], live: list[Any], owned: Document, path: str) -> Ite
         taken.add(found)
         keys, node = entries[found]
         where = f"{path}[{','.join(str(v) for v in keys.values())}]"
-        current = next((o for o in live if isinstance(o, dict) and all(o.get(k) == v for k, v in keys.items())), None)
-        if current is None:
+        position = _position(keys, live)
+        if position is None:
             yield Finding(where, Verdict.DIFFERENT, "missing")
-        elif _children(node) or not node:
+            continue
+        if position < last:
+            yield Finding(where, Verdict.UNCLEAR, "in another order")
+        last = max(position, last)
+        current = live[position]
+        if _children(node) or not node:
             inner = {k: v for k, v in item.items() if v is not None}
             if not node:
                 yield from _leaf(inner, current, where)
@@ -139,6 +145,14 @@ def _keyed(value: list[Any], live: list[Any], owned: Document, path: str) -> Ite
         if index not in taken:
             where = f"{path}[{','.join(str(v) for v in keys.values())}]"
             yield Finding(where, Verdict.DIFFERENT, "owned by us and no longer wanted")
+
+
+def _position(keys: Document, live: list[Any]) -> int | None:
+    """Where the item of these keys is."""
+    for index, item in enumerate(live):
+        if isinstance(item, dict) and all(item.get(key) == value for key, value in keys.items()):
+            return index
+    return None
 
 
 def _entry_for(item: Any, entries: list[tuple[Document, Document]], taken: set[int]) -> int | None:

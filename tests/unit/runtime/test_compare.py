@@ -141,3 +141,13 @@ def test_differences_are_told_in_words() -> None:
         ".spec.resources.limits.cpu: '1000m' is wanted, '1' may be the same in other words",
         ".spec.extra: wanted and not owned by us yet",
     ]
+
+
+def test_our_items_in_another_order_are_unclear() -> None:
+    node: dict[str, Any] = {".": {}, "f:name": {}}
+    owned = {"f:spec": {"f:env": {f'k:{{"name":"{name}"}}': node for name in "ab"}}}
+    wanted = {"spec": {"env": [{"name": "a"}, {"name": "b"}]}}
+    live = {"spec": {"env": [{"name": "theirs"}, {"name": "a"}, {"name": "between"}, {"name": "b"}]}}
+    assert verdict(wanted, live, owned) is Verdict.SAME
+    live["spec"]["env"].reverse()
+    assert verdict(wanted, live, owned) is Verdict.UNCLEAR
