@@ -84,7 +84,9 @@ def _decode(data: Any, path: Path) -> tuple[Configuration, list[str]]:
     try:
         configuration = msgspec.convert(data, Configuration)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"{path}: {error}") from error
+        what, _, where = str(error).partition(" - at `$")
+        field = where.rstrip("`").lstrip(".")
+        raise ConfigurationError(f"{path}: {field}: {what}" if field else f"{path}: {what}") from error
     known = msgspec.to_builtins(configuration)
     return configuration, [f"{field}: is not known" for field in _leaves(data) if not _holds(known, field)]
 

@@ -23,7 +23,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Distributed training on Kubernetes: the manager of TrainJobs and the tools around it.",
     )
     parser.add_argument("--version", action="version", version=f"trainwright {trainwright.__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for command in COMMANDS:
         command.add_parser(subparsers)
     return parser
@@ -32,7 +32,10 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     parser = build_parser()
-    arguments = parser.parse_args(argv)
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        command = " ".join(filter(None, (parser.prog, arguments.command)))
+        parser.error(f"not understood: {' '.join(unknown)} (`{command} --help` lists what is)")
     if not hasattr(arguments, "run"):
         parser.print_help(sys.stderr)
         return 2

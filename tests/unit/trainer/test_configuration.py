@@ -52,7 +52,7 @@ def test_what_takes_effect_is_read(tmp_path: Path) -> None:
         ("apiVersion: v1\n", "apiVersion is 'v1' and must be config.trainer.kubeflow.org/v1alpha1"),
         ("a: 1\n---\nb: 2\n", "holds 2 documents"),
         ("a: 1\na: 2\n", "line 2"),
-        ("health: {healthProbeBindAddress: 5}\n", "healthProbeBindAddress"),
+        ("health: {healthProbeBindAddress: 5}\n", "health.healthProbeBindAddress: Expected `str"),
     ],
 )
 def test_a_file_that_is_something_else_is_refused(text: str, message: str, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_gates_of_the_command_line_go_before_those_of_the_file(tmp_path: Path) -
         (["--log-level=loud"], "invalid choice: 'loud'"),
         (["--zap-log-level=loud"], "'loud' is no level"),
         (["--zap-encoder=xml"], "'xml' is no encoder"),
-        (["--metrics-bind-address=:8080"], "unrecognized arguments: --metrics-bind-address=:8080"),
+        (["--metrics-bind-address=:8080"], "--metrics-bind-address=:8080 (`trainwright manager --help` lists"),
     ],
 )
 def test_wrong_flags_are_wrong_use(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
