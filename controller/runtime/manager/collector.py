@@ -16,6 +16,10 @@ def tune() -> None:
 
 
 def freeze() -> None:
-    """After the first lists: collect once, then never look at what is there now."""
-    gc.collect()
+    """After the first lists: never look again at what is there now.
+
+    Only the young generation is collected before: 200,000 objects at most, some 20 ms. A whole collection would block
+    the loop for half a second where 10,000 objects are cached as dictionaries, and would find next to nothing more.
+    """
+    gc.collect(0)
     gc.freeze()

@@ -2,9 +2,11 @@
 """Versions, selectors, conditions, backs of envelopes: S27, S59 and what has no scenario."""
 
 import asyncio
+import gc
 import json
 import logging
 import sys
+import weakref
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,6 +20,7 @@ from trainwright.controller.runtime import Builder, Done, Key, Result, Trigger
 from trainwright.controller.runtime.conditions import find, is_true, remove_condition, set_condition
 from trainwright.controller.runtime.context import ContextFilter, Reconcile, current
 from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.manager import collector
 from trainwright.controller.runtime.manager.logs import JSONFormatter, TextFormatter
 from trainwright.controller.runtime.metrics.registry import OVERFLOW, Metrics
 from trainwright.controller.runtime.objects import controller_of, key_of
@@ -220,3 +223,30 @@ def test_objects_of_any_kind_are_built() -> None:
 def test_what_cannot_be_built_is_named(kind: Any, parts: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         build(kind, **parts)
+
+
+class Cycle:
+    """Refers to itself."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_what_is_there_is_taken_out_of_the_collector_and_fresh_garbage_is_not_kept() -> None:
+    before = gc.get_freeze_count()
+    gc.disable()  # nothing else collects
+    try:
+        gone, kept = weakref.ref(Cycle()), Cycle()
+        assert gone() is not None
+        collector.freeze()
+        assert gone() is None
+        assert gc.get_freeze_count() > before
+        left = weakref.ref(kept)
+        del kept
+        gc.collect()
+        assert left() is not None  # nobody looks there any more
+    finally:
+        gc.unfreeze()
+        gc.enable()
+    gc.collect()
+    assert left() is None
