@@ -17,10 +17,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a timer of Linu
 SETUP = """
 import os, signal, time
 from trainwright.controller.runtime.leaderelection.deadline import KernelDeadline
-from trainwright.controller.runtime.leaderelection.fence import Fence, steady_clock
-from trainwright.controller.runtime.leaderelection.timing import Timing
-fence = Fence(Timing(lease=1.0, renew=0.5, retry=0.1), deadline=KernelDeadline())
-fence.renewed(steady_clock())
+from trainwright.controller.runtime.leaderelection.fence import steady_clock
+one, two = KernelDeadline(), KernelDeadline()
 """
 
 
@@ -35,15 +33,13 @@ def end_of(script: str) -> int:
 
 
 def test_stopped_process_is_ended_without_going_on() -> None:
-    assert end_of("os.kill(os.getpid(), signal.SIGSTOP)") == -signal.SIGKILL
+    assert end_of("one.set(steady_clock() + 0.5); os.kill(os.getpid(), signal.SIGSTOP)") == -signal.SIGKILL
 
 
-def test_permission_that_was_revoked_ends_nothing() -> None:
-    assert end_of("fence.revoke(); fence.renewed(steady_clock()); time.sleep(1.5)") == 0
-
-
-def test_renewal_moves_the_end() -> None:
-    assert end_of("\nfor _ in range(6): fence.renewed(steady_clock()); time.sleep(0.25)\nfence.revoke()") == 0
+def test_end_that_was_moved_or_cleared_does_not_come() -> None:
+    moved = "one.set(steady_clock() + 1.0); one.set(steady_clock() + 600.0)"
+    cleared = "two.set(steady_clock() + 1.0); two.clear()"
+    assert end_of(f"{moved}\n{cleared}\ntime.sleep(1.2)") == 0
 
 
 class Noted:
@@ -66,6 +62,8 @@ def test_it_is_the_end_of_the_lease_counted_from_before_the_renewal() -> None:
     assert noted.at == 115.0
     fence.revoke()
     assert noted.at is None
+    fence.renewed(101.0)
+    assert noted.at is None, "an answer that comes late arms nothing any more"
 
 
 def test_kernel_refuses_nonsense() -> None:
