@@ -11,7 +11,7 @@ from typing import Any
 
 from trainwright.controller.runtime.testing import Component, ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.component import free_port
-from trainwright.controller.runtime.testing.control_plane import answers
+from trainwright.controller.runtime.testing.readiness import answers
 
 MANAGER = "trainwright"
 COMMAND = (sys.executable, "-m", "trainwright.controller.cli.main", "manager")

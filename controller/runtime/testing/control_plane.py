@@ -10,18 +10,12 @@ anywhere, so webhooks are registered by URL).
 """
 
 import functools
-import http
-import http.client
 import json
 import os
 import secrets
 import shutil
-import ssl
 import subprocess
 import tempfile
-import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,14 +27,13 @@ from trainwright.controller.runtime.testing import programs
 from trainwright.controller.runtime.testing.audit import AuditLog
 from trainwright.controller.runtime.testing.binaries import Binaries, provide
 from trainwright.controller.runtime.testing.component import Component, Components, free_port, is_free
+from trainwright.controller.runtime.testing.definitions import install_definitions
 from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
+from trainwright.controller.runtime.testing.readiness import answers, has_condition
 
 _PORT_ATTEMPTS = 3
-_WAIT_SECONDS = 60
-_POLL_SECONDS = 0.05
 _FIELD_MANAGER = "control-plane"
-_MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class _HTTPSCommand(Protocol):
@@ -371,7 +364,7 @@ class ControlPlane:
         except ControlPlaneError:
             return False  # the API server may be starting again too
         # A test may have added nodes.
-        return sum(_has_condition(node, "Ready") for node in nodes) >= self._kwok_nodes
+        return sum(has_condition(node, "Ready") for node in nodes) >= self._kwok_nodes
 
     def kubectl(self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
         """Run kubectl, as the administrator unless another kubeconfig is given; returns its standard output.
@@ -416,39 +409,10 @@ class ControlPlane:
             ControlPlaneError: a path does not exist, a folder holds no manifests, or the API server refused a
                 definition; with its words.
         """
-        files = [f"--filename={file}" for path in paths for file in _manifests(path)]
-        self.kubectl("apply", "--server-side", f"--field-manager={_FIELD_MANAGER}", *files)
-        # Not `kubectl wait`, which fails on a definition that has no conditions yet; and a definition that is
-        # Established may still be answered 429 for a moment, while its storage is made.
-        deadline = time.monotonic() + _WAIT_SECONDS
-        while waiting := self._not_served(files):
-            if time.monotonic() > deadline:
-                raise ControlPlaneError(f"not served after {_WAIT_SECONDS} s: {', '.join(waiting)}")
-            time.sleep(_POLL_SECONDS)
-
-    def _not_served(self, files: Sequence[str]) -> list[str]:
-        answer = json.loads(self.kubectl("get", "--output=json", *files))
-        crds = answer["items"] if answer["kind"] == "List" else [answer]
-        # The files may hold other objects too, which are served as soon as they are there.
-        return [
-            crd["metadata"]["name"]
-            for crd in crds
-            if crd["kind"] == "CustomResourceDefinition" and not self._serves(crd)
-        ]
-
-    def _serves(self, crd: Mapping[str, Any]) -> bool:
-        if not _has_condition(crd, "Established"):
-            return False
-        group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
         state = self._running
-        return all(
-            answers(
-                f"{state.url}/apis/{group}/{version['name']}/{plural}?limit=1",
-                authority=state.files.authority.pem,
-                token=state.token,
-            )
-            for version in crd["spec"]["versions"]
-            if version["served"]
+        serves = functools.partial(answers, authority=state.files.authority.pem, token=state.token)
+        install_definitions(
+            paths, kubectl=self.kubectl, field_manager=_FIELD_MANAGER, serves=lambda path: serves(state.url + path)
         )
 
     def create_namespace(self, prefix: str = "test") -> str:
@@ -475,36 +439,3 @@ class ControlPlane:
             user=name,
             credential={"client-certificate": str(certificate), "client-key": str(key)},
         )
-
-
-def _manifests(path: Path) -> list[Path]:
-    """The file itself, or a folder's manifests but for the kustomization, which is no object."""
-    if not path.is_dir():
-        return [path]
-    found = sorted(
-        file for file in path.iterdir() if file.suffix in _MANIFEST_SUFFIXES and file.stem.lower() != "kustomization"
-    )
-    if not found:
-        suffixes = ", ".join(f"*{suffix}" for suffix in _MANIFEST_SUFFIXES)
-        raise ControlPlaneError(f"{path} holds no CRDs ({suffixes})")
-    return found
-
-
-def _has_condition(document: Mapping[str, Any], kind: str) -> bool:
-    conditions = document.get("status", {}).get("conditions") or []
-    return any((condition["type"], condition["status"]) == (kind, "True") for condition in conditions)
-
-
-def answers(url: str, *, authority: bytes | None = None, token: str | None = None) -> bool:
-    """Whether a GET is answered with success, over HTTPS by a server whose certificate is of the authority."""
-    # Proxies of the environment have no business on the loopback.
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-    if authority is not None:
-        context = ssl.create_default_context(cadata=authority.decode())
-        handlers.append(urllib.request.HTTPSHandler(context=context))
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})  # noqa: S310
-    try:
-        with urllib.request.build_opener(*handlers).open(request, timeout=2) as answer:
-            return bool(answer.status == http.HTTPStatus.OK)
-    except (urllib.error.URLError, http.client.HTTPException, OSError):
-        return False
