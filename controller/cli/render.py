@@ -8,6 +8,7 @@ would refuse a TrainJob; warnings go to standard error.
 import argparse
 import asyncio
 import difflib
+import itertools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -186,27 +187,31 @@ def _rendered(
 
 
 def _known_runtime(job: "TrainJob", inputs: "Inputs") -> "Runtime | None":
-    assert job.spec is not None  # looked at when it was read
-    wanted = job.spec.runtime_ref
+    from trainwright.controller.trainer.runtimes import target_of  # noqa: PLC0415
+
+    kind, key = target_of(job)
     for runtime in inputs.runtimes:
-        same_place = not runtime.namespace or runtime.namespace == job.namespace
-        if (runtime.RESOURCE.kind, runtime.name) == (wanted.kind, wanted.name) and same_place:
+        if isinstance(runtime, kind) and (runtime.namespace, runtime.name) == (key.namespace, key.name):
             return runtime
     return None
 
 
 def _miss_runtime(job: "TrainJob", inputs: "Inputs") -> None:
-    """Say that there is no such runtime, unless its file has problems of its own."""
-    assert job.spec is not None
-    wanted = job.spec.runtime_ref
-    known = sorted(f"{runtime.RESOURCE.kind} {runtime.name}" for runtime in inputs.runtimes)
-    known += sorted(f"ClusterTrainingRuntime {name}" for name in inputs.shipped)
-    name = f"{wanted.kind} {wanted.name}"
-    if not any(problem for problem in inputs.problems if f"{name}:" in problem):
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.9)
-        hint = f"did you mean {near[0]}? " if near else ""
-        there = f"there are {', '.join(known)}" if known else "give its file with --runtime"
-        inputs.problems.append(f"TrainJob {job.name}: spec.runtimeRef: {name} is not known; {hint}{there}")
+    """Say that there is no such runtime, unless its file has problems of its own, or could not be read."""
+    from trainwright.controller.trainer.runtimes import target_of  # noqa: PLC0415
+
+    kind, key = target_of(job)
+    name = f"{kind.RESOURCE.kind} {key.name}"
+    if inputs.unread or any(f"{name}:" in problem for problem in inputs.problems):
+        return
+    known = sorted({f"{runtime.RESOURCE.kind} {runtime.name}" for runtime in inputs.runtimes} | inputs.shipped.keys())
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.9)
+    hint = f"did you mean {near[0]}? " if near else ""
+    kinds = itertools.groupby(known, key=lambda text: text.split(" ")[0])
+    names = " and ".join(f"{kind} {', '.join(text.split(' ')[1] for text in texts)}" for kind, texts in kinds)
+    there = f"there are {names}" if known else "give its file with --runtime"
+    where = f" in namespace {key.namespace}" if key.namespace else ""
+    inputs.problems.append(f"TrainJob {job.name}: spec.runtimeRef: {name} is not known{where}; {hint}{there}")
 
 
 def _report(problems: list[str]) -> int:

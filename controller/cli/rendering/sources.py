@@ -18,8 +18,9 @@ from trainwright.api.base import Object
 from trainwright.api.manifest import Document, ManifestError, documents
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.api.validation import FieldError, validate
-from trainwright.api.validation.errors import BLOCKING
+from trainwright.api.validation.errors import BLOCKING, shown
 from trainwright.controller.cli.rendering.unknown import Path, unknown_fields
+from trainwright.controller.trainer.runtimes import RuntimeUnsupported, target_of
 from trainwright.plugins.contract import Runtime
 
 KINDS: dict[str, type[Object]] = {
@@ -30,8 +31,10 @@ KINDS: dict[str, type[Object]] = {
 SUFFIXES = (".yaml", ".yml", ".json")
 RUNTIME_KINDS = frozenset({"TrainingRuntime", "ClusterTrainingRuntime"})
 STDIN = "-"
+_STDIN_NAME = "standard input"
 SHIPPED = FilePath(__file__).parent / "shipped"
 """The ClusterTrainingRuntimes of config/runtimes, a file for each, with its name."""
+_NAME = "metadata.name"
 _ROUNDS = 4
 """How often a document is looked at again without what was wrong."""
 
@@ -45,38 +48,47 @@ class Inputs:
     problems: list[str] = field(default_factory=list)
     """One line each: where, what, and what to do."""
     shipped: dict[str, FilePath] = field(default_factory=dict)
-    """The shipped runtimes that may be used, by name."""
+    """The shipped runtimes that may be used, by kind and name."""
+    unread: bool = False
+    """A source could not be read or held nothing, so that something may be missing that is there."""
+    _found: int = 0
 
     def read(self, sources: Iterable[str], *, namespace: str, wanted: frozenset[str] = frozenset(KINDS)) -> None:
         """Add what the sources hold. Objects without a namespace get the given one."""
         for source in sources:
-            before = len(self.jobs) + len(self.runtimes), len(self.problems)
+            before = self._found, len(self.problems)
             for label, text, named in self._texts(source):
                 self._documents(label, text, namespace, wanted, named=named)
-            if before == (len(self.jobs) + len(self.runtimes), len(self.problems)):
-                self.problems.append(f"{source}: no {' or '.join(sorted(wanted))} in it")
+            if before == (self._found, len(self.problems)):
+                self._unread(_STDIN_NAME if source == STDIN else source, f"no {' or '.join(sorted(wanted))} in it")
+
+    def _unread(self, source: str, why: str) -> None:
+        self.unread = True
+        self.problems.append(f"{source}: {why}")
 
     def use_shipped(self) -> None:
         """Add the shipped runtimes that the jobs name and no file has. Reading all would take longer than rendering."""
-        self.shipped = {file.stem: file for file in SHIPPED.rglob("*-*.yaml")}
-        known = {runtime.name for runtime in self.runtimes if isinstance(runtime, ClusterTrainingRuntime)}
-        wanted = {job.spec.runtime_ref.name for job in self.jobs if job.spec is not None} - known
+        kind = ClusterTrainingRuntime.RESOURCE.kind
+        self.shipped = {f"{kind} {file.stem}": file for file in SHIPPED.rglob("*-*.yaml")}
+        known = {f"{runtime.RESOURCE.kind} {runtime.name}" for runtime in self.runtimes}
+        references = [job.spec.runtime_ref for job in self.jobs if job.spec is not None]
+        wanted = {f"{reference.kind} {reference.name}" for reference in references} - known
         files = [str(self.shipped[name]) for name in sorted(wanted & self.shipped.keys())]
         self.read(files, namespace="", wanted=RUNTIME_KINDS)
 
     def _texts(self, source: str) -> Iterator[tuple[str, str, bool]]:
         try:
             if source == STDIN:
-                yield "standard input", sys.stdin.read(), True
+                yield _STDIN_NAME, sys.stdin.read(), True
                 return
             path = FilePath(source)
             files = [path] if not path.is_dir() else sorted(f for f in path.rglob("*") if f.suffix in SUFFIXES)
             for file in files:
                 yield str(file), file.read_text(encoding="utf-8"), file == path
         except OSError as error:
-            self.problems.append(f"{source}: cannot be read: {error.strerror}")
+            self._unread(source, f"cannot be read: {error.strerror}")
         except UnicodeDecodeError:
-            self.problems.append(f"{source}: is no text")
+            self._unread(source, "is no text")
 
     def _documents(self, label: str, text: str, namespace: str, wanted: frozenset[str], *, named: bool) -> None:
         try:
@@ -99,32 +111,57 @@ class Inputs:
                 where = f"{label}:{document.line(('kind',))}"
                 self.problems.append(f"{where}: {kind or 'a document without kind'} of {version} cannot be rendered")
             return
-        problems = list(_problems(model, document))
+        problems = _problems(model, document)
         self.problems += [f"{label}:{problem}" for problem in problems]
         if not problems:
             self._add(msgspec.convert(validate(data).stored, model), namespace)
 
     def _add(self, found: Object, namespace: str) -> None:
+        self._found += 1
         found.set_defaults()
         metadata = found.metadata
         assert metadata is not None  # the schema has asked for a name
         if found.RESOURCE.namespaced and not metadata.namespace:
             metadata.namespace = namespace
         if isinstance(found, TrainJob):
-            if found.spec is None:
-                self.problems.append(f"TrainJob {found.name}: spec: Required value: name a runtime in spec.runtimeRef")
+            try:
+                target_of(found)
+            except RuntimeUnsupported as error:
+                self.problems.append(f"TrainJob {found.name}: {error}")
             else:
                 self.jobs.append(found)
         elif isinstance(found, (TrainingRuntime, ClusterTrainingRuntime)):
-            self.runtimes.append(found)
+            self._add_runtime(found)
+
+    def _add_runtime(self, found: Runtime) -> None:
+        """The same file may be named twice, as part of a folder; two runtimes of one name are a mistake."""
+        for other in self.runtimes:
+            if type(other) is type(found) and (other.namespace, other.name) == (found.namespace, found.name):
+                if other != found:
+                    name = f"{found.RESOURCE.kind} {found.name}"
+                    self.problems.append(f"{name}: is given twice, and differently; leave one of them out")
+                return
+        self.runtimes.append(found)
 
 
-def _problems(model: type[Object], document: Document) -> Iterator[str]:
+def _problems(model: type[Object], document: Document) -> list[str]:
+    """Everything that is wrong with a document, from its top to its end."""
     title = f"{document.data['kind']} {(document.data.get('metadata') or {}).get('name', '')}".strip()
-    for path, message in unknown_fields(model, document.data):
-        yield f"{document.line(path)}: {title}: {_path(path)}: {message}"
-    for error in _schema_errors(document.data):
-        yield f"{document.line(_steps(error.field))}: {title}: {error}"
+    unknown = [(document.line(p), f"{_path(p)}: {message}") for p, message in unknown_fields(model, document.data)]
+    errors = _at_the_name(_schema_errors(document.data), document.data)
+    wrong = [(document.line(_steps(error.field)), str(error)) for error in errors]
+    return [f"{line}: {title}: {text}" for line, text in sorted([*unknown, *wrong])]
+
+
+def _at_the_name(errors: list[FieldError], data: dict[str, Any]) -> Iterator[FieldError]:
+    """Rules about the name are rules of the whole object: told at the name, if nothing else is wrong with it."""
+    known = any(error.field == _NAME for error in errors)
+    for error in errors:
+        rule = error.message.rpartition(f": {_NAME} ")[2] if not error.field else ""
+        if not rule or rule == error.message:
+            yield error
+        elif not known:
+            yield FieldError(error.reason, _NAME, f"Invalid value: {shown(data['metadata']['name'])}: {rule}")
 
 
 def _schema_errors(data: dict[str, Any]) -> list[FieldError]:

@@ -91,7 +91,7 @@ def test_standard_input(folder: Path, capsys: pytest.CaptureFixture[str], monkey
 
 
 BAD = {
-    "no spec": (JOB.partition("spec:")[0], ["TrainJob tiny: spec: Required value: name a runtime"]),
+    "no spec": (JOB.partition("spec:")[0], ["TrainJob tiny: spec.runtimeRef is missing: name a runtime"]),
     "unknown runtime": (
         JOB.replace("plain", "plein"),
         ["ClusterTrainingRuntime plein is not known; did you mean ClusterTrainingRuntime plain? "],
@@ -99,6 +99,18 @@ BAD = {
     "runtime of another name": (
         JOB.replace("plain", "torch-distributed"),
         ["ClusterTrainingRuntime torch-distributed is not known; there are ClusterTrainingRuntime plain"],
+    ),
+    "no kind of runtime": (
+        JOB.replace("{name: plain}", "{name: plain, kind: Deployment}"),
+        ["TrainJob tiny: spec.runtimeRef names Deployment.trainer.kubeflow.org, which is no runtime"],
+    ),
+    "other group": (
+        JOB.replace("{name: plain}", "{name: plain, apiGroup: a.b}"),
+        ["ClusterTrainingRuntime.a.b, which is"],
+    ),
+    "long name": (
+        JOB.replace("tiny", "t" * 64),
+        ["job.yaml:3: TrainJob", ': metadata.name: Invalid value: "tttt', "must be at most 63 characters long"],
     ),
     "no YAML": ("a: ]", ["job.yaml:1: "]),
     "no object": ("- 1\n", ["job.yaml:1: is no object but a list"]),
@@ -166,6 +178,28 @@ def test_a_deprecated_runtime_is_a_warning(folder: Path, capsys: pytest.CaptureF
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert render("-f", tmp_path / "none.yaml") == 1
     assert "none.yaml: cannot be read: No such file or directory" in capsys.readouterr().err
+
+
+def test_what_follows_from_a_file_that_is_not_there_is_not_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert render("-f", folder / "job.yaml", "--runtime", folder / "none") == 1
+    assert capsys.readouterr().err == f"error: {folder / 'none'}: cannot be read: No such file or directory\n"
+
+
+def test_mistakes_come_in_the_order_of_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "job.yaml").write_text(BAD["five mistakes"][0])
+    assert render("-f", folder / "job.yaml") == 1
+    lines = [int(line.split(":")[2]) for line in capsys.readouterr().err.splitlines()]
+    assert lines == [3, 6, 6, 6, 7]
+
+
+def test_a_runtime_may_be_named_twice_but_not_differently(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert render("-f", folder, "--runtime", folder / "runtimes") == 0
+    (folder / "other.yaml").write_text(RUNTIME.replace("base", "other"))
+    capsys.readouterr()
+    assert render("-f", folder) == 1
+    assert "error: ClusterTrainingRuntime plain: is given twice, and differently" in capsys.readouterr().err
 
 
 def test_without_a_file_the_use_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from trainwright.controller.runtime import Key
 from trainwright.controller.trainer.admission import TrainJobAdmission, _deprecations
 from trainwright.controller.trainer.kinds import WatchedKinds
 from trainwright.controller.trainer.runtimes import Runtime, Runtimes, _references
-from trainwright.controller.trainer.snapshot import SnapshotInvalid, _checked, _decode, _owned
+from trainwright.controller.trainer.snapshot import SnapshotInvalid, Snapshots, _checked, _decode, _owned
 from trainwright.plugins.contract import Enqueue, Watch
 from trainwright.plugins.testing import runtime, train_job
 
@@ -93,9 +93,21 @@ OWN = owner("u", controller=True)
     ],
 )
 def test_37_a_snapshot_that_cannot_be_used_is_said_so(found: ConfigMap, text: str, message: str) -> None:
-    """That the key is missing needs a read: tests/integration/trainer/test_snapshot.py."""
     with pytest.raises(SnapshotInvalid, match=re.escape(message)):
         used(found, text)
+
+
+@pytest.mark.parametrize("data", [None, {}, {"Runtime": "x"}])
+async def test_37_a_snapshot_without_its_key_is_said_so(data: dict[str, str] | None) -> None:
+    found = ConfigMap(metadata=OWN.metadata, data=data)
+
+    async def get(*_: object) -> ConfigMap:
+        return found
+
+    client: Any = SimpleNamespace(get=get)
+    cache: Any = SimpleNamespace(get=lambda *_: found)
+    with pytest.raises(SnapshotInvalid, match="ConfigMap j-runtime-snapshot has no key runtime"):
+        await Snapshots(client, cache, Runtimes(cache)).runtime_of(job(kind="TrainingRuntime"))
 
 
 def test_a_snapshot_of_the_jobs_own_runtime_is_used() -> None:
