@@ -75,11 +75,19 @@ class Snapshots:
             Conflict: the cache is behind; try again.
             KubernetesError: the API server could not be asked or refused.
         """
-        name = job.name + SUFFIX_RUNTIME_SNAPSHOT
+        kept = await self.existing(job)
+        return kept if kept is not None else await self._take(job, Key(job.namespace, _name(job)))
+
+    async def existing(self, job: TrainJob) -> Runtime | None:
+        """The runtime of the job's snapshot, or None while there is none. Takes none, since admission asks as well.
+
+        Raises SnapshotInvalid, KubernetesError.
+        """
+        name = _name(job)
         key = Key(job.namespace, name)
         found = self._cache.get(SNAPSHOTS, name, job.namespace)
         if found is None:
-            return await self._take(job, key)
+            return None
         _owned(found, job)
         version = resource_version_of(found)
         known = self._contents.get(key)
@@ -89,17 +97,11 @@ class Snapshots:
         try:
             content = await self._client.get(ConfigMap, name, job.namespace)
         except NotFound:
-            return await self._take(job, key)
+            return None
         text = (content.data or {}).get(KEY_RUNTIME_SNAPSHOT)
         if text is None:
             raise SnapshotInvalid(f"ConfigMap {name} has no key {KEY_RUNTIME_SNAPSHOT}: delete it to take it anew")
         return _checked(self._remember(key, resource_version_of(content), text, job), job, name)
-
-    async def existing(self, job: TrainJob) -> Runtime | None:
-        """The runtime of the job's snapshot, or None while there is none. Takes none. Raises like `runtime_of`."""
-        if self._cache.get(SNAPSHOTS, job.name + SUFFIX_RUNTIME_SNAPSHOT, job.namespace) is None:
-            return None
-        return await self.runtime_of(job)
 
     def forget(self, job: Key) -> None:
         """The job is gone."""
@@ -156,6 +158,10 @@ class Snapshots:
         _trim(self._decoded)
         self._contents[key] = (version, digest)
         return runtime
+
+
+def _name(job: TrainJob) -> str:
+    return job.name + SUFFIX_RUNTIME_SNAPSHOT
 
 
 def _owned(found: AnyObject, job: TrainJob) -> None:
