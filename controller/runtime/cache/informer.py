@@ -175,11 +175,16 @@ class Informer:
         """The write was answered with `obj`: show it at once, if it belongs here."""
         version = resource_version_of(obj)
         watched = self.store.resource_version
-        held = self._as_held(codec, obj) if self.scope.admits(obj) else None
-        if held is not None:
-            kept = self._transform(held) if self._transform else held
-            if kept is not None and self.store.believe(kept) and self._on_store:
-                self._on_store(kept)
+        try:
+            held = self._as_held(codec, obj) if self.scope.admits(obj) else None
+            kept = self._transform(held) if self._transform and held is not None else held
+        except Exception:  # the write was done, whoever made it must not hear of this
+            log.exception(
+                "%s %s: the answer of a write cannot be shown before the watch", self.resource.kind, flight.key
+            )
+            kept = None
+        if kept is not None and self.store.believe(kept) and self._on_store:
+            self._on_store(kept)
         self._echoes.land(flight, version, watched)
 
     def _as_held(self, codec: Codec[Any], obj: AnyObject) -> AnyObject | None:
@@ -220,6 +225,7 @@ class Informer:
             key, version = decoded.key, decoded.version
             if frame.type == "DELETED":
                 event = self.store.remove(key, None, version)
+                self._complained.discard(key)
             else:
                 event = self.store.put_undecodable(key, decoded.document)
         else:
@@ -300,6 +306,7 @@ class Informer:
             for obj in objects:
                 self._on_store(obj)
         events = self.store.replace(objects, undecodable, version)
+        self._complained.intersection_update(undecodable)
         self._advance(version)
         for event in events:
             event.initial = first

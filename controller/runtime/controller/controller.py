@@ -225,8 +225,6 @@ class Controller:
         return Outcome(outcome, time.perf_counter() - started)
 
     async def _call(self, key: Key) -> Result:
-        if self.timeout is None:
-            return await self._reconcile(key)
         limit = asyncio.timeout(self.timeout)
         try:
             async with limit:
@@ -235,6 +233,12 @@ class Controller:
             if limit.expired():
                 raise ReconcileTimeout(f"cancelled after {self.timeout} s") from None
             raise
+        except asyncio.CancelledError as error:
+            worker = asyncio.current_task()
+            if worker is None or worker.cancelling():
+                raise
+            # The reconciler awaited something that was cancelled; that must not end the worker.
+            raise RuntimeError("reconcile was cancelled, and not by its controller") from error
 
     def _settle(self, item: Item[Key], result: object) -> str:
         """Act on what the reconciler returned; gives the name of the outcome. Raises TypeError for nonsense."""

@@ -27,6 +27,8 @@ LOW_PRIORITY = -100
 FAIRNESS = 8
 """Of this many hand-outs one goes to the entry that waits longest, whatever its priority."""
 MAX_REASONS = 16
+STALE_SLOTS = 64
+"""So many slots of the delay heap may be stale before it is swept, beside as many as there are delayed keys."""
 
 
 class WorkQueue(Generic[K]):
@@ -122,6 +124,7 @@ class WorkQueue(Generic[K]):
         if entry.due is not None:
             heapq.heappush(self._delayed, (entry.due, entry.sequence, entry))
             self._delayed_count += 1
+            self._sweep()
             self._arm()
             return
         self._adds += 1
@@ -171,6 +174,12 @@ class WorkQueue(Generic[K]):
                 return
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_at(due, self._ripen)
+
+    def _sweep(self) -> None:
+        """Drop stale slots once they are the most: a key may be put off for hours, over and over."""
+        if len(self._delayed) > 2 * self._delayed_count + STALE_SLOTS:
+            self._delayed = [slot for slot in self._delayed if self._waits(slot)]
+            heapq.heapify(self._delayed)
 
     def _waits(self, slot: tuple[float, int, Entry[K]]) -> bool:
         due, sequence, entry = slot

@@ -190,6 +190,21 @@ async def test_a_reconcile_has_a_time_limit(scenario_class: Any, caplog: Any) ->
 
 
 @jumping
+async def test_what_a_reconcile_awaits_may_be_cancelled_without_ending_the_worker(scenario_class: Any) -> None:
+    async def waits_for_another(_: Key) -> Result:
+        other: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        other.cancel()
+        return await other
+
+    for timeout in (None, 5.0):
+        bench = Bench(waits_for_another, timeout=timeout)
+        async with bench.running(scenario_class()):
+            bench.trigger(A)
+            await asyncio.sleep(1)
+        assert bench.results() == ["error", "success"]
+
+
+@jumping
 async def test_stopping_lets_a_running_reconcile_finish(scenario_class: Any) -> None:
     async def slow(_: Key) -> Result:
         await asyncio.sleep(5)

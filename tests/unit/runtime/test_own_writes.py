@@ -290,3 +290,24 @@ def test_field_trees_are_kept_small_and_shared() -> None:
     assert msgspec.to_builtins(entry)
     assert pack(other) is other
     assert pack({}).unpack() == {}
+
+
+@jumping
+async def test_an_answer_that_cannot_be_shown_costs_the_writer_nothing(scenario_class: Any, caplog: Any) -> None:
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10"))
+    stream = s.transport.stream(is_watch)
+
+    def fails(obj: Any) -> Any:
+        raise ValueError(f"no good: {key_of(obj)}")
+
+    s.cache.informer(ConfigMap, transforms=[fails]).add_handler(s.note, controller="web", undecodable=True)
+    as_controller("web")
+    async with s.running():
+        s.transport.answer(is_write, config_map("a", version="12"))
+        assert resource_version_of(await s.client.create(config_map("a"), kind=ConfigMap.RESOURCE)) == "12"
+        assert "the answer of a write cannot be shown before the watch" in caplog.text
+        # Nothing of the write is left in flight: later events of others arrive.
+        stream.send(frame("ADDED", config_map("a", version="12")), frame("MODIFIED", config_map("a", version="13")))
+        await settle()
+    assert s.told == ["modified a ->13"]

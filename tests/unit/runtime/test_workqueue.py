@@ -372,3 +372,21 @@ def test_no_key_is_lost_or_doubled(steps: list[tuple[str, int, int, float]]) -> 
         assert len(queue) == 0
 
     check()
+
+
+@jumping
+async def test_what_is_due_in_hours_again_and_again_does_not_pile_up() -> None:
+    queue = Queue()
+    for _ in range(5000):
+        queue.add("a", after=36_000)
+        queue.add("a")
+        item = await queue.get()
+        assert item is not None
+        queue.done("a")
+    queue.add("b", after=36_000)
+    assert queue.statistics().delayed == 1
+    assert len(queue._delayed) < 200
+    await asyncio.sleep(36_000)
+    assert (await queue.get()) is not None
+    queue.done("b")
+    assert queue.statistics().depth == 0
