@@ -122,13 +122,14 @@ class Mutating(Generic[O]):
         except DecodeError as error:
             log.debug("%s %s/%s: left to the API server: %s", self.kind, question.namespace, question.name, error)
             return Answer(allowed=True)
-        before = msgspec.to_builtins(admission.new)
+        before = msgspec.json.encode(admission.new)
         try:
             found = self._defaulter(admission)
             warnings = await found if inspect.isawaitable(found) else found
         except ApiError as error:
             return passed_through(error)
-        patch = tuple(diff(before, msgspec.to_builtins(admission.new)))
+        after = msgspec.json.encode(admission.new)
+        patch = () if before == after else tuple(diff(msgspec.json.decode(before), msgspec.json.decode(after)))
         return Answer(allowed=True, patch=patch, warnings=tuple(warnings or ()))
 
 

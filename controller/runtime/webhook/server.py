@@ -119,7 +119,7 @@ class WebhookServer:
         )
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self.host, self.port, ssl_context=self._tls)
+            site = web.TCPSite(runner, self.host or None, self.port, ssl_context=self._tls)
             try:
                 await site.start()
             except OSError as error:

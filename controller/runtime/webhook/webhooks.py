@@ -187,7 +187,7 @@ class Webhooks:
             log.error("%s could not be removed, remove them by hand: %s", names, error)  # noqa: TRY400
 
     def _dialled(self) -> tuple[str, int]:
-        everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here, only recognised
+        everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here, only recognised
         return everywhere.get(self.server.host, self.server.host), self.server.port
 
 
