@@ -4,7 +4,7 @@
 Lists of equal length are compared item by item; of different length, what begins and ends alike is left alone and the
 rest replaced. `true` and `1` are different values, `1` and `1.0` are not.
 
-Most of a large object is as it was, so what is encoded to the same bytes is not looked into; that takes a thirtieth of the time.
+Most of a large object is as it was, and what is encoded to the same bytes is not looked into: a thirtieth of the time.
 """
 
 from collections.abc import Iterator
