@@ -119,7 +119,9 @@ def serve_self_signed(serving: ServingCertificate, address: str) -> None:
     host, _ = parse_address(address)
     now = wall_clock()
     lifetime = timedelta(days=365)
-    leaf = issue(make_authority(AUTHORITY, now=now, lifetime=lifetime), [host], now=now, lifetime=lifetime)
+    leaf = issue(
+        make_authority(AUTHORITY, now=now, lifetime=lifetime), [host or "localhost"], now=now, lifetime=lifetime
+    )
     serving.load(certificate_pem(leaf.certificate), key_pem(leaf.key))
 
 

@@ -21,11 +21,11 @@ SHUTDOWN_SECONDS = 5.0
 
 
 def parse_address(address: str) -> tuple[str, int]:
-    """`host:port`, `:port` (all interfaces) or `[v6]:port`. Raises ConfigurationError."""
+    """`host:port`, `[v6]:port`, or `:port` for all interfaces, whose host is empty. Raises ConfigurationError."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise ConfigurationError(f"{address!r} is no address: write host:port, or :port for all interfaces")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what the caller asked for
+    return host.strip("[]"), int(port)
 
 
 class HTTPServer:
@@ -59,7 +59,7 @@ class HTTPServer:
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, keepalive_timeout=90.0)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self.host, self.port, ssl_context=self._tls() if self._tls else None)
+            site = web.TCPSite(runner, self.host or None, self.port, ssl_context=self._tls() if self._tls else None)
             try:
                 await site.start()
             except OSError as error:

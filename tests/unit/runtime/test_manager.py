@@ -105,7 +105,7 @@ async def test_a_taken_port_is_named() -> None:
 
 
 def test_addresses() -> None:
-    assert parse_address(":8080") == ("0.0.0.0", 8080)
+    assert parse_address(":8080") == ("", 8080)
     assert parse_address("[::1]:80") == ("::1", 80)
     for wrong in ("8080", "host", "host:port", "host:70000"):
         with pytest.raises(ConfigurationError, match="is no address"):
