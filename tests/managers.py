@@ -23,6 +23,7 @@ def start_manager(
     name: str = MANAGER,
     webhooks: bool = False,
     kubeconfig: Path | None = None,
+    python: Path | None = None,
     **configuration: Any,
 ) -> Component:
     """Run it until the control plane ends, and wait until it is ready; `restart` and `stop_program` know its name.
@@ -33,12 +34,19 @@ def start_manager(
         name: of the program and of its log.
         webhooks: register its webhooks, by URL. They concern everybody on that control plane.
         kubeconfig: another one than the administrator's.
+        python: an interpreter of another environment, where more plugins are installed.
         configuration: fields of its Configuration.
     """
     probes = f"127.0.0.1:{free_port()}"
     file = control_plane.folder / f"{name}.json"
     file.write_text(json.dumps({"health": {"healthProbeBindAddress": probes}, **configuration}))
-    command = [*COMMAND, f"--config={file}", f"--kubeconfig={kubeconfig or control_plane.kubeconfig}", *arguments]
+    command = [
+        str(python or COMMAND[0]),
+        *COMMAND[1:],
+        f"--config={file}",
+        f"--kubeconfig={kubeconfig or control_plane.kubeconfig}",
+        *arguments,
+    ]
     if webhooks:
         command.append(f"--webhook-url=https://127.0.0.1:{free_port()}")
 

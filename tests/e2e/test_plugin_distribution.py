@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.managers import start_manager
+from tests.repository import ROOT
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.binaries import provide
+
 SOURCE = Path(__file__).parent / "plugin_distribution"
 RUNTIME = """
 apiVersion: trainer.kubeflow.org/v1alpha1
@@ -102,6 +107,34 @@ def test_its_validation_refuses(python: Path, tmp_path: Path) -> None:
 
     assert refused.stdout == ""
     assert 'spec.trainer.env[0]: Invalid value: "RAY_ADDRESS": is set by the Ray plugin; remove it' in refused.stderr
+
+
+def test_the_manager_runs_it_with_its_settings(python: Path) -> None:
+    jobset = provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
+    with ControlPlane(crds=[ROOT / "config" / "crd", jobset]) as control_plane:
+        start_manager(control_plane, python=python, plugins={"settings": {"Ray": {"port": 7000}}})
+        control_plane.kubectl("apply", "--server-side", "--filename=-", stdin=RUNTIME + JOB)
+        path = "{.spec.replicatedJobs[0].template.spec.template.spec.containers[0].env[?(@.name=='RAY_ADDRESS')].value}"
+        control_plane.kubectl("wait", "--for=create", "jobset/tune", "--timeout=60s")
+        assert control_plane.kubectl("get", "jobset", "tune", f"--output=jsonpath={path}") == "tune-node-0-0.tune:7000"
+        hosts = control_plane.kubectl("get", "configmap", "tune-ray-hosts", "--output=jsonpath={.data.hosts}")
+        assert hosts.split() == ["tune-node-0-0.tune", "tune-node-0-1.tune"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [({"ports": 1}, "unknown field `ports`"), ({"port": "many"}, "Expected `int`, got `str` - at `$.port`")],
+)
+def test_wrong_settings_are_told_with_plugin_and_field(
+    python: Path, tmp_path: Path, settings: dict[str, object], problem: str
+) -> None:
+    head = {"apiVersion": "config.trainer.kubeflow.org/v1alpha1", "kind": "Configuration"}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**head, "plugins": {"settings": {"Ray": settings}}}))
+
+    refused = trainwright(python, "plugins", "--config", str(tmp_path / "config.yaml"), code=1)
+
+    assert "plugin Ray (distribution acme-trainwright-ray 1.4.0): " in refused.stderr
+    assert problem in refused.stderr
 
 
 def test_it_is_absent_where_it_is_not_installed() -> None:
