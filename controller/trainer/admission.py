@@ -134,7 +134,17 @@ class TrainJobAdmission:
             except NotFound:
                 raise RuntimeMissing(
                     f"{kind.RESOURCE.kind} {key.name} does not exist: it must be there before the TrainJob"
+                    f"{self._hint(job)}"
                 ) from None
+
+    def _hint(self, job: TrainJob) -> str:
+        """How to name the runtime that is meant, if that can be told."""
+        with contextlib.suppress(NotSynced):
+            namesake = self._runtimes.namesake(job)
+            if namesake is not None:
+                kind = namesake.RESOURCE.kind
+                return f"; there is a {kind} of that name: to use it, set spec.runtimeRef.kind to {kind}"
+        return ""
 
 
 def validate_runtime(request: Admission[R]) -> Verdict:

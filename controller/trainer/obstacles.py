@@ -104,5 +104,8 @@ class Obstacles:
 
 
 def shortened(message: str) -> str:
-    """The message within the limit of a condition."""
-    return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"
+    """The message within the limit of a condition, without its middle: API servers say last what is wrong."""
+    if len(message) <= MESSAGE_LIMIT:
+        return message
+    end = MESSAGE_LIMIT // 2
+    return f"{message[: MESSAGE_LIMIT - end - 1]}…{message[-end:]}"

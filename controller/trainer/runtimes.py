@@ -57,6 +57,13 @@ class Runtimes:
             )
         return found
 
+    def namesake(self, job: TrainJob) -> Runtime | None:
+        """A runtime of the name that the job refers to, but of the other kind: most often, the one that is meant."""
+        missing, key = target_of(job)
+        (other,) = (kind for kind in RUNTIMES if kind is not missing)
+        found: Runtime | None = self._cache.get(other, key.name, job.namespace if other.RESOURCE.namespaced else "")
+        return found
+
     def jobs_of(self, runtime: Runtime) -> Sequence[TrainJob]:
         """The TrainJobs that refer to the runtime."""
         return self._cache.indexed(TrainJob, INDEX, _value(type(runtime), Key(runtime.namespace, runtime.name)))

@@ -78,6 +78,18 @@ def test_a_job_without_its_runtime_is_refused(admitted: ControlPlane, space: str
     assert "TrainingRuntime runtime does not exist" in refused
 
 
+def test_a_runtime_of_the_same_name_and_the_other_kind_is_hinted_at(admitted: ControlPlane, space: str) -> None:
+    create(admitted, space, runtime("runtime"))
+    wanted = document("TrainJob", "job", {"runtimeRef": {"name": "runtime"}})
+    deadline = time.monotonic() + 60
+    # The hint is from the manager's cache.
+    while "of that name" not in (refused := refusal(admitted, space, wanted)):
+        assert time.monotonic() < deadline, refused
+        time.sleep(0.1)
+    assert "ClusterTrainingRuntime runtime does not exist" in refused
+    assert "there is a TrainingRuntime of that name: to use it, set spec.runtimeRef.kind to TrainingRuntime" in refused
+
+
 def test_a_reference_to_no_runtime_is_refused(admitted: ControlPlane, space: str) -> None:
     wanted = document("TrainJob", "job", {"runtimeRef": {"apiGroup": "apps", "kind": "Deployment", "name": "x"}})
     assert "Deployment.apps, which is no runtime" in refusal(admitted, space, wanted)

@@ -12,7 +12,15 @@ from trainwright.controller.runtime.errors import (
     ServerError,
     Unreachable,
 )
-from trainwright.controller.trainer.obstacles import PATIENCE_SECONDS, Obstacle, Obstacles, Reason, obstacle_of
+from trainwright.controller.trainer.obstacles import (
+    MESSAGE_LIMIT,
+    PATIENCE_SECONDS,
+    Obstacle,
+    Obstacles,
+    Reason,
+    obstacle_of,
+    shortened,
+)
 from trainwright.controller.trainer.runtimes import RuntimeMissing, RuntimeUnsupported
 from trainwright.controller.trainer.snapshot import SnapshotInvalid
 from trainwright.plugins.contract import FactUnavailable, PluginFailure, Refusal
@@ -101,3 +109,11 @@ def test_an_error_that_nobody_foresaw_is_shown_and_logged_with_its_traceback() -
     assert obstacle is not None
     assert (obstacle.reason, obstacle.defect) == (Reason.BUILD_FAILED, True)
     assert obstacle.message == "the manager failed at this job (KeyError: 'x'): see its log"
+
+
+def test_a_long_message_keeps_what_it_is_about_and_what_is_wrong() -> None:
+    assert shortened("a" * MESSAGE_LIMIT) == "a" * MESSAGE_LIMIT
+    message = shortened(f'JobSet "a" is invalid: spec: Invalid value: {"x" * 1000}: field is immutable')
+    assert len(message) == MESSAGE_LIMIT
+    assert message.startswith('JobSet "a" is invalid')
+    assert message.endswith("x: field is immutable")
