@@ -31,7 +31,7 @@ def runtime_problems(runtime: Runtime) -> Iterator[str]:
         )
     )
     for cause in verdict.errors:
-        yield f"{runtime.RESOURCE.kind} {runtime.name}: {cause.field}: {cause.message}"
+        yield f"{runtime.RESOURCE.kind} {runtime.name}: {cause.message}"
 
 
 def runtime_warnings(runtime: Runtime) -> Iterator[str]:

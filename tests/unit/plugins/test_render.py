@@ -160,8 +160,8 @@ def test_a_runtime_that_admission_refuses_is_an_error(folder: Path, capsys: pyte
     (folder / "runtimes" / "plain.yaml").write_text(RUNTIME.replace("name: node, image", "name: main, image"))
 
     assert render("-f", folder) == 1
-    error = "error: ClusterTrainingRuntime plain: spec.template.spec.replicatedJobs[0].template.spec.template.spec."
-    assert error in capsys.readouterr().err
+    field = "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers"
+    assert f'error: ClusterTrainingRuntime plain: {field}: Invalid value: ["main"]: ' in capsys.readouterr().err
 
 
 def test_a_deprecated_runtime_is_a_warning(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
