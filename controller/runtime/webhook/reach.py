@@ -82,7 +82,7 @@ class Reach:
         self._targets = targets
         self._address = address
         self._proof = proof
-        self._proved: tuple[object, ...] = ()
+        self._proved: tuple[object, ...] | None = None
         self._look_seconds = look_seconds
         self._looked_at = float("-inf")
         self._expected: list[tuple[str, str, bytes]] = []
@@ -134,8 +134,9 @@ class Reach:
         if self._proof is None or self._proved == state:
             return None
         try:
-            await self._proof()
-        except KubernetesError as error:
-            return f"the API server does not get through: {error}"
+            async with asyncio.timeout(LIMIT_SECONDS):
+                await self._proof()
+        except (KubernetesError, TimeoutError) as error:
+            return f"the API server does not get through: {str(error) or 'no answer'}"
         self._proved = state
         return None
