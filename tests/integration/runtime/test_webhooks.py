@@ -288,4 +288,4 @@ async def test_what_does_not_fit_is_refused_and_what_is_stored_can_be_mended_and
         await client.patch(job, "other", namespace, {"metadata": {"finalizers": None}})
         with pytest.raises(NotFound):
             await client.get(job, "other", namespace)
-    await client.patch(job, "old", namespace, {"metadata": {"finalizers": None}})
+        await client.patch(job, "old", namespace, {"metadata": {"finalizers": None}})
