@@ -3,12 +3,16 @@
 
 import subprocess
 import sys
+import sysconfig
+import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.integration.runtime.test_operator import try_operator
 from tests.repository import ROOT, git
+from trainwright.controller.runtime.testing import ControlPlane
 
 
 def copy_sources(target: Path) -> None:
@@ -102,6 +106,23 @@ def test_the_wheel_runs_where_it_is_installed(wheel: Path, tmp_path: Path) -> No
         check=False,
     )
     assert tools.stdout.startswith("etcd "), tools.stderr
+
+
+def test_the_documented_operator_runs_where_only_the_wheel_is_installed(
+    wheel: Path, cluster: ControlPlane, cluster_namespace: str, tmp_path: Path
+) -> None:
+    environment = tmp_path / "venv"
+    venv.create(environment, symlinks=True)
+    [packages] = environment.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    # The dependencies are those of this environment; its own trainwright is no file there, so it is not found.
+    (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    python = environment / "bin" / "python"
+    where = [str(python), "-c", "import trainwright; print(trainwright.__file__)"]
+    found = subprocess.run(where, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert Path(found.strip()).is_relative_to(packages)
+    try_operator(python, cluster, cluster_namespace, tmp_path)
 
 
 def test_a_clone_without_links_is_refused(tmp_path: Path) -> None:

@@ -95,6 +95,30 @@ async def test_an_unreachable_server_is_named(config: ClusterConfig) -> None:
         await manager.run()
 
 
+async def test_an_expired_token_is_named_and_a_new_one_is_taken_up(
+    config: ClusterConfig, namespace: str, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("expired")
+    manager = quiet_manager(replace(config, token=None, token_file=str(token)))
+    seen: list[str] = []
+
+    async def reconcile(key: Key) -> Result:
+        seen.append(key.name)
+        return Done()
+
+    controller = manager.controller("late").for_(ConfigMap, namespace=namespace).reconcile(reconcile)
+    task = asyncio.ensure_future(manager.run())
+    await eventually(lambda: "Unauthorized" in "".join(controller.statistics().waiting_for))
+    assert controller.statistics().waiting_for[0].startswith("configmaps")
+    assert not manager.ready
+    token.write_text(config.token or "")
+    await manager.client.create(config_map("a", namespace), kind=ConfigMap.RESOURCE)
+    await eventually(lambda: "a" in seen)
+    await eventually(lambda: manager.ready)
+    await ended(manager, task)
+
+
 async def test_a_reconciler_that_raises_hangs_or_babbles_holds_up_nobody(
     config: ClusterConfig, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -21,6 +21,11 @@ def test_it_is_short() -> None:
 
 
 def test_the_documented_operator_works(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    try_operator(Path(sys.executable), control_plane, namespace, tmp_path)
+
+
+def try_operator(python: Path, control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    """Run the operator with an interpreter, and see it do its work."""
     log = tmp_path / "log"
     environment = {**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)}
     # The ports of metrics and probes are taken from the defaults, as a user would; the test gives free ones.
@@ -31,7 +36,7 @@ def test_the_documented_operator_works(control_plane: ControlPlane, namespace: s
     program.write_text(source)
     with (
         log.open("wb") as output,
-        subprocess.Popen([sys.executable, str(program)], env=environment, stderr=output) as process,
+        subprocess.Popen([python, program], cwd=tmp_path, env=environment, stderr=output) as process,
     ):
         try:
             kubectl = ["-n", namespace]
