@@ -34,17 +34,16 @@ def manifests() -> dict[str, str]:
     """Texts by path below config/."""
     everywhere, by_files = _rights("manager"), _rights("overlays/cert-manager")
     one = EXAMPLE_NAMESPACE
-    of_the_jobs = [
-        document
-        for document in (*roles(everywhere, one), *bindings(everywhere, NAMESPACE, one))
-        if document["metadata"].get("namespace") == one
-    ]
+    made = [*roles(everywhere, one), *bindings(everywhere, NAMESPACE, one)]
+    of_the_jobs = [document for document in made if document["metadata"].get("namespace") == one]
     documents: dict[str, Iterable[Document]] = {
         "rbac/role.yaml": [*roles(everywhere), *bindings(everywhere, NAMESPACE)],
         "webhook/manifests.yaml": webhook_configurations(),
         "overlays/cert-manager/role_patch.yaml": roles(by_files),
         "overlays/one-namespace/role.yaml": of_the_jobs,
-        "overlays/one-namespace/cluster_role_patch.yaml": [next(roles(everywhere, one))],
+        "overlays/one-namespace/role_patch.yaml": [
+            document for document in made if document not in of_the_jobs and document["kind"] in ("ClusterRole", "Role")
+        ],
     }
     return {path: _HEADER + rendered(found) for path, found in documents.items()}
 

@@ -93,11 +93,23 @@ def bindings(needed: "Rights", home: str, jobs_in: str = "") -> Iterator[Documen
 def _placed(needed: "Rights", jobs_in: str) -> Iterator[tuple[str, list[Rule]]]:
     """Namespaces and the rules that are given there; first those of no namespace."""
     here = [rule for rule in needed.on_jobs if jobs_in and rule.namespaced]
-    yield "", [rule for rule in needed.on_jobs if rule not in here]
+    everywhere = [rule for rule in needed.on_jobs if rule not in here]
+    yield "", everywhere
     places = {jobs_in: here} if here else {}
     for namespace, rules in needed.by_namespace.items():
-        places[namespace] = [*places.get(namespace, ()), *rules]
-    yield from sorted(places.items())
+        given = [*everywhere, *places.get(namespace, ())]
+        places[namespace] = [*places.get(namespace, ()), *(rule for rule in rules if not _is_given(rule, given))]
+    yield from sorted((namespace, rules) for namespace, rules in places.items() if rules)
+
+
+def _is_given(rule: Rule, given: Iterable[Rule]) -> bool:
+    """Whether the others give the right already."""
+    return any(
+        (rule.group, rule.resource) == (other.group, other.resource)
+        and not other.names
+        and set(rule.verbs) <= set(other.verbs)
+        for other in given
+    )
 
 
 def _object(kind: str, namespace: str) -> Document:

@@ -83,6 +83,13 @@ def test_a_manager_of_one_namespace_has_cluster_wide_what_lives_in_no_namespace(
     assert {"trainjobs", "secrets"} <= {resource for rule in found[2]["rules"] for resource in rule["resources"]}
 
 
+def test_what_is_given_everywhere_is_not_given_again() -> None:
+    create = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}
+    assert create not in list(roles(needed()))[1]["rules"]
+    assert create in list(roles(needed(plugins=Plugins(disabled=["MPI", "Flux"]))))[1]["rules"]
+    assert create in list(roles(needed(), jobs_in="team"))[1]["rules"]
+
+
 def test_each_role_is_bound_to_the_service_account() -> None:
     found = list(bindings(needed(), HOME, jobs_in=HOME))
     assert [(one["kind"], one["roleRef"]["kind"]) for one in found] == [
