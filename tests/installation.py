@@ -8,7 +8,7 @@ the Service is an alias of this machine, and the webhooks name the port at which
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from tests.managers import COMMAND, MANAGER, is_asked
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.component import free_port
-from trainwright.controller.runtime.testing.control_plane import answers
+from trainwright.controller.runtime.testing.readiness import answers
 
 CONFIG = ROOT / "config"
 NAMESPACE = "kubeflow-system"
@@ -42,16 +42,10 @@ def kustomized(control_plane: ControlPlane, folder: Path | str) -> list[Document
     return [*yaml.safe_load_all(control_plane.kubectl("kustomize", str(CONFIG / folder)))]
 
 
-def install(
-    control_plane: ControlPlane,
-    folder: str = "default",
-    *,
-    change: Callable[[list[Document]], Iterable[Document]] = lambda documents: documents,
-) -> "Installation":
-    """Install a folder of config/ but for its pods. `change` gives what is applied instead of what is in the folder."""
+def install(control_plane: ControlPlane, folder: str = "default") -> "Installation":
+    """Install a folder of config/ but for its pods, which would be pretended, and its definitions, which are there."""
     left_out = {"Deployment", "CustomResourceDefinition"}
-    documents = change(kustomized(control_plane, folder))
-    control_plane.apply(*(document for document in documents if document["kind"] not in left_out))
+    control_plane.apply(*(one for one in kustomized(control_plane, folder) if one["kind"] not in left_out))
     return Installation(control_plane)
 
 
@@ -93,19 +87,31 @@ class Installation:
         found: Document = yaml.safe_load(json.loads(text)["data"][CONFIGURATION])
         return found
 
-    def start(self, name: str = MANAGER, *arguments: str, **changed: Any) -> None:
+    def start(
+        self,
+        name: str = MANAGER,
+        *arguments: str,
+        command: Callable[[Path, Path], Sequence[str]] | None = None,
+        wait: bool = True,
+        **changed: Any,
+    ) -> None:
         """Run a replica until the control plane ends, and wait until it is ready and the API server gets through.
 
-        `arguments` follow those of the Deployment, `changed` replaces fields of its Configuration.
+        Args:
+            name: of the program and of its log.
+            arguments: more of them for the manager.
+            command: runs the manager otherwise than from this checkout, given the folder of the service account and the
+                file with the Configuration.
+            wait: until it is ready.
+            changed: other fields of the Configuration.
         """
         folder = self.control_plane.folder / name
         account = folder / "account"
         account.mkdir(parents=True, exist_ok=True)
         (account / "namespace").write_text(NAMESPACE)
         (account / "ca.crt").write_bytes(self.control_plane.ca)
-        (account / "token").write_text(
-            self.control_plane.kubectl("create", "token", NAME, "--namespace", NAMESPACE).strip()
-        )
+        token = self.control_plane.kubectl("create", "token", NAME, f"--namespace={NAMESPACE}", "--duration=24h")
+        (account / "token").write_text(token.strip())
         health = f"127.0.0.1:{free_port()}"
         configuration: Mapping[str, Any] = {
             **self.configuration,
@@ -114,24 +120,32 @@ class Installation:
             "health": {"healthProbeBindAddress": health},
             **changed,
         }
-        (folder / CONFIGURATION).write_text(json.dumps(configuration))
-        command = [*as_pod(self.control_plane, account), *COMMAND, f"--config={folder / CONFIGURATION}", *arguments]
+        file = folder / CONFIGURATION
+        file.write_text(json.dumps(configuration))
+        if command is not None:
+            whole = [*environment(self.control_plane), *command(account, file), *arguments]
+        else:
+            whole = [*as_pod(self.control_plane, account), *COMMAND, f"--config={file}", *arguments]
 
         def ready() -> bool:
-            return answers(f"http://{health}/readyz") and is_asked(self.control_plane)
+            return not wait or (answers(f"http://{health}/readyz") and is_asked(self.control_plane))
 
-        self.control_plane.launch(name, command, ready=ready)
+        self.control_plane.launch(name, whole, ready=ready)
+
+
+def environment(control_plane: ControlPlane) -> list[str]:
+    """What to put before a command so that it has the environment of a pod, and nothing else but PATH."""
+    host, port = control_plane.url.removeprefix("https://").split(":")
+    variables = {"PATH": os.environ["PATH"], "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+    return ["env", "--ignore-environment", *(f"{name}={value}" for name, value in variables.items())]
 
 
 def as_pod(control_plane: ControlPlane, account: Path) -> list[str]:
     """What to put before a command so that it finds the service account in the folder `account` where pods have it."""
-    host, port = control_plane.url.removeprefix("https://").split(":")
     # A mount namespace gives the process a /var/run of its own.
-    return [
-        *("env", f"KUBERNETES_SERVICE_HOST={host}", f"KUBERNETES_SERVICE_PORT={port}", "--unset=KUBECONFIG"),
-        *("unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])),
-        *("--mount", "sh", "-c", _POD, "pod", str(account)),
-    ]
+    unprivileged = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    script = ["sh", "-c", _POD, "pod", str(account)]
+    return [*environment(control_plane), "unshare", *unprivileged, "--mount", *script]
 
 
 def forbidden(control_plane: ControlPlane) -> list[str]:
