@@ -3,6 +3,7 @@
 
 import logging
 
+from trainwright import __version__
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
@@ -105,6 +106,9 @@ async def make_manager(
 
 async def _declare(manager: Manager, settings: Settings, registry: Registry) -> TrainJobAdmission:
     """Give the manager its controllers; returns what answers for the webhooks."""
+    on = sorted(gate.name for gate in settings.features.on)
+    names = ", ".join(entry.name for entry in registry)
+    log.info("trainwright %s; plugins, in order: %s; features: %s", __version__, names, ", ".join(on) or "none")
     watches = registry.watches()
     kinds = WatchedKinds(watches, absent=await absent_kinds(manager.client, watches))
     pipeline = Pipeline(registry)
