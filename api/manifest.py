@@ -7,6 +7,7 @@ of two equal keys. Kubernetes does none of that. This module knows documents and
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,6 +49,15 @@ class Document:
                 return 1
             path = path[:-1]
         return self._lines[path]
+
+    def items(self) -> Iterator["Document"]:
+        """The entries of a List, as kubectl prints several objects."""
+        lines: dict[str | int, dict[Path, int]] = defaultdict(dict)
+        for path, line in self._lines.items():
+            if path[:1] == ("items",) and len(path) > 1:
+                lines[path[1]][path[2:]] = line
+        for index, entry in enumerate(self.data.get("items") or ()):
+            yield Document(entry, lines[index])
 
 
 def documents(text: str) -> Iterator[Document]:

@@ -34,6 +34,7 @@ STDIN = "-"
 _STDIN_NAME = "standard input"
 SHIPPED = FilePath(__file__).parent / "shipped"
 """The ClusterTrainingRuntimes of config/runtimes, a file for each, with its name."""
+_LIST = ("List", "v1")
 _NAME = "metadata.name"
 _ROUNDS = 4
 """How often a document is looked at again without what was wrong."""
@@ -105,6 +106,10 @@ class Inputs:
             self.problems.append(f"{label}:{document.line(())}: is no object but {_spoken(data)}")
             return
         kind, version = data.get("kind"), data.get("apiVersion")
+        if (kind, version) == _LIST:
+            for item in document.items():
+                self._document(label, item, namespace, wanted, named=named)
+            return
         model = KINDS.get(str(kind)) if kind in wanted else None
         if model is None or version != model.RESOURCE.api_version:
             if named:

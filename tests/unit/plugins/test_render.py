@@ -4,6 +4,7 @@
 import io
 import json
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 import yaml
@@ -154,6 +155,19 @@ def test_mistakes_are_all_named(folder: Path, capsys: pytest.CaptureFixture[str]
     assert output.out == ""
     assert all(line.startswith("error: ") for line in output.err.splitlines())
     assert [text for text in expected if text not in output.err] == []
+
+
+def test_a_list_is_what_is_in_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def listed(*texts: str) -> str:
+        return "apiVersion: v1\nkind: List\nitems:\n" + "".join("-" + indent(text, "  ")[1:] for text in texts)
+
+    (folder / "job.yaml").write_text(listed(JOB, JOB.replace("tiny", "other")))
+    assert render("-f", folder) == 0
+    assert capsys.readouterr().out.count("kind: JobSet") == 2
+
+    (folder / "job.yaml").write_text(listed(JOB, JOB.replace("numNodes", "numNode")))
+    assert render("-f", folder) == 1
+    assert "job.yaml:15: TrainJob tiny: spec.trainer.numNode: unknown field" in capsys.readouterr().err
 
 
 def test_a_runtime_that_admission_refuses_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
