@@ -16,6 +16,7 @@ from trainwright.controller.runtime.client.observer import RequestObserver, Writ
 from trainwright.controller.runtime.client.permission import READS, permission
 from trainwright.controller.runtime.client.retry import send_with_retries
 from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport
+from trainwright.controller.runtime.context import writer
 from trainwright.controller.runtime.kinds import Codec, Kind, codec_of, kind_of
 from trainwright.controller.runtime.objects import AnyObject
 
@@ -43,7 +44,10 @@ class Session:
         timeout: float = 60.0,
         requests: RequestObserver | None = None,
     ) -> None:
-        """`timeout` is in seconds and covers one attempt of anything but a watch or a log stream."""
+        """`timeout` is in seconds and covers one attempt of anything but a watch or a log stream.
+
+        `user_agent` is what this process adds to the product, version and controller that the server is told.
+        """
         self.transport = transport
         self._agent = user_agent
         self._defaults = defaults or WriteOptions()
@@ -99,8 +103,13 @@ class Session:
             yield stream
 
     def _user_agent(self) -> str:
-        product = f"trainwright/{trainwright.__version__}"
-        return f"{product} {self._agent}" if self._agent else product
+        """Product and version, the controller on whose behalf this is, and the name of the process."""
+        parts = [f"trainwright/{trainwright.__version__}"]
+        if controller := writer():
+            parts.append(f"({controller})")
+        if self._agent:
+            parts.append(self._agent)
+        return " ".join(parts)
 
     def _codec(self, obj: AnyObject, kind: Kind | None) -> Codec[Any]:
         return codec_of(kind if kind is not None else kind_of(obj, self._kinds))

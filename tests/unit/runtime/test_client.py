@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+import trainwright
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.credentials import TokenFile
 from trainwright.controller.runtime.client.session import WriteOptions
+from trainwright.controller.runtime.context import Reconcile, current
 from trainwright.controller.runtime.errors import (
     AlreadyExists,
     ApiError,
@@ -29,6 +31,7 @@ from trainwright.controller.runtime.errors import (
     Unauthorized,
     Unreachable,
 )
+from trainwright.controller.runtime.objects import Key
 from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.runtime.testing.objects import config_map
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, is_list, is_write, listing, status_body
@@ -210,6 +213,20 @@ async def test_defaults_are_added_and_can_be_overridden() -> None:  # S72, S73, 
     with pytest.raises(ConfigurationError, match="no Resource is known for apiVersion='v1' kind='ConfigMap'"):
         await bare.create(config_map("a"))
     bare.register(ConfigMap)
+
+
+@jumping
+async def test_the_server_is_told_product_version_controller_and_process() -> None:
+    client, transport = made()
+    named = client.with_defaults(user_agent="web")
+    transport.answer(is_list, config_map("a", version="1"), times=FOREVER)
+    await named.get(ConfigMap, "a", "default")
+    token = current.set(Reconcile("shops", Key("default", "a"), "id"))
+    await named.get(ConfigMap, "a", "default")
+    current.reset(token)
+    product = f"trainwright/{trainwright.__version__}"
+    agents = [request.headers["User-Agent"] for request in transport.requests]
+    assert agents == [f"{product} web", f"{product} (shops) web"]
 
 
 @jumping
