@@ -130,7 +130,7 @@ async def absent_kinds(client: Client, watches: Iterable[Watch]) -> frozenset[Re
     for resource in missing:
         what = f"{resource.kind} of {resource.api_version} is not served here"
         if wanted[resource]:
-            log.info("%s; what needs it does without", what)
+            log.info("%s: what needs it does without until the manager starts anew", what)
         else:
             log.error("%s; the manager waits two minutes: %s", what, _REMEDIES.get(resource.group, _REMEDY))
     return frozenset(resource for resource in missing if wanted[resource])

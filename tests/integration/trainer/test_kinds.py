@@ -31,4 +31,7 @@ async def test_what_is_not_served_is_named(control_plane: ControlPlane, caplog: 
     error, info = caplog.records
     assert (error.levelname, info.levelname) == ("ERROR", "INFO")
     assert error.getMessage().startswith("Need of example.com/v1 is not served here; the manager waits two minutes: ")
-    assert info.getMessage() == "Extra of example.com/v1 is not served here; what needs it does without"
+    assert (
+        info.getMessage()
+        == "Extra of example.com/v1 is not served here: what needs it does without until the manager starts anew"
+    )
