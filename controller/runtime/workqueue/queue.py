@@ -55,6 +55,7 @@ class WorkQueue(Generic[K]):
         self._delayed: list[tuple[float, int, Entry[K]]] = []
         self._delayed_count = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
         self._getters: deque[asyncio.Future[Item[K] | None]] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._sequence = 0
@@ -170,9 +171,11 @@ class WorkQueue(Generic[K]):
             return
         due = self._delayed[0][0]
         if self._timer is not None:
-            if self._timer.when() <= due:
+            if self._timer_due <= due:
                 return
             self._timer.cancel()
+        # Remembered here: for what is due at once, uvloop gives a handle that does not know when.
+        self._timer_due = due
         self._timer = asyncio.get_running_loop().call_at(due, self._ripen)
 
     def _sweep(self) -> None:

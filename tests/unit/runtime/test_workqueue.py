@@ -4,6 +4,7 @@
 import asyncio
 import random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -390,3 +391,17 @@ async def test_what_is_due_in_hours_again_and_again_does_not_pile_up() -> None:
     assert (await queue.get()) is not None
     queue.done("b")
     assert queue.statistics().depth == 0
+
+
+def test_what_is_due_in_no_time_does_not_stop_the_queue_on_uvloop() -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def main() -> None:
+        queue = Queue()
+        # uvloop gives no timer for less than a millisecond.
+        queue.add("later", after=1e-6)
+        queue.add("sooner", after=1e-7)
+        assert sorted([await taken(queue) or "", await taken(queue) or ""]) == ["later", "sooner"]
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
