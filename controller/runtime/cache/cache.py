@@ -12,6 +12,7 @@ Caveats: apart from own writes a read is as old as the watch. Two scopes of one 
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, overload
 
 from trainwright.api.base import Object, Resource
@@ -129,6 +130,7 @@ class Cache:
             self._known[name] = others[0].kind
         else:
             del self._by_resource[informer.resource]
+        informer.retire()
         if (task := self._running.pop(informer, None)) is not None:
             task.cancel()
 
@@ -158,9 +160,13 @@ class Cache:
 
     async def wait_synced(self, kinds: Iterable[Kind] | None = None) -> None:
         """Wait for the first list of the kinds given, or of all declared; no limit of its own."""
-        informers = self.informers() if kinds is None else [self._find(kind) for kind in kinds]
-        for informer in informers:
-            await informer.wait_synced()
+        if kinds is not None:
+            for informer in [self._find(kind) for kind in kinds]:
+                await informer.wait_synced()
+            return
+        for informer in self.informers():
+            with suppress(NotCached):  # removed meanwhile: nobody waits for it any more
+                await informer.wait_synced()
 
     def statistics(self) -> Sequence[InformerStatistics]:
         """One record per informer."""

@@ -23,7 +23,7 @@ from trainwright.controller.runtime.cache.store import IndexFunction, Store
 from trainwright.controller.runtime.cache.transforms import Transform
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.watch import Frame
-from trainwright.controller.runtime.errors import DecodeError, KubernetesError
+from trainwright.controller.runtime.errors import DecodeError, KubernetesError, NotCached
 from trainwright.controller.runtime.kinds import Codec, Kind, MetadataOnly, codec_of
 from trainwright.controller.runtime.objects import AnyObject, Document, Key, key_of, resource_version_of, wire
 from trainwright.controller.runtime.pacing import Pacer
@@ -88,6 +88,7 @@ class Informer:
         self._registrations: list[Registration] = []
         self._echoes = EchoGuard(self._deliver_to)
         self._synced = asyncio.Event()
+        self._retired = False
         self._changed = asyncio.Event()
         self._events = self._lists = self._failures = 0
         self._last_error: KubernetesError | None = None
@@ -104,7 +105,7 @@ class Informer:
     @property
     def synced(self) -> bool:
         """Whether the first list is in the store and was told to the handlers."""
-        return self._synced.is_set()
+        return self._synced.is_set() and not self._retired
 
     @property
     def last_error(self) -> KubernetesError | None:
@@ -117,8 +118,15 @@ class Informer:
         return bool(self._registrations)
 
     async def wait_synced(self) -> None:
-        """Wait for the first list; no limit of its own."""
+        """Wait for the first list; no limit of its own. Raises NotCached if the informer is removed meanwhile."""
         await self._synced.wait()
+        if self._retired:
+            raise NotCached(f"{self.resource.plural} ({self.scope}) are cached no longer: the informer was removed")
+
+    def retire(self) -> None:
+        """The cache lets go of this informer; whoever waits for it is told."""
+        self._retired = True
+        self._synced.set()
 
     async def next_change(self) -> None:
         """Wait until the watch moves on."""

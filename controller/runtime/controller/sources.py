@@ -93,7 +93,8 @@ class Trigger:
     def __call__(self, key: Key, *, priority: int = 0, after: float = 0.0, reason: str = "") -> None:
         """Make a key due, after `after` seconds; before the controller started, at its start."""
         if self._queue is None:
-            self._early[key] = (priority, reason or self._name)
+            known, first = self._early.get(key, (priority, reason or self._name))
+            self._early[key] = (max(known, priority), first)
         else:
             self._queue.add(key, priority=priority, after=after, reason=reason or self._name)
 

@@ -203,7 +203,11 @@ class Supervisor:
         try:
             await member.runnable.run()
         except asyncio.CancelledError:
-            raise
+            task = asyncio.current_task()
+            if self._stop.is_set() or task is None or task.cancelling():
+                raise
+            # Something inside was cancelled, and with it went the member: nobody else would notice.
+            self._fail(member, RuntimeError("it was cancelled, and not by its supervisor"))
         except BaseExceptionGroup as errors:
             self._fail(member, first_error(errors))
         except Exception as error:

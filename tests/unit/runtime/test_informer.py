@@ -322,6 +322,23 @@ async def test_a_removed_informer_is_gone_and_can_be_declared_anew(scenario_clas
 
 
 @jumping
+async def test_nobody_waits_for_an_informer_that_was_removed(scenario_class: Any) -> None:
+    s = scenario_class()
+    s.transport.answer(is_list, status_body(404, "NotFound"), status=404, times=FOREVER)
+    informer = s.cache.informer(ConfigMap)
+    async with s.running():
+        every = asyncio.ensure_future(s.cache.wait_synced())
+        one = asyncio.ensure_future(s.cache.wait_synced([ConfigMap]))
+        await settle()
+        assert not every.done()
+        s.cache.remove(informer)
+        await every
+        with pytest.raises(NotCached, match="the informer was removed"):
+            await one
+        assert not informer.synced
+
+
+@jumping
 async def test_a_shared_object_that_is_changed_is_reported(scenario_class: Any) -> None:  # S69
     s = scenario_class(detect_mutation=True)
     s.transport.answer(is_list, listing("10", config_map("a", version="1", data={"k": "v"})))

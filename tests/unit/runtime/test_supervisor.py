@@ -103,6 +103,24 @@ async def test_a_failure_stops_the_rest_in_order_and_is_raised() -> None:  # S11
     assert now() == 6
 
 
+class CancelledInside:
+    async def run(self) -> None:
+        inner = asyncio.get_running_loop().create_future()
+        inner.cancel()
+        await inner
+
+
+@jumping
+async def test_a_member_that_was_cancelled_from_within_is_missed() -> None:
+    journal: list[str] = []
+    supervisor = Supervisor()
+    supervisor.add(Plain("cache", journal), Group.CACHES)
+    supervisor.add(CancelledInside(), Group.OTHERS)
+    with pytest.raises(RuntimeError, match="cancelled, and not by its supervisor"):
+        await supervisor.run()
+    assert journal == ["+cache", "-cache"]
+
+
 @jumping
 async def test_the_budget_is_shared_and_bounds_the_end() -> None:  # S111
     journal: list[str] = []
