@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Soak of leader election with the durations of production (15/10/2 s), with counts.
 
-The leader is killed, stopped for 20 s, cut off from the API server; and the API server crashes under both replicas.
-Each round has a fresh Lease and two replicas that write as fast as they can. Printed per kind of fault: rounds, writes
-seen, rounds in which two replicas wrote in turns, and the time from the last renewal of the old leader to the first
-write of the new. Exit code 1 if there ever were two writers, or a takeover took longer than the lease duration plus two
-retry periods with jitter and the second that the first write may need.
+The leader is killed, stopped for 20 s and for 12.5 s, cut off from the API server; and the API server crashes under
+both replicas. Each round has a fresh Lease and two replicas that write as fast as they can. Printed per kind of fault:
+rounds, writes seen, rounds in which two replicas wrote in turns, and the time from the last renewal of the old leader
+to the first write of the new. Exit code 1 if there ever were two writers, or a takeover took longer than the lease
+duration plus two retry periods with jitter and the second that the first write may need.
 """
 
 import argparse
@@ -37,10 +37,20 @@ async def kill(election: Election, old: str, new: str, _: Wire) -> None:
 
 async def stop_and_continue(election: Election, old: str, new: str, _: Wire) -> None:
     """The leader stands still for longer than its lease and goes on as if nothing had been."""
+    await stand_still(election, old, new, STOPPED_SECONDS)
+
+
+async def pause(election: Election, old: str, new: str, _: Wire) -> None:
+    """The leader stands still until it may write no more, and goes on while nobody else may."""
+    await stand_still(election, old, new, (election.timing.renew + election.timing.lease) / 2)
+
+
+async def stand_still(election: Election, old: str, new: str, seconds: float) -> None:
+    """SIGSTOP, SIGCONT, and what comes of it."""
     component = election.control_plane.components[old]
     pid = component.program_pid
     os.kill(pid, signal.SIGSTOP)
-    await asyncio.sleep(STOPPED_SECONDS)
+    await asyncio.sleep(seconds)
     with suppress(ProcessLookupError):  # the kernel has ended it, stopped as it was
         os.kill(pid, signal.SIGCONT)
     await until(lambda: not component.running, "the old leader ends")
@@ -62,7 +72,7 @@ async def crash(election: Election, old: str, _: str, __: Wire) -> None:
     await until(lambda: sum(1 for _ in election.writes()) > before + 20, f"{old} or another writes again")
 
 
-FAULTS: dict[str, Fault] = {"kill": kill, "stop": stop_and_continue, "cut": cut, "crash": crash}
+FAULTS: dict[str, Fault] = {"kill": kill, "stop": stop_and_continue, "pause": pause, "cut": cut, "crash": crash}
 
 
 @dataclass
