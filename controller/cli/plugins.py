@@ -71,9 +71,9 @@ def _formatted(rows: list[dict[str, Any]], form: str) -> str:
     if form == "json":
         return json.dumps(rows, indent=2) + "\n"
     if form == "yaml":
-        import yaml  # noqa: PLC0415
+        from trainwright.api.manifest import dump  # noqa: PLC0415
 
-        return yaml.safe_dump(rows, sort_keys=False)
+        return dump(rows, sort_keys=False)
     return _table([[name.upper() for name in COLUMNS], *([_cell(row[name]) for name in COLUMNS] for row in rows)])
 
 

@@ -141,15 +141,21 @@ class Info:
 
     def set_pod_label(self, key: str, value: str, *, why: str) -> None:
         """Label every pod."""
-        before = self._pod_labels.get(key)
+        self._note_marks("labels", self._pod_labels, key, value, why)
         self._pod_labels[key] = value
-        self._ledger.record(f"spec.replicatedJobs[*].pod.labels[{key}]", value, before=before, why=why)
 
     def set_pod_annotation(self, key: str, value: str, *, why: str) -> None:
         """Annotate every pod."""
-        before = self._pod_annotations.get(key)
+        self._note_marks("annotations", self._pod_annotations, key, value, why)
         self._pod_annotations[key] = value
-        self._ledger.record(f"spec.replicatedJobs[*].pod.annotations[{key}]", value, before=before, why=why)
+
+    def _note_marks(self, what: str, marks: Mapping[str, str], key: str, value: str, why: str) -> None:
+        """In each replicated job, where the runtime or a patch may have wanted another value."""
+        for job in self.template.replicated_jobs or ():
+            metadata = job.template.spec.template.metadata if job.template.spec is not None else None
+            own: Mapping[str, str] = getattr(metadata, what, None) or {}
+            path = f"spec.replicatedJobs[{job.name}].template.spec.template.metadata.{what}[{key}]"
+            self._ledger.record(path, value, before=marks.get(key, own.get(key)), why=why)
 
 
 def carried(variable: EnvVar) -> EnvVar:

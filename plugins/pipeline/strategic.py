@@ -59,11 +59,13 @@ def _merged(field: metadata.Field, base: Any, value: Any, scribe: Scribe) -> Any
     if field.shape == "list" and "merge" in field.merge.patch:
         if field.struct is not None and field.merge.patch_key:
             return _merged_items(field.struct, field.merge.patch_key, base or [], value, scribe)
-        return [*(base or []), *(item for item in value if item not in (base or []))]
-    if field.shape in ("map", "open") and isinstance(base, dict) and not replaced:
+        before, patched = list(base or []), list(dict.fromkeys(value))
+        return in_merge_order(before, [item for item in before if item not in patched], patched)
+    if field.shape in ("map", "open") and isinstance(value, dict) and isinstance(base or {}, dict) and not replaced:
+        before = base or {}
         for key, item in value.items():
-            scribe.item(key).note(item, base.get(key))
-        return {**base, **value}
+            scribe.item(key).note(item, before.get(key))
+        return {**before, **copy_open(value)}
     scribe.note(value, base)
     return copy_open(value)
 

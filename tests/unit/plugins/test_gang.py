@@ -126,6 +126,20 @@ def test_marks_of_the_schedulers_keep_the_other_labels() -> None:
     assert annotated == {"labels": {"mine": "1"}, "annotations": {"scheduling.k8s.io/group-name": "job"}}
 
 
+def test_a_mark_that_replaces_another_is_a_conflict() -> None:
+    key, path = "scheduling.x-k8s.io/pod-group", "spec.replicatedJobs[{}].template.spec.template.metadata.labels[{}]"
+    own = job_template()
+    own["template"]["spec"]["template"]["metadata"] = {"labels": {key: "mine"}}
+    metadata = {"metadata": {"labels": {key: "theirs"}}}
+    jobs = [{"name": "other", "template": {"spec": {"template": metadata}}}]
+    patch = {"manager": "a.com/x", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+    result = outcome(gang("coscheduling", own, job_template("other", None)), runtimePatches=[patch])
+    assert [str(conflict) for conflict in result.rendering.conflicts] == [
+        f"{path.format('node', key)}: the value of CoScheduling replaces the one of the runtime",
+        f"{path.format('other', key)}: the value of CoScheduling replaces the one of the patch of a.com/x",
+    ]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("suspend", "live", "built"),
