@@ -123,10 +123,13 @@ async def absent_kinds(client: Client, watches: Iterable[Watch]) -> frozenset[Re
     """
     own = (TRAIN_JOB, *(kind.RESOURCE for kind in RUNTIMES))
     wanted = {watch.resource: watch.optional for watch in watches} | dict.fromkeys(own, False)
+    by_version: dict[str, list[Resource]] = {}
+    for resource in wanted:
+        if resource.group:
+            by_version.setdefault(resource.api_version, []).append(resource)
     discovery = Discovery(client)  # which needs no right beyond that of every user
-    looked_up = [resource for resource in wanted if resource.group]
-    served = await together("discovery", *(_is_served(discovery, resource) for resource in looked_up))
-    missing = [resource for resource, there in zip(looked_up, served, strict=True) if not there]
+    found = await together("discovery", *(_missing(discovery, resources) for resources in by_version.values()))
+    missing = [resource for resources in found for resource in resources]
     for resource in missing:
         what = f"{resource.kind} of {resource.api_version} is not served here"
         if wanted[resource]:
@@ -136,12 +139,15 @@ async def absent_kinds(client: Client, watches: Iterable[Watch]) -> frozenset[Re
     return frozenset(resource for resource in missing if wanted[resource])
 
 
-async def _is_served(discovery: Discovery, resource: Resource) -> bool:
-    try:
-        await discovery.resource(resource.api_version, resource.kind)
-    except NotFound:
-        return False
-    return True
+async def _missing(discovery: Discovery, resources: Iterable[Resource]) -> list[Resource]:
+    """Those of one group and version that are not served."""
+    missing = []
+    for resource in resources:
+        try:
+            await discovery.resource(resource.api_version, resource.kind)
+        except NotFound:
+            missing.append(resource)
+    return missing
 
 
 def _of_a_trainjob(obj: AnyObject) -> AnyObject | None:

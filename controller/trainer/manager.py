@@ -59,17 +59,13 @@ async def make_manager(
     """
     settings = settings_of(configuration)
     registry = Registry.load(Selection.of(configuration.plugins))
-    inside = is_inside(cluster)
-    metrics_address = settings.metrics_address
-    if metrics_address == "":
-        metrics_address = METRICS_ADDRESS if inside else None
     elector = _elector(cluster, settings, user_agent)
     manager = Manager(
         cluster,
         field_manager=FIELD_MANAGER,
         namespace=namespace,
         user_agent=user_agent,
-        metrics_address=metrics_address,
+        metrics_address=_metrics_address(cluster, settings),
         metrics_access=settings.metrics_access,
         metrics_tls=(lambda: serving.context) if settings.metrics_tls else None,
         probe_address=settings.probe_address,
@@ -85,23 +81,35 @@ async def make_manager(
         admission = await _declare(manager, settings, registry)
         leads = (lambda: True) if elector is None else (lambda: elector.permission.open)
         JobMetrics(manager.metrics.registry, leads=leads).watch(manager.cache)
-        if inside or webhook_url is not None:
-            # Certificates are made there, by a library that costs memory and time.
-            from trainwright.controller.trainer.webhooks import serve_webhooks  # noqa: PLC0415
-
-            await serve_webhooks(manager, admission, serving, settings, url=webhook_url)
-        else:
-            log.info(
-                "no webhooks: this process is outside of the cluster, and was not told how the API server reaches it"
-            )
-            if metrics_address is not None and settings.metrics_tls:
-                from trainwright.controller.trainer.webhooks import serve_self_signed  # noqa: PLC0415
-
-                serve_self_signed(serving, metrics_address)
+        await _serve(manager, admission, serving, settings, webhook_url)
     except BaseException:
         await manager.client.close()
         raise
     return manager
+
+
+def _metrics_address(cluster: ClusterConfig, settings: Settings) -> str | None:
+    """Where metrics are served, if they are."""
+    if settings.metrics_address == "":
+        return METRICS_ADDRESS if is_inside(cluster) else None
+    return settings.metrics_address
+
+
+async def _serve(
+    manager: Manager, admission: TrainJobAdmission, serving: ServingCertificate, settings: Settings, url: str | None
+) -> None:
+    """Give the manager its webhooks, if the API server can reach them, and the certificate of its servers."""
+    if is_inside(manager.config) or url is not None:
+        # Certificates are made there, by a library that costs memory and time.
+        from trainwright.controller.trainer.webhooks import serve_webhooks  # noqa: PLC0415
+
+        await serve_webhooks(manager, admission, serving, settings, url=url)
+        return
+    log.info("no webhooks: this process is outside of the cluster, and was not told how the API server reaches it")
+    if "metrics" in manager.servers and settings.metrics_tls:
+        from trainwright.controller.trainer.webhooks import serve_self_signed  # noqa: PLC0415
+
+        serve_self_signed(serving, manager.servers["metrics"].host)
 
 
 async def _declare(manager: Manager, settings: Settings, registry: Registry) -> TrainJobAdmission:

@@ -23,7 +23,6 @@ from trainwright.controller.runtime.certificates.injection import fetch
 from trainwright.controller.runtime.certificates.rotation import Policy
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.clock import wall_clock
-from trainwright.controller.runtime.manager.servers import parse_address
 from trainwright.controller.runtime.objects import Document
 from trainwright.controller.runtime.webhook.admission import mutate_path, validate_path
 from trainwright.controller.runtime.webhook.configurations import names_reached, target_of
@@ -114,9 +113,8 @@ async def serve_webhooks(
     manager.readyz.add("webhooks", hooks.unready)
 
 
-def serve_self_signed(serving: ServingCertificate, address: str) -> None:
+def serve_self_signed(serving: ServingCertificate, host: str) -> None:
     """A certificate for this process alone, where there is no other: the traffic is encrypted, nobody is identified."""
-    host, _ = parse_address(address)
     now = wall_clock()
     lifetime = timedelta(days=365)
     leaf = issue(
