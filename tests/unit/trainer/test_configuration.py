@@ -114,7 +114,7 @@ def test_an_api_server_that_is_not_there_is_one_clear_line(tmp_path: Path) -> No
     command = [sys.executable, "-m", "trainwright.controller.cli.main", "manager", f"--kubeconfig={path}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
+    _, line = done.stderr.splitlines()  # what is started, and why it is not
     assert "Cannot connect to host 127.0.0.1:9" in line
 
 
