@@ -59,8 +59,8 @@ def _merged(field: metadata.Field, base: Any, value: Any, scribe: Scribe) -> Any
     if field.shape == "list" and "merge" in field.merge.patch:
         if field.struct is not None and field.merge.patch_key:
             return _merged_items(field.struct, field.merge.patch_key, base or [], value, scribe)
-        before, patched = list(base or []), list(dict.fromkeys(value))
-        return in_merge_order(before, [item for item in before if item not in patched], patched)
+        plain, added = list(base or []), list(dict.fromkeys(value))
+        return in_merge_order(plain, [item for item in plain if item not in added], added)
     if field.shape in ("map", "open") and isinstance(value, dict) and isinstance(base or {}, dict) and not replaced:
         before = base or {}
         for key, item in value.items():

@@ -168,3 +168,14 @@ def test_a_pod_without_containers_is_left_to_the_api_server_to_refuse(containers
     (component,) = PIPELINE.render(train_job(), made, OFFLINE).components
     (replicated,) = component.document["spec"]["replicatedJobs"]
     assert "containers" not in replicated["template"]["spec"]["template"]["spec"]
+
+
+def test_names_that_a_patch_adds_come_first_as_items_do() -> None:
+    metadata = {"finalizers": ["example.com/a", "example.com/b"]}
+    job = {"name": "node", "template": {"metadata": metadata, "spec": {"template": {"spec": {"containers": []}}}}}
+    patch = {"name": "node", "template": {"metadata": {"finalizers": ["example.com/new", "example.com/b"]}}}
+    patches = [{"manager": "example.com/m", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [patch]}}}}]
+    made = runtime(template={"spec": {"replicatedJobs": [job]}})
+    (component,) = PIPELINE.render(train_job(runtimePatches=patches), made, OFFLINE).components
+    found = component.document["spec"]["replicatedJobs"][0]["template"]["metadata"]["finalizers"]
+    assert found == ["example.com/new", "example.com/a", "example.com/b"]
