@@ -121,6 +121,9 @@ def kube_controller_manager(binaries: Binaries, files: Files, *, port: int) -> l
         f"--service-account-private-key-file={files.service_account_key[0]}",
         f"--root-ca-file={files.authority.certificate}",
         "--profiling=false",
+        # On a busy machine a pretended node may be silent for a while. Its pods would count as not ready from then on,
+        # since KWOK says so once only.
+        "--node-monitor-grace-period=1h",
         # The default of 20 requests a second would make a burst of jobs a test of this limit.
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
