@@ -194,6 +194,7 @@ class Controller:
         started = time.perf_counter()
         try:
             outcome = await self._attempt(item, started)
+            log.debug("%s %s: %s in %.3f s", self.name, item.key, outcome.result, outcome.seconds)
             if self._observer:  # a reconcile that was cancelled because the process stops has no outcome
                 self._observer.ended(outcome)
         finally:

@@ -103,6 +103,21 @@ async def test_failures_back_off_and_success_forgets(scenario_class: Any) -> Non
 
 
 @jumping
+async def test_each_reconcile_is_a_line_for_who_looks_closely(scenario_class: Any, caplog: Any) -> None:  # K-44
+    bench = Bench()
+    with caplog.at_level(logging.DEBUG):
+        async with bench.running(scenario_class()):
+            bench.trigger(A)
+            await asyncio.sleep(1)
+    (line,) = (
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno == logging.DEBUG and "bench" in record.getMessage()
+    )
+    assert line.startswith("bench default/a: success in 0.0")
+
+
+@jumping
 async def test_terminal_is_not_retried(scenario_class: Any, caplog: Any) -> None:  # S92
     wrapped = RuntimeError("outer")
     wrapped.__cause__ = Terminal("image is missing")
