@@ -4,13 +4,17 @@ bad moment."""
 
 from collections.abc import Iterator
 
+import msgspec
+
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import RuntimePatch, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     DATASET_INITIALIZER,
     MODEL_INITIALIZER,
     VOLUME_INITIALIZER,
 )
+from trainwright.api.typed import as_typed
+from trainwright.controller.runtime.objects import Document
 from trainwright.plugins.contract import (
     FactUnavailable,
     Finding,
@@ -62,7 +66,7 @@ def _moment_findings(info: Info, old: TrainJob | None, job: TrainJob, reference:
     """Patches change what pods are made from, so they may change only while there are none."""
     if old is None or old.spec is None or job.spec is None:
         return
-    if (old.spec.runtime_patches or []) == (job.spec.runtime_patches or []):
+    if _said(old.spec.runtime_patches) == _said(job.spec.runtime_patches):
         return
     if not old.spec.suspend and not job.spec.suspend:
         yield forbidden(_PATCHES, "runtimePatches can be changed only while the TrainJob is suspended")
@@ -77,3 +81,8 @@ def _moment_findings(info: Info, old: TrainJob | None, job: TrainJob, reference:
         if entry.active > 0:
             problem = f"replicated job {entry.name} still has {entry.active} active; wait until its pods are gone"
             yield forbidden(_PATCHES, problem)
+
+
+def _said(patches: list[RuntimePatch] | None) -> list[Document]:
+    """What the entries say. Typed clients such as Kueue's leave empty lists out when they update a job."""
+    return [as_typed(RuntimePatch, msgspec.to_builtins(patch)) for patch in patches or ()]

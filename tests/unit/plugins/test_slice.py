@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.trainer.v1alpha1 import TrainJobStatus
+from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.plugins.contract import OFFLINE, ClusterFacts, FactUnavailable, Reference, Unreadable
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, built_in
@@ -179,3 +179,25 @@ def test_names_that_a_patch_adds_come_first_as_items_do() -> None:
     (component,) = PIPELINE.render(train_job(runtimePatches=patches), made, OFFLINE).components
     found = component.document["spec"]["replicatedJobs"][0]["template"]["metadata"]["finalizers"]
     assert found == ["example.com/new", "example.com/a", "example.com/b"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "refused"),
+    [
+        pytest.param({"tolerations": []}, {}, [], id="empty-list"),
+        pytest.param({"serviceAccountName": "", "nodeSelector": {}}, {}, [], id="empty-text-and-map"),
+        pytest.param({"terminationGracePeriodSeconds": 0}, {}, ["spec.runtimePatches"], id="a-zero-that-counts"),
+        pytest.param({"nodeSelector": {"a": "b"}}, {}, ["spec.runtimePatches"], id="something"),
+    ],
+)
+def test_a_typed_client_changes_no_patch_of_a_running_job(
+    before: dict[str, object], after: dict[str, object], refused: list[str]
+) -> None:
+    def job(pod: dict[str, object]) -> TrainJob:
+        replicated = [{"name": "node", "template": {"spec": {"template": {"spec": pod}}}}]
+        spec = {"template": {"spec": {"replicatedJobs": replicated}}}
+        return train_job(runtimePatches=[{"manager": "example.com/m", "trainingRuntimeSpec": spec}])
+
+    facts = ClusterFacts({JOBSET: None})
+    found = PIPELINE.validate(job(after), runtime(), facts, old=job(before))
+    assert [error.path for error in found.errors] == refused
