@@ -10,6 +10,7 @@ import msgspec
 
 from trainwright.api.base import Object, Resource
 from trainwright.controller.runtime import nesting
+from trainwright.controller.runtime.client.paths import collection_path, object_path
 from trainwright.controller.runtime.client.session import Session
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.client.watch import Batch, frames
@@ -35,6 +36,7 @@ class _ListBody(msgspec.Struct):
 
 
 _LIST = msgspec.json.Decoder(_ListBody)
+_POD = Resource(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Reads(Session):
         """
         codec = codec_of(kind)
         query = {"resourceVersion": resource_version} if resource_version else {}
-        request = Request("GET", codec.resource.path(namespace or None, name), query, {"Accept": codec.accept})
+        request = Request("GET", object_path(codec.resource, name, namespace), query, {"Accept": codec.accept})
         obj: AnyObject = codec.decode((await self.send(request)).body)
         return obj
 
@@ -101,7 +103,7 @@ class Reads(Session):
         }
         request = Request(
             "GET",
-            codec.resource.path(namespace or None),
+            collection_path(codec.resource, namespace),
             {name: value for name, value in query.items() if value},
             {"Accept": codec.accept_list},
         )
@@ -209,7 +211,7 @@ class Reads(Session):
             self.stream(
                 Request(
                     "GET",
-                    codec.resource.path(namespace or None),
+                    collection_path(codec.resource, namespace),
                     {name: value for name, value in query.items() if value},
                     {"Accept": accept},
                     timeout=None,
@@ -245,7 +247,7 @@ class Reads(Session):
             "tailLines": "" if tail is None else str(tail),
             "sinceSeconds": "" if since is None else str(since),
         }
-        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+        path = object_path(_POD, pod, namespace, "log")
         request = Request("GET", path, {name: value for name, value in query.items() if value}, timeout=None)
         async with self.stream(request) as stream, aclosing(stream.chunks()) as chunks:
             async for chunk in chunks:

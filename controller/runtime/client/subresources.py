@@ -3,6 +3,7 @@
 
 import msgspec
 
+from trainwright.controller.runtime.client.paths import object_path
 from trainwright.controller.runtime.client.session import Session
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.kinds import Kind, codec_of
@@ -20,19 +21,19 @@ class Subresources(Session):
         self, kind: Kind, name: str, namespace: str, subresource: str, body: Document
     ) -> Document:
         """Create through a sub-resource (eviction, token, binding); gives the answer as it is. Raises ApiError."""
-        path = codec_of(kind).resource.path(namespace or None, name, subresource)
+        path = object_path(codec_of(kind).resource, name, namespace, subresource)
         request = Request("POST", path, {}, {"Accept": _JSON, "Content-Type": _JSON}, _ENCODER.encode(body))
         answer: Document = msgspec.json.decode((await self.send(request)).body)
         return answer
 
     async def get_scale(self, kind: Kind, name: str, namespace: str = "") -> int:
         """The wanted replicas, through the scale sub-resource. Raises NotFound if the kind has none."""
-        path = codec_of(kind).resource.path(namespace or None, name, "scale")
+        path = object_path(codec_of(kind).resource, name, namespace, "scale")
         answer: Document = msgspec.json.decode((await self.send(Request("GET", path, {}, {"Accept": _JSON}))).body)
         return int((answer.get("spec") or {}).get("replicas") or 0)
 
     async def set_scale(self, kind: Kind, name: str, namespace: str, replicas: int) -> None:
         """Set the wanted replicas, through the scale sub-resource. Raises NotFound, Invalid, TransportError."""
-        path = codec_of(kind).resource.path(namespace or None, name, "scale")
+        path = object_path(codec_of(kind).resource, name, namespace, "scale")
         headers = {"Accept": _JSON, "Content-Type": _MERGE}
         await self.send(Request("PATCH", path, {}, headers, _ENCODER.encode({"spec": {"replicas": replicas}})))

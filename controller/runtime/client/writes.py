@@ -8,6 +8,7 @@ import msgspec
 
 from trainwright.api.base import Object, Resource
 from trainwright.controller.runtime.client.observer import IgnoredWrite
+from trainwright.controller.runtime.client.paths import collection_path, object_path
 from trainwright.controller.runtime.client.session import Session
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import ConfigurationError
@@ -172,7 +173,7 @@ class Writes(Session):
             codec,
             Request(
                 "PATCH",
-                codec.resource.path(namespace or None, name, subresource or None),
+                object_path(codec.resource, name, namespace, subresource),
                 self._options(dry_run, field_manager, validation=True),
                 {"Accept": codec.accept, "Content-Type": _PATCH_TYPES[type]},
                 _ENCODER.encode(patch),
@@ -241,7 +242,7 @@ class Writes(Session):
             codec,
             Request(
                 "PATCH",
-                codec.resource.path(namespace or None, name, subresource or None),
+                object_path(codec.resource, name, namespace, subresource),
                 query,
                 {"Accept": codec.accept, "Content-Type": _APPLY},
                 _ENCODER.encode(document),
@@ -280,7 +281,7 @@ class Writes(Session):
             options["dryRun"] = ["All"]
         request = Request(
             "DELETE",
-            codec.resource.path(namespace or None, name),
+            object_path(codec.resource, name, namespace),
             {},
             {"Accept": _JSON, "Content-Type": _JSON},
             _ENCODER.encode(options),
@@ -312,7 +313,7 @@ class Writes(Session):
         await self.send(
             Request(
                 "DELETE",
-                resource.path(namespace or None),
+                collection_path(resource, namespace),
                 query,
                 {"Accept": _JSON, "Content-Type": _JSON},
                 _ENCODER.encode(options),
@@ -335,7 +336,9 @@ class Writes(Session):
         namespace = namespace_of(obj)
         request = Request(
             method,
-            codec.resource.path(namespace or None, path_name, subresource or None),
+            collection_path(codec.resource, namespace)
+            if path_name is None
+            else object_path(codec.resource, path_name, namespace, subresource),
             self._options(dry_run, field_manager, validation=True),
             {"Accept": codec.accept, "Content-Type": _JSON},
             _ENCODER.encode(document),

@@ -2,15 +2,18 @@
 """The client against a script: retries, errors, options (S72, S73, S131 to S136, H-15)."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
 
 import trainwright
+from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.credentials import TokenFile
+from trainwright.controller.runtime.client.paths import object_path
 from trainwright.controller.runtime.client.session import WriteOptions
 from trainwright.controller.runtime.context import Reconcile, current
 from trainwright.controller.runtime.errors import (
@@ -33,7 +36,7 @@ from trainwright.controller.runtime.errors import (
 )
 from trainwright.controller.runtime.objects import Key
 from trainwright.controller.runtime.testing.clock import jumping
-from trainwright.controller.runtime.testing.objects import config_map
+from trainwright.controller.runtime.testing.objects import build, config_map
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, is_list, is_write, listing, status_body
 
 FOREVER = float("inf")
@@ -254,3 +257,40 @@ async def test_deletes_carry_preconditions() -> None:
         b'"gracePeriodSeconds":0',
     ):
         assert part in body
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "message"),
+    [
+        ("", "default", "'' cannot be the name of a ConfigMap"),
+        ("..", "default", "'..' cannot be the name"),
+        ("a/../../secrets/b", "default", "cannot be the name"),
+        ("a%2f..", "default", "cannot be the name"),
+        ("a", "x/secrets", "'x/secrets' cannot be the name of a ConfigMap or of its namespace"),
+        ("a", "", "ConfigMap 'a': its namespace is missing"),
+    ],
+)
+async def test_a_name_leads_nowhere_else(name: str, namespace: str, message: str) -> None:
+    client, transport = made()
+    obj = build(ConfigMap.RESOURCE, "a")
+    obj["metadata"] |= {"name": name, "namespace": namespace}
+    for attempt in (
+        client.get(ConfigMap, name, namespace),
+        client.delete(ConfigMap, name, namespace),
+        client.patch(ConfigMap, name, namespace, {}),
+        client.update(obj, kind=ConfigMap.RESOURCE),
+        client.apply(obj, kind=ConfigMap.RESOURCE, field_manager="x"),
+        client.get_scale(ConfigMap, name, namespace),
+    ):
+        with pytest.raises(BadRequest, match=re.escape(message)):
+            await attempt
+    if namespace == "x/secrets":
+        with pytest.raises(BadRequest):
+            await client.list(ConfigMap, namespace)
+    assert transport.requests == []
+
+
+def test_names_are_escaped() -> None:
+    role = Resource(group="rbac", version="v1", kind="ClusterRole", plural="clusterroles", namespaced=False)
+    assert object_path(role, "system:node") == "/apis/rbac/v1/clusterroles/system:node"
+    assert object_path(role, "a?b#c d") == "/apis/rbac/v1/clusterroles/a%3Fb%23c%20d"
