@@ -16,7 +16,7 @@ from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_
 from trainwright.controller.runtime import Backoff, Done, EventRecorder, Group, Key, Manager, Result, RetryAfter
 from trainwright.controller.runtime.clock import Now, wall_clock
 from trainwright.controller.runtime.controller.sources import Trigger
-from trainwright.controller.runtime.errors import AlreadyExists, NotFound
+from trainwright.controller.runtime.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from trainwright.controller.runtime.events.metrics import EventCollector
 from trainwright.controller.runtime.objects import Document, controller_of, deletion_timestamp_of, uid_of
 from trainwright.controller.runtime.rights import WATCH, Rule
@@ -102,6 +102,7 @@ class TrainJobController:
         self._obstacles = Obstacles(monotonic)
         self._pending = Pending(monotonic)
         self._wake = Trigger(CLOCK)
+        self._refused: dict[Key, dict[tuple[str, str, str, str], Document]] = {}
         builder = manager.controller(NAME).for_(TrainJob).source(self._wake)
         for runtime in RUNTIMES:
             builder.watches(runtime, self._waiting_for)
@@ -121,6 +122,7 @@ class TrainJobController:
         if job is None or not _is_ours(job):
             self._obstacles.gone(key)
             self._pending.over(key)
+            self._refused.pop(key, None)
             self._snapshots.forget(key)
             return Done()
         try:
@@ -156,9 +158,26 @@ class TrainJobController:
             raise FactUnavailable(str(error)) from error
         for component in rendering.components:
             if component.generate is None:
-                await self._applier.apply([component.document], owner=job)
+                await self._apply(job, component)
             elif not self._kinds.exists(self._cache, component.key):
                 await self._create(component.generate, component)
+
+    async def _apply(self, job: TrainJob, component: Component) -> None:
+        """Apply the whole object or, where that is refused, what may still change of it."""
+        refused = self._refused.get(Key(job.namespace, job.name), {})
+        if component.fallback is not None and refused.get(component.key) == component.document:
+            await self._applier.apply([component.fallback], owner=job)
+            return
+        try:
+            await self._applier.apply([component.document], owner=job)
+        except (Invalid, Forbidden) as error:
+            if component.fallback is None:
+                raise
+            await self._applier.apply([component.fallback], owner=job)
+            # Once is enough: the same would be refused again, and the user has been told.
+            self._refused[Key(job.namespace, job.name)] = {**refused, component.key: component.document}
+            _, kind, _, name = component.key
+            self._warn(job, f"{kind} {name} keeps what cannot be changed any more: {error}")
 
     async def _create(self, generate: Callable[[Document], Document], component: Component) -> None:
         # Key material takes a while to make, and nobody else need wait for it.
@@ -219,8 +238,7 @@ class TrainJobController:
         if obstacle is None:
             return None, 0.0
         if self._obstacles.begins(key, obstacle):
-            note = f"the objects of this TrainJob could not be made: {obstacle.message}"
-            self._recorder.event(job, "Warning", EVENT_RESOURCES_CREATION_FAILED, note[:NOTE_LIMIT], action=ACTION)
+            self._warn(job, f"the objects of this TrainJob could not be made: {obstacle.message}")
             log.warning(
                 "%s: %s: %s",
                 key,
@@ -230,6 +248,9 @@ class TrainJobController:
             )
         wait = self._obstacles.met(key, obstacle)
         return (None, wait) if wait > 0 else (obstacle, 0.0)
+
+    def _warn(self, job: TrainJob, note: str) -> None:
+        self._recorder.event(job, "Warning", EVENT_RESOURCES_CREATION_FAILED, note[:NOTE_LIMIT], action=ACTION)
 
     async def _end(self, job: TrainJob, references: Iterable[Reference]) -> None:
         """Delete what runs the job, which is what its status is read from. Its going wakes the job once more."""

@@ -27,6 +27,9 @@ class Component:
     generate: Callable[[Document], Document] | None = None
     """Set for objects with generated content: create only if absent, never apply again. Called once, off the event
     loop, with the document; returns the document to create, with every placeholder replaced."""
+    fallback: Document | None = None
+    """What is applied to the object that is there already if the API server refuses `document`: the same object with
+    nothing but what may still change."""
 
     @property
     def key(self) -> tuple[str, str, str, str]:

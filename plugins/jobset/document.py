@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The JobSet of a TrainJob: the template with the TrainJob's values in it, as an apply document."""
 
+from dataclasses import replace
+
 import msgspec
 
 from trainwright.api.jobset.v1alpha2 import JobSet
@@ -9,15 +11,21 @@ from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.trainer.v1alpha1 import DatasetInitializer, ModelInitializer, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     ENV_STORAGE_URI,
+    FIELD_MANAGER,
     NODE,
     STEP_CONTAINERS,
     STEP_DATASET_INITIALIZER,
     STEP_MODEL_INITIALIZER,
     STEP_TRAINER,
 )
-from trainwright.controller.runtime.objects import Document
+from trainwright.controller.runtime.apply.extract import extract
+from trainwright.controller.runtime.objects import Document, managed_fields_of
 from trainwright.plugins.contract import TRAIN_JOB, Component, ContainerModel, Info, PodSet, owned_metadata
 from trainwright.plugins.contract.info import carried
+
+_MUTABLE = frozenset({"nodeSelector", "tolerations", "schedulingGates"})
+_MUTABLE_METADATA = frozenset({"labels", "annotations"})
+"""What JobSet's webhook lets one change of the pods of a suspended JobSet."""
 
 
 def may_apply(job: TrainJob, live: JobSet | None) -> bool:
@@ -54,6 +62,41 @@ def jobset_component(info: Info, job: TrainJob) -> Component:
             "spec": _without_empty_pods(msgspec.to_builtins(info.template)),
         }
     )
+
+
+def with_fallback(component: Component, live: JobSet) -> Component:
+    """The component, and what JobSet lets one change of the JobSet that is there, should it refuse the whole.
+
+    It refuses when anything else differs: a patch that came too late, or a template that was made by another version
+    or by the original, in another order. Such a job must be resumed nonetheless.
+    """
+    owned = managed_fields_of(live, FIELD_MANAGER)
+    if owned is None or "f:spec" not in owned or live.spec is None:
+        return component
+    wanted = component.document["spec"]
+    kept = extract(msgspec.to_builtins(live.spec), owned["f:spec"])
+    jobs = {job["name"]: job for job in wanted.get("replicatedJobs", ())}
+    changed = [_changed(job, jobs[job["name"]]) if job["name"] in jobs else job for job in kept["replicatedJobs"]]
+    fallback = {**kept, "replicatedJobs": changed, "suspend": wanted.get("suspend", False)}
+    return replace(component, fallback={**component.document, "spec": fallback}) if fallback != wanted else component
+
+
+def _changed(kept: Document, wanted: Document) -> Document:
+    """The replicated job that is there, with what may change of its pods."""
+    template = kept["template"]["spec"]["template"]
+    other = wanted["template"]["spec"]["template"]
+    pod = {
+        "metadata": _picked(template.get("metadata") or {}, other.get("metadata") or {}, _MUTABLE_METADATA),
+        "spec": _picked(template["spec"], other["spec"], _MUTABLE),
+    }
+    job = {**kept["template"], "spec": {**kept["template"]["spec"], "template": {**template, **pod}}}
+    return {**kept, "template": job}
+
+
+def _picked(kept: Document, wanted: Document, names: frozenset[str]) -> Document:
+    """One mapping with the named fields of another one, or without them where that has none."""
+    rest = {name: value for name, value in kept.items() if name not in names}
+    return {**rest, **{name: value for name, value in wanted.items() if name in names}}
 
 
 def _without_empty_pods(spec: Document) -> Document:

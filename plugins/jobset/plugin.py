@@ -19,7 +19,7 @@ from trainwright.plugins.contract import (
     Runtime,
     Watch,
 )
-from trainwright.plugins.jobset.document import jobset_component, may_apply
+from trainwright.plugins.jobset.document import jobset_component, may_apply, with_fallback
 from trainwright.plugins.jobset.status import status_from
 from trainwright.plugins.jobset.validation import findings
 
@@ -56,9 +56,9 @@ class JobSetPlugin:
         One that somebody else made is no reason to leave it out: applying it is what says that the name is taken.
         """
         live = info.facts.get(jobset_of(job), JobSet)
-        if live is not None and is_of(job, live) and not may_apply(job, live):
-            return []
-        return [jobset_component(info, job)]
+        if live is None or not is_of(job, live):
+            return [jobset_component(info, job)]
+        return [with_fallback(jobset_component(info, job), live)] if may_apply(job, live) else []
 
     def status_facts(self, job: TrainJob) -> Iterable[Reference]:
         """The JobSet of this name, whoever made it."""
