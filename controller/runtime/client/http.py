@@ -8,6 +8,7 @@ something newer and the request is sent once more, which is safe for every verb 
 """
 
 import asyncio
+import socket
 import ssl
 import urllib.request
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_writer import StreamWriter
 from yarl import URL
 
 from trainwright.controller.runtime.client.config import ClusterConfig
@@ -36,6 +38,8 @@ CONNECT_SECONDS = 30.0
 IDLE_SECONDS = 30.0
 """An idle connection is closed by us after this, well before a server or a load balancer does it unseen."""
 READ_BUFFER = 2**18
+_USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
+"""Milliseconds that sent data may wait for its acknowledgement; Linux has it."""
 
 
 class HTTPTransport:
@@ -156,7 +160,11 @@ class HTTPTransport:
 
 
 class _GuardedBody(aiohttp.BytesPayload):
-    """A body that asks for permission as the last step: headers and body leave together, right after the answer."""
+    """A body that asks for permission as the last step: headers and body leave together, right after the answer.
+
+    What the kernel could not deliver while the permission lasted it drops. Else it would try for minutes, even after
+    this process has ended, and a network that comes back would bring the write of a leader that is none any more.
+    """
 
     def __init__(self, body: bytes, permission: WritePermission) -> None:
         super().__init__(body)
@@ -169,6 +177,8 @@ class _GuardedBody(aiohttp.BytesPayload):
         except TransportError as error:
             self.refusal = error
             raise
+        if isinstance(writer, StreamWriter) and writer.transport is not None:
+            _drop_after(writer.transport, self._permission.remaining())
         await super().write_with_length(writer, content_length)
 
 
@@ -203,6 +213,12 @@ class HTTPStream:
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _lost(self._request, error) from error
+
+
+def _drop_after(transport: asyncio.BaseTransport, seconds: float) -> None:
+    connection = transport.get_extra_info("socket")
+    if connection is not None and _USER_TIMEOUT is not None:
+        connection.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, max(1, int(1000 * seconds)))  # 0 would mean no limit
 
 
 def abort(answer: aiohttp.ClientResponse) -> None:

@@ -2,10 +2,15 @@
 """The write permission on the way to the socket, and what carries it."""
 
 import asyncio
+import os
+import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
+import uvloop
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.runtime import Builder, Done, Key, Result, Trigger
@@ -28,6 +33,7 @@ class Server:
 
     def __init__(self, *, answers: bool = True) -> None:
         self.got: list[bytes] = []
+        self.peers: list[int] = []
         self._answers = answers
         self.config = ClusterConfig(server="")
 
@@ -39,6 +45,7 @@ class Server:
             yield self
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.peers.append(writer.get_extra_info("peername")[1])
         try:
             while data := await reader.read(2**16):
                 self.got.append(data)
@@ -149,6 +156,30 @@ async def test_write_ends_before_others_may_take_the_lease() -> None:
     async with Server(answers=False).running() as server, client_of(server, Permission(9, remaining=0.05)) as client:
         with pytest.raises(RequestTimeout):
             await write(client)
+
+
+def connection_from(port: int) -> socket.socket:
+    """This process's socket with that port on this side."""
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found = socket.socket(fileno=os.dup(int(descriptor.name)))
+            if found.getsockname()[1:2] == (port,):
+                return found
+            found.close()
+    raise AssertionError(f"no connection from port {port}")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="an option of Linux")
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_kernel_drops_what_it_could_not_deliver_in_time(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def limit_of_a_write() -> int:
+        async with Server().running() as server, client_of(server, Permission(9, remaining=4.0)) as client:
+            await write(client)
+            with connection_from(server.peers[0]) as connection:
+                return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        assert runner.run(limit_of_a_write()) == 4000
 
 
 # ---------------------------------------------------------------------- in the supervisor
