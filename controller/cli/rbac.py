@@ -31,7 +31,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "its Configuration, and their bindings to its service account. Apply them after adding or removing a plugin. "
         "Exit code 1 when the Configuration or a plugin is wrong.",
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="Configuration of the manager (default: none)")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="Configuration of the manager (default: the shipped one)"
+    )
     parser.add_argument(
         "-n",
         "--namespace",
@@ -50,6 +52,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Print the roles; returns the exit code."""
     # Loaded here: the help of the command needs none of it.
+    from trainwright.api.config.v1alpha1 import LeaderElectionConfiguration  # noqa: PLC0415
     from trainwright.controller.cli.configuration import load_effective  # noqa: PLC0415
     from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
     from trainwright.controller.trainer.permissions import rights  # noqa: PLC0415
@@ -59,6 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         configuration = load_effective(arguments.config, {})
+        if arguments.config is None:
+            # All that the shipped one says beside defaults which costs a right.
+            configuration.leader_election = LeaderElectionConfiguration(leader_elect=True)
         registry = Registry.load(Selection.of(configuration.plugins))
     except ConfigurationError as error:
         for line in str(error).splitlines():

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.repository import ROOT
 from trainwright.api.config.v1alpha1 import (
     CertManagement,
     Configuration,
@@ -107,6 +108,12 @@ def test_the_command_prints_the_roles_of_a_configuration(tmp_path: Path, capsys:
     assert [one["kind"] for one in printed] == ["ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"]
     assert printed[1]["metadata"]["namespace"] == "elsewhere"
     assert all("secrets" not in rule["resources"] for rule in printed[0]["rules"])
+
+
+def test_without_a_configuration_the_roles_are_the_shipped_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rbac"]) == 0
+    shipped = (ROOT / "config" / "rbac" / "role.yaml").read_text()
+    assert list(yaml.safe_load_all(capsys.readouterr().out)) == list(yaml.safe_load_all(shipped))
 
 
 def test_the_command_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
