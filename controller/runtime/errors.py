@@ -51,11 +51,12 @@ class Cause:
 class ApiError(KubernetesError):
     """The API server answered with an error.
 
-    `code` is the HTTP status, `reason` Kubernetes' word for it, `retry_after` the seconds that the server asked to
+    `status` is the HTTP status, `reason` Kubernetes' word for it, `retry_after` the seconds that the server asked to
     wait (None: it did not ask), `attempts` how often the request was sent.
     """
 
     code: ClassVar[int] = 0
+    """The status that makes this class; 0 for a class that several make."""
 
     def __init__(
         self,

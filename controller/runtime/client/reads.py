@@ -14,7 +14,7 @@ from trainwright.controller.runtime.client.paths import collection_path, object_
 from trainwright.controller.runtime.client.session import Session
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.client.watch import Batch, frames
-from trainwright.controller.runtime.errors import DecodeError
+from trainwright.controller.runtime.errors import BadRequest, DecodeError, NotFound
 from trainwright.controller.runtime.kinds import Kind, MetadataOnly, codec_of
 from trainwright.controller.runtime.objects import AnyObject, Document, PartialObject
 
@@ -71,11 +71,15 @@ class Reads(Session):
     async def get(self, kind: Kind, name: str, namespace: str = "", *, resource_version: str = "") -> AnyObject:
         """Read one object. Empty `resource_version` is a quorum read, "0" may come from the server's cache.
 
-        Raises NotFound, Forbidden, TransportError, DecodeError.
+        Raises NotFound (also, unsent, for a name that no object can have), Forbidden, TransportError, DecodeError.
         """
         codec = codec_of(kind)
+        try:
+            path = object_path(codec.resource, name, namespace)
+        except BadRequest as error:
+            raise NotFound(error.message, code=404, reason="NotFound") from None
         query = {"resourceVersion": resource_version} if resource_version else {}
-        request = Request("GET", object_path(codec.resource, name, namespace), query, {"Accept": codec.accept})
+        request = Request("GET", path, query, {"Accept": codec.accept})
         obj: AnyObject = codec.decode((await self.send(request)).body)
         return obj
 

@@ -274,8 +274,9 @@ async def test_a_name_leads_nowhere_else(name: str, namespace: str, message: str
     client, transport = made()
     obj = build(ConfigMap.RESOURCE, "a")
     obj["metadata"] |= {"name": name, "namespace": namespace}
+    with pytest.raises(NotFound, match=re.escape(message)):
+        await client.get(ConfigMap, name, namespace)
     for attempt in (
-        client.get(ConfigMap, name, namespace),
         client.delete(ConfigMap, name, namespace),
         client.patch(ConfigMap, name, namespace, {}),
         client.update(obj, kind=ConfigMap.RESOURCE),
