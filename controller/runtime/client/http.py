@@ -40,6 +40,7 @@ IDLE_SECONDS = 30.0
 READ_BUFFER = 2**18
 _USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 """Milliseconds that sent data may wait for its acknowledgement; Linux has it."""
+_LONGEST = 2**31 - 1
 
 
 class HTTPTransport:
@@ -218,7 +219,8 @@ class HTTPStream:
 def _drop_after(transport: asyncio.BaseTransport, seconds: float) -> None:
     connection = transport.get_extra_info("socket")
     if connection is not None and _USER_TIMEOUT is not None:
-        connection.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, max(1, int(1000 * seconds)))  # 0 would mean no limit
+        milliseconds = min(max(1, int(1000 * seconds)), _LONGEST)  # 0 would mean no limit
+        connection.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, milliseconds)
 
 
 def abort(answer: aiohttp.ClientResponse) -> None:
