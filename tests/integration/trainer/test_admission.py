@@ -105,6 +105,22 @@ def test_all_errors_of_a_runtime_come_at_once(admitted: ControlPlane, space: str
     assert "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers: Invalid value" in refused
 
 
+def test_all_errors_of_a_job_come_at_once(admitted: ControlPlane, space: str) -> None:
+    torch = runtime("runtime")
+    torch["spec"]["mlPolicy"]["torch"] = {}
+    create(admitted, space, torch)
+    entry = {"manager": "nobody", "trainingRuntimeSpec": {"template": {"metadata": {"labels": {"a": "b"}}}}}
+    wanted = job(
+        "job",
+        trainer={"env": [{"name": "PET_NNODES", "value": "1"}]},
+        initializer={"dataset": {"storageUri": "hf://a/b"}},
+        runtimePatches=[entry],
+    )
+    refused = refusal(admitted, space, wanted)
+    for expected in ("spec.runtimeRef: Invalid", "spec.runtimePatches.manager: Invalid", "spec.trainer.env: Invalid"):
+        assert expected in refused
+
+
 def test_patches_get_the_time_of_their_last_change(admitted: ControlPlane, space: str) -> None:
     def patches(value: str, **more: Any) -> dict[str, Any]:
         template = {"metadata": {"labels": {"a": value}}}
