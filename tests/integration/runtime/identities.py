@@ -68,7 +68,7 @@ class Issuer:
                 self.end_headers()
                 self.wfile.write(json.dumps(document).encode())
 
-            def log_message(self, *_: Any) -> None: ...
+            def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002 - the name that it has there
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
