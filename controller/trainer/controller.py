@@ -157,6 +157,8 @@ class TrainJobController:
             # What was read live wakes nobody when it changes.
             raise FactUnavailable(str(error)) from error
         for component in rendering.components:
+            self._kinds.resource(component.key)  # said before anything is made
+        for component in rendering.components:
             if component.generate is None:
                 await self._apply(job, component)
             elif not self._kinds.exists(self._cache, component.key):

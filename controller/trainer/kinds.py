@@ -18,7 +18,7 @@ from trainwright.controller.runtime.errors import KubernetesError, NotSynced
 from trainwright.controller.runtime.objects import AnyObject, controller_of, name_of, namespace_of
 from trainwright.controller.runtime.tasks import together
 from trainwright.controller.trainer.runtimes import RUNTIMES, Runtime, Runtimes
-from trainwright.plugins.contract import ClusterFacts, Enqueue, PluginFailure, Reference, Unreadable, Watch
+from trainwright.plugins.contract import ClusterFacts, Enqueue, PluginFailure, Reference, Refusal, Unreadable, Watch
 
 log = logging.getLogger(__name__)
 
@@ -90,8 +90,15 @@ class WatchedKinds:
 
         Raises:
             PluginFailure: no plugin watches such a kind.
+            Refusal: it is an optional one, and the cluster did not serve it when the manager started.
         """
         api_version, kind, _, _ = key
+        if any((resource.api_version, resource.kind) == (api_version, kind) for resource in self._absent):
+            raise Refusal(
+                f"the cluster does not serve {kind} of {api_version}, which the runtime needs: "
+                "install what defines it and restart the manager, or take another runtime",
+                phase="build",
+            )
         for resource in self._kinds:
             if (resource.api_version, resource.kind) == (api_version, kind):
                 return resource

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.integration.trainer.conftest import POD, STEP, TIME, User, conditions
+from tests.integration.trainer.conftest import POD, STEP, TEMPLATE, TIME, User, conditions
 
 
 async def test_the_jobset_holds_what_runtime_and_job_say(user: User) -> None:
@@ -147,3 +147,17 @@ async def test_a_job_that_is_going_is_still_reported_and_gets_nothing_back(user:
     await user.until("trainjob", "job", lambda job: job.get("status", {}).get("jobsStatus"))
     assert await user.get("configmap", "job-runtime-snapshot") is None
     await user.patch("trainjob", "job", {"metadata": {"finalizers": None}})
+
+
+async def test_a_gang_where_nobody_schedules_gangs_is_said_so(user: User) -> None:
+    spec = {"mlPolicy": {"numNodes": 1}, "podGroupPolicy": {"volcano": {}}, "template": TEMPLATE}
+    await user.create("TrainingRuntime", "runtime", spec)
+    await user.job("job")
+    job = await user.until("trainjob", "job", lambda job: "Blocked" in conditions(job))
+    blocked = conditions(job)["Blocked"]
+    assert blocked["reason"] == "BuildFailed"
+    assert blocked["message"] == (
+        "the cluster does not serve PodGroup of scheduling.volcano.sh/v1beta1, which the runtime needs: "
+        "install what defines it and restart the manager, or take another runtime"
+    )
+    assert await user.get("jobset", "job") is None
