@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 POLL_SECONDS = 0.005
 READY_SECONDS = 60.0
 IDLE_SECONDS = 5.0
+SETTLE_SECONDS = 10.0
 
 
 class Start(NamedTuple):
@@ -99,6 +100,7 @@ def main() -> None:
     with ControlPlane(
         crds=[ROOT / "config" / "crd", provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]
     ) as plane:
+        time.sleep(SETTLE_SECONDS)  # an API server that has just started has work of its own
         for admission in (False, True):
             start(plane, admission=admission)  # warms the bytecode
             found = [start(plane, admission=admission) for _ in range(starts)]
