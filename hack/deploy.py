@@ -107,9 +107,9 @@ def deploy(kubectl: Kubectl, image: str) -> None:
     objects = kubectl.kustomized(DEFAULT)
     set_image(objects, image)
     definitions = [one for one in objects if one["kind"] in {"Namespace", "CustomResourceDefinition"}]
-    say(f"applying {len(definitions)} definitions")
-    kubectl.apply(definitions)
     names = [one["metadata"]["name"] for one in definitions if one["kind"] == "CustomResourceDefinition"]
+    say(f"applying namespace {NAMESPACE} and {len(names)} definitions")
+    kubectl.apply(definitions)
     wait("the API server to serve our kinds", functools.partial(not_established, kubectl, names))
     before = configuration(kubectl)
     say(f"applying the manager with image {image}, its roles and its webhooks")
@@ -147,7 +147,8 @@ def undeploy(kubectl: Kubectl) -> None:
 
 def tell_what_stays(kubectl: Kubectl, definitions: Sequence[str]) -> None:
     """What users made is theirs to remove."""
-    say(f"what stays: namespace {NAMESPACE}, which others such as JobSet may live in")
+    if kubectl.get("namespace", NAMESPACE) is not None:
+        say(f"what stays: namespace {NAMESPACE}, which others such as JobSet may live in")
     there = [name for name in definitions if kubectl.get("crd", name) is not None]
     if not there:
         return

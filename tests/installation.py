@@ -6,6 +6,7 @@ Configuration, in which only addresses are changed, so that several run on one m
 the Service is an alias of this machine, and the webhooks name the port at which the manager listens.
 """
 
+import base64
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -43,8 +44,8 @@ def kustomized(control_plane: ControlPlane, folder: Path | str) -> list[Document
 
 
 def install(control_plane: ControlPlane, folder: str = "default") -> "Installation":
-    """Install a folder of config/ but for its pods, which would be pretended, and its definitions, which are there."""
-    left_out = {"Deployment", "CustomResourceDefinition"}
+    """Install a folder of config/, but for what is pretended (pods), there already (definitions) or cert-manager's."""
+    left_out = {"Deployment", "CustomResourceDefinition", "Certificate", "Issuer"}
     control_plane.apply(*(one for one in kustomized(control_plane, folder) if one["kind"] not in left_out))
     return Installation(control_plane)
 
@@ -59,19 +60,22 @@ class Installation:
         service = {"spec": {"type": "ExternalName", "externalName": "localhost"}}
         self._patch("service", NAME, service, "merge")
         selector = {"matchExpressions": [{"key": WITHOUT_ADMISSION, "operator": "DoesNotExist"}]}
+        self._patch_webhooks(clientConfig={"service": {"port": self.port}}, namespaceSelector=selector)
+
+    def trust(self, authority: bytes) -> None:
+        """Put the PEM of an authority into the webhook configurations, where nobody else does."""
+        self._patch_webhooks(clientConfig={"caBundle": base64.b64encode(authority).decode()})
+
+    def _patch_webhooks(self, **fields: Any) -> None:
         for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
-            for configuration in json.loads(control_plane.kubectl("get", kind, "--output=json"))["items"]:
-                changed = [
-                    {
-                        "name": webhook["name"],
-                        "clientConfig": {"service": {"port": self.port}},
-                        "namespaceSelector": selector,
-                    }
+            for configuration in json.loads(self.control_plane.kubectl("get", kind, "--output=json"))["items"]:
+                ours = [
+                    {"name": webhook["name"], **fields}
                     for webhook in configuration["webhooks"]
                     if webhook["clientConfig"].get("service", {}).get("name") == NAME
                 ]
-                if changed:
-                    self._patch(kind, configuration["metadata"]["name"], {"webhooks": changed}, "strategic")
+                if ours:
+                    self._patch(kind, configuration["metadata"]["name"], {"webhooks": ours}, "strategic")
 
     def _patch(self, kind: str, name: str, patch: Document, style: str) -> None:
         self.control_plane.kubectl(

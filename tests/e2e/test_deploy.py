@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +24,23 @@ def make(control_plane: ControlPlane, *arguments: str) -> "subprocess.Popen[str]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "KUBE"))}
     environment = {**inherited, "KUBECONFIG": str(control_plane.kubeconfig), "KUBERC": "off"}
     command = ["make", "--no-print-directory", *arguments, f"KUBECTL={control_plane.kubectl_path}"]
+    # In a group of its own, so that all of it can be ended.
     return subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
+
+
+def end(process: "subprocess.Popen[str]") -> None:
+    """End it with all that it started, if it runs."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+    process.communicate()
 
 
 def done(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
@@ -63,8 +78,9 @@ def deploy(control_plane: ControlPlane) -> str:
         eventually(lambda: "validator" in control_plane.kubectl("get", "validatingwebhookconfigurations"))
         Installation(control_plane).start()
         code, output, errors = done(process)
-    finally:
-        process.kill()
+    except BaseException:
+        end(process)
+        raise
     assert code == 0, output + errors
     return output
 
@@ -74,7 +90,7 @@ def test_a_cluster_gets_the_manager_and_loses_nothing_but_it(empty: ControlPlane
     steps = [line for line in output.splitlines() if not line.startswith("  ")]
     sample = min((ROOT / "config" / "samples").glob("*.yaml")).relative_to(ROOT)
     assert steps[1:] == [
-        "applying 4 definitions",
+        f"applying namespace {NAMESPACE} and 3 definitions",
         "waiting for the API server to serve our kinds",
         f"applying the manager with image {IMAGE}, its roles and its webhooks",
         f"waiting for Deployment {NAME}",
@@ -141,8 +157,7 @@ def change_configuration(control_plane: ControlPlane) -> None:
         )
     finally:
         # Pretended pods are not always reported as ready again.
-        process.kill()
-        process.communicate()
+        end(process)
 
 
 def test_a_missing_jobset_is_named_and_nothing_is_changed(control_plane: ControlPlane) -> None:
