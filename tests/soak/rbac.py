@@ -265,7 +265,7 @@ def soak(control_plane: ControlPlane) -> list[str]:
 
 def main() -> int:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(prog="python -m tests.soak.rbac", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.soak.rbac", description="Soak of the generated roles.")
     parser.add_argument("--rounds", type=int, default=1, help="(default: %(default)s)")
     rounds: int = parser.parse_args().rounds
     wrong = []
