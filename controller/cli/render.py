@@ -122,7 +122,7 @@ async def _render_with_cluster(
     pipeline: "Pipeline", inputs: "Inputs", arguments: argparse.Namespace, *, difference: bool
 ) -> "list[Rendered]":
     from trainwright.controller.cli.rendering.cluster import ClusterView  # noqa: PLC0415
-    from trainwright.controller.runtime.errors import KubernetesError  # noqa: PLC0415
+    from trainwright.controller.runtime.errors import ApiError, ConfigurationError, KubernetesError  # noqa: PLC0415
 
     rendered: list[Rendered] = []
     try:
@@ -132,9 +132,13 @@ async def _render_with_cluster(
         return rendered
     try:
         for job in inputs.jobs:
-            found = await _rendered_in(view, pipeline, job, inputs)
-            if found is not None and difference:
-                found = await found.compared(view)
+            try:
+                found = await _rendered_in(view, pipeline, job, inputs)
+                if found is not None and difference:
+                    found = await found.compared(view)
+            except (ApiError, ConfigurationError) as error:  # an answer about this job, and not about the next
+                inputs.problems.append(f"TrainJob {job.name}: {error}")
+                continue
             rendered += [found] if found is not None else []
     except KubernetesError as error:
         inputs.problems.append(str(error))
@@ -149,7 +153,7 @@ async def _rendered_in(
     """With a runtime of a file or of the cluster, and the facts of the cluster; an existing TrainJob is updated."""
     runtime = _known_runtime(job, inputs) or await view.runtime(job)
     if runtime is None:
-        _miss_runtime(job, inputs)
+        _miss_runtime(job, inputs, advice="the cluster has none of that name either")
         return None
     runtime.set_defaults()
     old = await view.job(job)
@@ -196,7 +200,7 @@ def _known_runtime(job: "TrainJob", inputs: "Inputs") -> "Runtime | None":
     return None
 
 
-def _miss_runtime(job: "TrainJob", inputs: "Inputs") -> None:
+def _miss_runtime(job: "TrainJob", inputs: "Inputs", *, advice: str = "give its file with --runtime") -> None:
     """Say that there is no such runtime, unless its file has problems of its own, or could not be read."""
     from trainwright.controller.trainer.runtimes import target_of  # noqa: PLC0415
 
@@ -209,7 +213,7 @@ def _miss_runtime(job: "TrainJob", inputs: "Inputs") -> None:
     hint = f"did you mean {near[0]}? " if near else ""
     kinds = itertools.groupby(known, key=lambda text: text.split(" ")[0])
     names = " and ".join(f"{kind} {', '.join(text.split(' ')[1] for text in texts)}" for kind, texts in kinds)
-    there = f"there are {names}" if known else "give its file with --runtime"
+    there = f"there are {names}" if known else advice
     where = f" in namespace {key.namespace}" if key.namespace else ""
     inputs.problems.append(f"TrainJob {job.name}: spec.runtimeRef: {name} is not known{where}; {hint}{there}")
 

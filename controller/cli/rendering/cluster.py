@@ -7,10 +7,11 @@ Reads, and applies as dry runs; changes nothing. Content of Secrets is never sho
 from pathlib import Path
 from typing import Any
 
+from trainwright.api.base import Resource
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.discovery import Discovery
-from trainwright.controller.runtime.errors import ApiError, NotFound
+from trainwright.controller.runtime.errors import ApiError, ConfigurationError, NotFound
 from trainwright.controller.runtime.objects import Document
 from trainwright.plugins.contract import ClusterFacts, Component, Reference, Runtime, Unreadable
 from trainwright.plugins.pipeline import Pipeline
@@ -63,17 +64,24 @@ class ClusterView:
         live = await self._live(document)
         if live is None or component.generate is not None:
             return (_shown(live) if live is not None else None), _shown(live or document)
-        kind = await self._discovery.resource_of(document)
+        kind = await self._resource(document)
         after = await self._client.apply(document, kind=kind, field_manager=FIELD_MANAGER, force=True, dry_run=True)
         return _shown(live), _shown(after)
 
     async def _live(self, document: Document) -> Document | None:
         metadata = document["metadata"]
-        resource = await self._discovery.resource_of(document)
+        resource = await self._resource(document)
         try:
             return await self._client.get(resource, metadata["name"], metadata.get("namespace", ""))
         except NotFound:
             return None
+
+    async def _resource(self, document: Document) -> Resource:
+        try:
+            return await self._discovery.resource_of(document)
+        except NotFound as error:
+            what = f"{document['kind']} of {document['apiVersion']}"
+            raise ConfigurationError(f"the cluster does not serve {what}; install what defines it") from error
 
     async def _fact(self, reference: Reference) -> Any:
         try:

@@ -136,7 +136,26 @@ def test_a_runtime_that_nobody_has_is_an_error(
     server: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert render(server, tmp_path / "job.yaml", job(server.create_namespace())) == 1
-    assert "spec.runtimeRef: TrainingRuntime ring is not known" in capsys.readouterr().err
+    problem = capsys.readouterr().err
+    assert "spec.runtimeRef: TrainingRuntime ring is not known" in problem
+    assert "the cluster has none of that name either" in problem
+
+
+def test_what_the_cluster_does_not_serve_concerns_that_job_alone(
+    server: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for sample in ("07-gang-volcano.yaml", "01-plain.yaml"):
+        (tmp_path / f"{10 - int(sample[:2])}.yaml").write_text((ROOT / "config" / "samples" / sample).read_text())
+    arguments = ["--cluster", "--kubeconfig", str(server.kubeconfig)]
+
+    assert main(["render", "-f", str(tmp_path), *arguments]) == 1
+
+    output = capsys.readouterr()
+    assert output.err == (
+        "error: TrainJob volcano: the cluster does not serve PodGroup of scheduling.volcano.sh/v1beta1; "
+        "install what defines it\n"
+    )
+    assert "+++ JobSet plain\n" in output.out
 
 
 def test_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
