@@ -15,6 +15,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED, MANAGED_BY_TRAINER
 from trainwright.controller.runtime import Backoff, Done, EventRecorder, Group, Key, Manager, Result, RetryAfter
 from trainwright.controller.runtime.clock import Now, wall_clock
+from trainwright.controller.runtime.context import current
 from trainwright.controller.runtime.controller.sources import Trigger
 from trainwright.controller.runtime.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from trainwright.controller.runtime.events.metrics import EventCollector
@@ -143,6 +144,14 @@ class TrainJobController:
             except Exception as error:
                 failure = error
         return await self._report(key, job, failure)
+
+    def _is_built(self, key: Key) -> bool:
+        """Whether the clock alone led here, so that nothing has changed since the objects were made as they should be.
+
+        Where they could not be made, an obstacle is remembered or the failure is a reason of its own.
+        """
+        looking = current.get()
+        return looking is not None and looking.reasons == (CLOCK,) and not self._obstacles.stands(key)
 
     async def _build(self, job: TrainJob) -> None:
         """Make the job's objects as they should be."""
