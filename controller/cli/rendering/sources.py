@@ -6,6 +6,7 @@ nobody's concern here and are left out of folders, but a file that is named must
 """
 
 import copy
+import difflib
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -110,12 +111,12 @@ class Inputs:
             for item in document.items():
                 self._document(label, item, namespace, wanted, named=named)
             return
-        model = KINDS.get(str(kind)) if kind in wanted else None
+        model = KINDS.get(kind) if isinstance(kind, str) and kind in wanted else None
         if model is None or version != model.RESOURCE.api_version:
             if named:
-                where = f"{label}:{document.line(('kind',))}"
-                self.problems.append(f"{where}: {kind or 'a document without kind'} of {version} cannot be rendered")
+                self.problems.append(f"{label}:{document.line(('kind',))}: {_stranger(kind, version)}")
             return
+        _name(data)
         problems = _problems(model, document)
         self.problems += [f"{label}:{problem}" for problem in problems]
         if not problems:
@@ -149,9 +150,25 @@ class Inputs:
         self.runtimes.append(found)
 
 
+def _stranger(kind: Any, version: Any) -> str:
+    """Why a document is none that can be rendered."""
+    near = difflib.get_close_matches(str(kind), KINDS, n=1, cutoff=0.6) if str(kind) not in KINDS else []
+    hint = f"; did you mean {near[0]}?" if near else ""
+    of = f"of {version}" if version else "without apiVersion"
+    return f"{kind or 'a document without kind'} {of} cannot be rendered{hint}"
+
+
+def _name(data: dict[str, Any]) -> None:
+    """Give an object a name like the one that an API server would make from its generateName."""
+    metadata = data.get("metadata")
+    if isinstance(metadata, dict) and not metadata.get("name") and isinstance(metadata.get("generateName"), str):
+        metadata["name"] = f"{metadata['generateName']}xxxxx"
+
+
 def _problems(model: type[Object], document: Document) -> list[str]:
     """Everything that is wrong with a document, from its top to its end."""
-    title = f"{document.data['kind']} {(document.data.get('metadata') or {}).get('name', '')}".strip()
+    metadata = document.data.get("metadata")
+    title = f"{document.data['kind']} {metadata.get('name', '') if isinstance(metadata, dict) else ''}".strip()
     unknown = [(document.line(p), f"{_path(p)}: {message}") for p, message in unknown_fields(model, document.data)]
     errors = _at_the_name(_schema_errors(document.data), document.data)
     wrong = [(document.line(_steps(error.field)), str(error)) for error in errors]
@@ -166,7 +183,9 @@ def _at_the_name(errors: list[FieldError], data: dict[str, Any]) -> Iterator[Fie
         if not rule or rule == error.message:
             yield error
         elif not known:
-            yield FieldError(error.reason, _NAME, f"Invalid value: {shown(data['metadata']['name'])}: {rule}")
+            metadata = data.get("metadata")
+            name = metadata.get("name") if isinstance(metadata, dict) else None
+            yield FieldError(error.reason, _NAME, f"Invalid value: {shown(name)}: {rule}" if name else "Required value")
 
 
 def _schema_errors(data: dict[str, Any]) -> list[FieldError]:

@@ -113,6 +113,14 @@ BAD = {
         JOB.replace("tiny", "t" * 64),
         ["job.yaml:3: TrainJob", ': metadata.name: Invalid value: "tttt', "must be at most 63 characters long"],
     ),
+    "metadata that is text": (
+        JOB.replace("{name: tiny}", "tiny"),
+        ['job.yaml:3: TrainJob: metadata: Invalid value: "tiny"'],
+    ),
+    "no name": (JOB.replace("{name: tiny}", "{}"), ["job.yaml:3: TrainJob: metadata.name: Required value"]),
+    "kind that is a list": ("apiVersion: v1\nkind: [a]\n", ["job.yaml:2: ['a'] of v1 cannot be rendered"]),
+    "kind in other letters": (JOB.replace("TrainJob", "trainjob"), ["cannot be rendered; did you mean TrainJob?"]),
+    "no version": ("kind: TrainJob\n", ["job.yaml:1: TrainJob without apiVersion cannot be rendered"]),
     "no YAML": ("a: ]", ["job.yaml:1: "]),
     "no object": ("- 1\n", ["job.yaml:1: is no object but a list"]),
     "wrong kind": ("apiVersion: v1\nkind: Pod\n", ["job.yaml:2: Pod of v1 cannot be rendered"]),
@@ -199,6 +207,13 @@ def test_what_follows_from_a_file_that_is_not_there_is_not_told(
 ) -> None:
     assert render("-f", folder / "job.yaml", "--runtime", folder / "none") == 1
     assert capsys.readouterr().err == f"error: {folder / 'none'}: cannot be read: No such file or directory\n"
+
+
+def test_a_name_is_made_as_an_api_server_would(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "job.yaml").write_text(JOB.replace("name: tiny", "generateName: tiny-"))
+    assert render("-f", folder) == 0
+    (jobset,) = yaml.safe_load_all(capsys.readouterr().out)
+    assert jobset["metadata"]["name"] == "tiny-xxxxx"
 
 
 def test_mistakes_come_in_the_order_of_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
