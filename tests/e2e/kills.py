@@ -16,6 +16,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.e2e.conftest import NOWHERE
 from tests.managers import start_manager
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
@@ -31,8 +32,6 @@ SNAPSHOT, HOSTFILE, KEYS = f"{JOB}-runtime-snapshot", f"{JOB}-mpi-hostfile", f"{
 OBJECTS = ((ConfigMap, SNAPSHOT), (ConfigMap, HOSTFILE), (Secret, KEYS), (JobSet, JOB))
 SECONDS = 60.0
 DEADLINE_SECONDS = 3
-NOWHERE = {"nodeSelector": {"example.com/nowhere": "yes"}}
-"""No node has this label, so pods wait for one and the job stays on its way."""
 
 
 @dataclass(frozen=True)
