@@ -56,7 +56,8 @@ class Document:
         for path, line in self._lines.items():
             if path[:1] == ("items",) and len(path) > 1:
                 lines[path[1]][path[2:]] = line
-        for index, entry in enumerate(self.data.get("items") or ()):
+        items = self.data.get("items")
+        for index, entry in enumerate(items if isinstance(items, list) else ()):
             yield Document(entry, lines[index])
 
 

@@ -118,6 +118,10 @@ BAD = {
         ['job.yaml:3: TrainJob: metadata: Invalid value: "tiny"'],
     ),
     "no name": (JOB.replace("{name: tiny}", "{}"), ["job.yaml:3: TrainJob: metadata.name: Required value"]),
+    "list of nothing": (
+        "apiVersion: v1\nkind: List\nitems: 3\n",
+        ["job.yaml: no ClusterTrainingRuntime or TrainJob or "],
+    ),
     "kind that is a list": ("apiVersion: v1\nkind: [a]\n", ["job.yaml:2: ['a'] of v1 cannot be rendered"]),
     "kind in other letters": (JOB.replace("TrainJob", "trainjob"), ["cannot be rendered; did you mean TrainJob?"]),
     "no version": ("kind: TrainJob\n", ["job.yaml:1: TrainJob without apiVersion cannot be rendered"]),
