@@ -8,6 +8,7 @@ what their state means, is the plugins' to say.
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import Callable, Iterable
 
@@ -15,13 +16,20 @@ from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED, MANAGED_BY_TRAINER
 from trainwright.controller.runtime import Backoff, Done, EventRecorder, Group, Key, Manager, Result, RetryAfter
 from trainwright.controller.runtime.clock import Now, wall_clock
-from trainwright.controller.runtime.context import current
 from trainwright.controller.runtime.controller.sources import Trigger
 from trainwright.controller.runtime.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from trainwright.controller.runtime.events.metrics import EventCollector
-from trainwright.controller.runtime.objects import Document, controller_of, deletion_timestamp_of, uid_of
+from trainwright.controller.runtime.objects import (
+    AnyObject,
+    Document,
+    controller_of,
+    deletion_timestamp_of,
+    key_of,
+    uid_of,
+)
 from trainwright.controller.runtime.rights import WATCH, Rule
 from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
+from trainwright.controller.trainer.builds import Builds
 from trainwright.controller.trainer.deadline import LONGEST_WAIT_SECONDS, is_exceeded, seconds_left
 from trainwright.controller.trainer.kinds import WatchedKinds
 from trainwright.controller.trainer.obstacles import Obstacle, Obstacles, Reason, obstacle_of
@@ -103,6 +111,7 @@ class TrainJobController:
         self._obstacles = Obstacles(monotonic)
         self._pending = Pending(monotonic)
         self._wake = Trigger(CLOCK)
+        self._builds = Builds()
         self._refused: dict[Key, dict[tuple[str, str, str, str], Document]] = {}
         builder = manager.controller(NAME).for_(TrainJob).source(self._wake)
         for runtime in RUNTIMES:
@@ -124,6 +133,7 @@ class TrainJobController:
             self._obstacles.gone(key)
             self._pending.over(key)
             self._refused.pop(key, None)
+            self._builds.forget(key)
             self._snapshots.forget(key)
             return Done()
         try:
@@ -145,19 +155,16 @@ class TrainJobController:
                 failure = error
         return await self._report(key, job, failure)
 
-    def _is_built(self, key: Key) -> bool:
-        """Whether the clock alone led here, so that nothing has changed since the objects were made as they should be.
-
-        Where they could not be made, an obstacle is remembered or the failure is a reason of its own.
-        """
-        looking = current.get()
-        return looking is not None and looking.reasons == (CLOCK,) and not self._obstacles.stands(key)
-
     async def _build(self, job: TrainJob) -> None:
         """Make the job's objects as they should be."""
         runtime = await self._snapshots.runtime_of(job)
-        references = self._pipeline.references(job, runtime)
+        references = self._builds.references(job, runtime)
+        if references is None:
+            references = self._pipeline.references(job, runtime)
         facts = await self._kinds.facts(self._client, self._cache, references)
+        if self._builds.is_current(job, runtime, facts, functools.partial(self._kinds.find, self._cache)):
+            return
+        self._builds.forget(key_of(job))
         try:
             rendering = self._pipeline.render(job, runtime, facts)
         except PipelineError as error:
@@ -165,39 +172,47 @@ class TrainJobController:
                 raise
             # What was read live wakes nobody when it changes.
             raise FactUnavailable(str(error)) from error
-        for component in rendering.components:
-            self._kinds.resource(component.key)  # said before anything is made
-        for component in rendering.components:
+        # Whether each can be made is said before anything is.
+        wanted = {self._kinds.reference(component.key): component for component in rendering.components}
+        made: dict[Reference, AnyObject | None] = {}
+        for reference, component in wanted.items():
             if component.generate is None:
-                await self._apply(job, component)
-            elif not self._kinds.exists(self._cache, component.key):
-                await self._create(component.generate, component)
+                made[reference] = await self._apply(job, component)
+            else:
+                made[reference] = self._kinds.find(self._cache, reference)
+                if made[reference] is None:
+                    made[reference] = await self._create(component.generate, component)
+        self._builds.keep(job, runtime, facts, made)
 
-    async def _apply(self, job: TrainJob, component: Component) -> None:
-        """Apply the whole object or, where that is refused, what may still change of it."""
-        refused = self._refused.get(Key(job.namespace, job.name), {})
+    async def _apply(self, job: TrainJob, component: Component) -> AnyObject:
+        """Apply the whole object or, where that is refused, what may still change of it. Returns it as it is then."""
+        refused = self._refused.get(key_of(job), {})
         if component.fallback is not None and refused.get(component.key) == component.document:
-            await self._applier.apply([component.fallback], owner=job)
-            return
+            [applied] = await self._applier.apply([component.fallback], owner=job)
+            return applied.obj
         try:
-            await self._applier.apply([component.document], owner=job)
+            [applied] = await self._applier.apply([component.document], owner=job)
         except (Invalid, Forbidden) as error:
             if component.fallback is None:
                 raise
-            await self._applier.apply([component.fallback], owner=job)
+            [applied] = await self._applier.apply([component.fallback], owner=job)
             # Once is enough: the same would be refused again, and the user has been told.
-            self._refused[Key(job.namespace, job.name)] = {**refused, component.key: component.document}
+            self._refused[key_of(job)] = {**refused, component.key: component.document}
             _, kind, _, name = component.key
             self._warn(job, f"{kind} {name} keeps what cannot be changed any more: {error}")
+        return applied.obj
 
-    async def _create(self, generate: Callable[[Document], Document], component: Component) -> None:
+    async def _create(self, generate: Callable[[Document], Document], component: Component) -> AnyObject | None:
+        """Returns the object, or None if there is one already that the cache does not hold yet."""
         # Key material takes a while to make, and nobody else need wait for it.
         document = await asyncio.to_thread(generate, component.document)
         try:
-            await self._client.create(document, kind=self._kinds.resource(component.key))
+            created: AnyObject = await self._client.create(document, kind=self._kinds.resource(component.key))
         except AlreadyExists:
             # It is left as it is, whoever made it: what it holds may be in use.
             log.debug("%s %s exists already", component.key[1], component.key[3])
+            return None
+        return created
 
     async def _report(self, key: Key, job: TrainJob, failure: Exception | None) -> Result:
         """Write what is observed, end what has run too long, and say when to look again.

@@ -106,10 +106,9 @@ class WatchedKinds:
             f"{kind} of {api_version} is built, but no plugin watches it: declare a watch", phase="build"
         )
 
-    def exists(self, cache: Cache, key: tuple[str, str, str, str]) -> bool:
-        """Whether the cache holds the component's object."""
-        resource = self.resource(key)
-        return cache.get(self._kinds[resource], key[3], key[2]) is not None
+    def reference(self, key: tuple[str, str, str, str]) -> Reference:
+        """Where the object of a component is. Raises like `resource`."""
+        return Reference(self.resource(key), key[2], key[3])
 
     async def _look_up(self, client: Client, cache: Cache, reference: Reference) -> AnyObject | Unreadable | None:
         try:

@@ -94,10 +94,6 @@ class Obstacles:
         """Whether the job has not had an obstacle of this reason until now."""
         return self._since.get(key, (None, 0.0))[0] is not obstacle.reason
 
-    def stands(self, key: Key) -> bool:
-        """Whether the job has an obstacle."""
-        return key in self._since
-
     def gone(self, key: Key) -> None:
         """The job has none, or there is no such job any more."""
         self._since.pop(key, None)

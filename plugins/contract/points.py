@@ -3,7 +3,8 @@
 
 A plugin is an object with a `name`; it takes part in a phase by having the method of that extension point, with exactly
 these parameters. The registry checks that before anything runs. All methods are plain functions: they get frozen inputs
-and the shared model, and wait for nothing.
+and the shared model, and wait for nothing. Those of Build may look at spec and metadata of the job and of facts, but at
+no status: a new status alone is no reason to build again.
 
 Startup          WatchExtension
 PreExecution     CustomValidation

@@ -161,3 +161,19 @@ async def test_a_gang_where_nobody_schedules_gangs_is_said_so(user: User) -> Non
         "install what defines it and restart the manager, or take another runtime"
     )
     assert await user.get("jobset", "job") is None
+
+
+async def test_what_others_change_of_a_suspended_jobset_is_put_right_each_time(user: User) -> None:
+    await user.runtime()
+    await user.job("job", suspend=True)
+    made = await user.until("jobset", "job", bool)
+    for parallelism in (7, 8):
+        template = {"spec": {"parallelism": parallelism, "template": {"spec": POD}}}
+        replicated = {**made["spec"]["replicatedJobs"][0], "template": template}
+        await user.patch("jobset", "job", {"spec": {"replicatedJobs": [replicated]}})
+        await user.until("jobset", "job", lambda jobset: jobset["spec"] == made["spec"])
+    await user.patch("jobset", "job", {"spec": {"suspend": False}})
+    await user.until("jobset", "job", lambda jobset: jobset["spec"]["suspend"])
+    await user.kubectl("delete", "jobset", "job")
+    again = await user.until("jobset", "job", bool)
+    assert again["spec"] == made["spec"]
