@@ -19,7 +19,7 @@ SECRET = Reference(Secret.RESOURCE, "ns", "keys")
 RUNTIME = build(ClusterTrainingRuntime, "runtime")
 
 
-def an_object(kind: Any, name: str, *, status: Any = None, **metadata: Any) -> Any:
+def an_object(kind: Any, name: str, *, status: Any = None, **metadata: Any) -> dict[str, Any]:
     made = {"uid": f"uid-of-{name}", "resourceVersion": "1", "generation": 1, "labels": {"a": "b"}}
     document: dict[str, Any] = {
         "apiVersion": kind.RESOURCE.api_version,
