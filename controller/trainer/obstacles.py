@@ -66,11 +66,21 @@ def obstacle_of(error: Exception) -> Obstacle | None:
         if isinstance(error, kind):
             # A plugin's own exception is the cause of what the pipeline raises.
             defect = isinstance(error, PipelineError) and error.__cause__ is not None
-            return Obstacle(reason, str(error), error, final=final, defect=defect)
+            return Obstacle(reason, _told(error), error, final=final, defect=defect)
     if isinstance(error, KubernetesError):
         return None
     message = f"the manager failed at this job ({type(error).__name__}: {error}): see its log"
     return Obstacle(Reason.BUILD_FAILED, message, error, final=False, defect=True)
+
+
+def _told(error: KubernetesError) -> str:
+    """The error's text; of an answer of the API server, with the object (jobsets/mine) in the place of the request."""
+    if not isinstance(error, ApiError):
+        return str(error)
+    path = error.request.partition(" ")[2].partition("?")[0]
+    _, _, namespaced = path.partition("/namespaces/")
+    _, _, what = namespaced.partition("/")
+    return f"{what}: {error.message}" if what else str(error)
 
 
 class Obstacles:

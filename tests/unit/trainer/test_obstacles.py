@@ -117,3 +117,18 @@ def test_a_long_message_keeps_what_it_is_about_and_what_is_wrong() -> None:
     assert len(message) == MESSAGE_LIMIT
     assert message.startswith('JobSet "a" is invalid')
     assert message.endswith("x: field is immutable")
+
+
+@pytest.mark.parametrize(
+    ("request_line", "told"),
+    [
+        ("patch /apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets/job?force=true", "jobsets/job: denied"),
+        ("post /api/v1/namespaces/ns/secrets", "secrets: denied"),
+        ("get /apis/g/v1/things/a", "get /apis/g/v1/things/a: denied"),
+        ("", "denied"),
+    ],
+)
+def test_an_answer_names_the_object_and_not_the_request(request_line: str, told: str) -> None:
+    obstacle = obstacle_of(Forbidden("denied", code=403, request=request_line))
+    assert obstacle is not None
+    assert obstacle.message == told
