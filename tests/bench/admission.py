@@ -3,7 +3,7 @@
 
 A manager in a process of its own validates and defaults ConfigMaps and makes a Service for each. The burst is created
 here, first in a namespace without webhooks, then in one with. Printed are the latencies of the creates, and what the
-API server itself measured of the webhook calls: their mean, and how many took longer than 25, 100 and 500 ms. Beside
+API server itself measured of the webhook calls: their mean, and which part took longer than 25, 100 and 500 ms. Beside
 it stands what the manager measured itself: the mean in its handlers, and how late its event loop was at worst. Where
 these are small and the API server's figures are not, the processors were busy with something else.
 """
@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -127,14 +127,23 @@ async def reconciled(client: Client, namespace: str, count: int) -> None:
         await asyncio.sleep(0.2)
 
 
-async def measured(client: Client) -> dict[str, dict[str, float]]:
-    """What the API server measured of each webhook: counts by bucket, sum, count."""
+Durations: TypeAlias = dict[str, dict[str, float]]
+"""Of the calls to each webhook, as the API server measured them: counts by bucket, sum in seconds, count."""
+
+
+async def measured(client: Client) -> Durations:
+    """Of the webhooks of this benchmark."""
     text = (await client.send(Request("GET", "/metrics"))).body.decode()
-    found: dict[str, dict[str, float]] = {}
+    return durations(text, ".bench.example.com")
+
+
+def durations(text: str, suffix: str) -> Durations:
+    """From the API server's metrics, of the webhooks whose names end so."""
+    found: Durations = {}
     pattern = r"apiserver_admission_webhook_admission_duration_seconds_(bucket|sum|count)\{(.*)\} (\S+)"
     for what, labels, value in re.findall(pattern, text):
         name = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-        if name["name"].endswith(".bench.example.com"):
+        if name["name"].endswith(suffix):
             key = f"le {name['le']}" if what == "bucket" else what
             entry = found.setdefault(name["name"], {})
             entry[key] = entry.get(key, 0.0) + float(value)
@@ -161,6 +170,18 @@ def line(what: str, seconds: list[float]) -> str:
     return f"{what:24} p50 {at[50]:6.1f} ms  p90 {at[90]:6.1f} ms  p99 {at[99]:6.1f} ms"
 
 
+def print_growth(before: Durations, after: Durations) -> None:
+    """A line for each webhook. The budget, p99 of 100 ms, holds where at most 1 % of the calls took longer."""
+    for name, entry in sorted(after.items()):
+        grown = {key: value - before.get(name, {}).get(key, 0.0) for key, value in entry.items()}
+        calls = grown["count"]
+        over = "  ".join(
+            f"over {1000 * float(le):.0f} ms: {100 * (1 - grown[f'le {le}'] / calls):.1f} %"
+            for le in ("0.025", "0.1", "0.5")
+        )
+        print(f"{name:24} calls {calls:.0f}  mean {1000 * grown['sum'] / calls:.1f} ms  {over}")
+
+
 async def bench(count: int) -> None:
     """Both bursts."""
     with ControlPlane() as plane:
@@ -183,13 +204,7 @@ async def bench(count: int) -> None:
     print(line("create without webhooks", without))
     print(line("create with two webhooks", with_hooks))
     print(f"ratio of the medians     {with_hooks[count // 2] / without[count // 2]:.2f}")
-    for name, entry in sorted(after.items()):
-        grown = {key: value - before.get(name, {}).get(key, 0.0) for key, value in entry.items()}
-        calls = grown["count"]
-        over = "  ".join(
-            f"over {1000 * float(le):.0f} ms: {calls - grown[f'le {le}']:.0f}" for le in ("0.025", "0.1", "0.5")
-        )
-        print(f"{name:24} calls {calls:.0f}  mean {1000 * grown['sum'] / calls:.1f} ms  {over}")
+    print_growth(before, after)
     print(of_itself)
     print(f"{'load of the machine':24} {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
 

@@ -4,7 +4,8 @@
 Both run in one control plane without JobSet's own controllers, so that what is measured is ours: first the bare client
 (one process that creates a TrainJob, its snapshot and its JobSet, as many jobs at a time as the manager has workers),
 then the manager, with the same client creating the TrainJobs only. Printed are both times, their ratio, and the CPU,
-memory and API calls of the manager, the latter counted in the audit log by user agent.
+memory and API calls of the manager, the latter counted in the audit log by user agent. At last the same burst goes
+through the manager's webhooks as well, whose calls the API server measures.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import aiohttp
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.bench.admission import durations, print_growth
 from tests.managers import MANAGER, start_manager
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
@@ -31,6 +33,8 @@ from trainwright.controller.runtime.testing.binaries import provide
 ROOT = Path(__file__).parents[2]
 TRAINER = "/apis/trainer.kubeflow.org/v1alpha1"
 JOBSET = "/apis/jobset.x-k8s.io/v1alpha2"
+WEBHOOKS = ".trainjob.trainer.kubeflow.org"
+"""How the names of the webhooks for TrainJobs end."""
 WORKERS = 16
 SETTLE_SECONDS = 3.0
 READY_SECONDS = 60.0
@@ -88,6 +92,11 @@ class BareClient:
             if answer.status >= 400:
                 raise SystemExit(f"error: {method} {path}: {answer.status} {content.get('message')}")
             return content
+
+    async def metrics(self) -> str:
+        """Of the API server."""
+        async with self._session.get("/metrics") as answer:
+            return await answer.text()
 
     async def create(self, job: dict[str, Any]) -> Any:
         return await self.call("POST", f"{TRAINER}/namespaces/{job['metadata']['namespace']}/trainjobs", job)
@@ -175,7 +184,7 @@ async def probe(client: BareClient, namespace: str, name: str) -> dict[str, Any]
 
 async def measure(control_plane: ControlPlane, jobs: int) -> None:
     names = [f"job-{index:05}" for index in range(jobs)]
-    one, two, warm = (control_plane.create_namespace(name) for name in ("bare", "managed", "warm"))
+    one, two, three, warm = (control_plane.create_namespace(name) for name in ("bare", "managed", "admitted", "warm"))
     client = BareClient(control_plane)
     try:
         await client.call("POST", f"{TRAINER}/clustertrainingruntimes", RUNTIME)
@@ -195,17 +204,26 @@ async def measure(control_plane: ControlPlane, jobs: int) -> None:
         await asyncio.sleep(SETTLE_SECONDS)
         cpu = cpu_seconds(pid) - cpu_before
         calls = list(control_plane.audit_log.calls(user_agent="trainwright"))[calls_before:]
+        memory = resident_mib(pid)
+        control_plane.stop_program(MANAGER)
+        start_manager(control_plane, webhooks=True)
+        await probe(client, warm, "third")
+        before = durations(await client.metrics(), WEBHOOKS)
+        admitted = await managed(client, three, names)
+        after = durations(await client.metrics(), WEBHOOKS)
     finally:
         await client.close()
     print(f"burst of {jobs} TrainJobs, plain runtime")
     print(f"  bare client, same writes    {without:8.2f} s")
     print(f"  manager, last JobSet        {with_manager:8.2f} s   ratio {with_manager / without:.2f} (budget 1.5)")
     print(f"  manager CPU                 {1000 * cpu / jobs:8.2f} ms per TrainJob")
-    print(f"  manager memory              {resident_mib(pid):8.1f} MiB resident")
+    print(f"  manager memory              {memory:8.1f} MiB resident")
     print(f"  API calls of the manager    {len(calls) / jobs:8.2f} per TrainJob")
     kinds = Counter(" ".join(filter(None, (call.verb, call.resource, call.subresource))) for call in calls)
     for kind, count in kinds.most_common():
         print(f"    {kind:<28}{count:6}")
+    print(f"  through admission           {admitted:8.2f} s (budget of its p99: 100 ms)")
+    print_growth(before, after)
 
 
 def main() -> None:
