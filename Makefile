@@ -9,7 +9,8 @@ SHELL := /bin/sh
 PYTHON ?= python3
 # More arguments for pytest, such as PYTEST_ARGS="-k queue".
 PYTEST_ARGS ?=
-# Two workers, a file at a time, each with clusters of its own; most of what these tests do is waiting.
+# Two workers, a file at a time, each with clusters of its own; most of what these tests do is waiting. A debugger
+# needs one: PYTEST_ARGS="-n 0 --pdb".
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 # Programs and options for `make soak`, such as SOAK_ARGS="election --rounds 2".
 SOAK_ARGS ?=
@@ -50,13 +51,13 @@ test: control-plane ## Run all tests: unit, integration (a real API server), e2e
 	@$(BIN)/pytest tests $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 unit: $(INSTALLED) ## Run the unit tests; they need no control plane
-	@$(BIN)/pytest tests/unit $(PYTEST_ARGS)
+	@$(BIN)/pytest tests/unit $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 integration: control-plane ## Run the tests against a real API server
-	@$(BIN)/pytest tests/integration $(PYTEST_ARGS)
+	@$(BIN)/pytest tests/integration $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 e2e: control-plane ## Run the tests of the whole chain
-	@$(BIN)/pytest tests/e2e $(PYTEST_ARGS)
+	@$(BIN)/pytest tests/e2e $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 bench: control-plane ## Run the scripts of tests/bench one after the other; they print figures and assert none
 	@for script in tests/bench/*.py; do echo "$$script"; $(BIN)/python "$$script" || exit; done
