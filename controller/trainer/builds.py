@@ -31,43 +31,39 @@ from trainwright.plugins.contract import ClusterFacts, Reference, Unreadable
 
 
 @dataclass(frozen=True, slots=True)
-class _Build:
+class Build:
+    """What one job's objects were made from, and how they were then."""
+
     runtime: Runtime
     job: bytes
     facts: bytes | None
     references: tuple[Reference, ...]
+    """What the job's plugins must know of."""
     objects: bytes
     made: tuple[Reference, ...]
+
+    def is_current(self, facts: ClusterFacts, find: Callable[[Reference], AnyObject | None]) -> bool:
+        """Whether doing it again would change nothing; `find` gives the objects that there are now."""
+        seen = _mark_of(facts)
+        return seen is not None and self.facts == seen and self.objects == _mark(map(find, self.made))
 
 
 class Builds:
     """The last build of each job that succeeded."""
 
     def __init__(self) -> None:
-        self._builds: dict[Key, _Build] = {}
+        self._builds: dict[Key, Build] = {}
 
-    def references(self, job: TrainJob, runtime: Runtime) -> tuple[Reference, ...] | None:
-        """What the job's plugins must know of, if it was built from this runtime, and as it is now."""
+    def of(self, job: TrainJob, runtime: Runtime) -> Build | None:
+        """The last build, if it was from this runtime and of the job as it is now."""
         last = self._builds.get(key_of(job))
-        if last is None or last.runtime is not runtime or last.job != _mark([job]):
-            return None
-        return last.references
-
-    def is_current(
-        self, job: TrainJob, runtime: Runtime, facts: ClusterFacts, find: Callable[[Reference], AnyObject | None]
-    ) -> bool:
-        """Whether a build would change nothing; `find` gives the objects that there are now."""
-        if self.references(job, runtime) is None:
-            return False
-        last = self._builds[key_of(job)]
-        seen = _mark_of(facts)
-        return seen is not None and last.facts == seen and last.objects == _mark(map(find, last.made))
+        return last if last is not None and last.runtime is runtime and last.job == _mark([job]) else None
 
     def keep(
         self, job: TrainJob, runtime: Runtime, facts: ClusterFacts, made: Mapping[Reference, AnyObject | None]
     ) -> None:
         """The job was built; `made` are its objects as they were compared, or answered to the write."""
-        self._builds[key_of(job)] = _Build(
+        self._builds[key_of(job)] = Build(
             runtime=runtime,
             job=_mark([job]),
             facts=_mark_of(facts),

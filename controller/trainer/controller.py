@@ -158,11 +158,10 @@ class TrainJobController:
     async def _build(self, job: TrainJob) -> None:
         """Make the job's objects as they should be."""
         runtime = await self._snapshots.runtime_of(job)
-        references = self._builds.references(job, runtime)
-        if references is None:
-            references = self._pipeline.references(job, runtime)
+        last = self._builds.of(job, runtime)
+        references = last.references if last is not None else self._pipeline.references(job, runtime)
         facts = await self._kinds.facts(self._client, self._cache, references)
-        if self._builds.is_current(job, runtime, facts, functools.partial(self._kinds.find, self._cache)):
+        if last is not None and last.is_current(facts, functools.partial(self._kinds.find, self._cache)):
             return
         self._builds.forget(key_of(job))
         try:

@@ -50,18 +50,25 @@ def found(_: Reference) -> AnyObject | None:
     return an_object(Secret, "keys", generation=None)
 
 
+def is_current(builds: Builds, job: TrainJob, runtime: Any, facts: ClusterFacts, find: Any) -> bool:
+    last = builds.of(job, runtime)
+    return last is not None and last.is_current(facts, find)
+
+
 def test_a_job_that_was_not_built_has_no_build() -> None:
     builds, _, facts = Builds(), a_job(), ClusterFacts({})
-    assert builds.references(a_job(), RUNTIME) is None
-    assert not builds.is_current(a_job(), RUNTIME, facts, found)
+    assert builds.of(a_job(), RUNTIME) is None
+    assert not is_current(builds, a_job(), RUNTIME, facts, found)
 
 
 def test_a_build_is_current_while_only_statuses_change() -> None:
     builds, _, _ = built()
     facts = ClusterFacts({JOBSET: an_object(JobSet, "job", resourceVersion="2", status={"restarts": 1})})
     job = a_job(resource_version="2")
-    assert builds.references(job, RUNTIME) == (JOBSET,)
-    assert builds.is_current(job, RUNTIME, facts, found)
+    last = builds.of(job, RUNTIME)
+    assert last is not None
+    assert last.references == (JOBSET,)
+    assert is_current(builds, job, RUNTIME, facts, found)
 
 
 @pytest.mark.parametrize(
@@ -77,13 +84,13 @@ def test_a_build_is_current_while_only_statuses_change() -> None:
 )
 def test_a_changed_job_is_built_again(changed: dict[str, Any]) -> None:
     builds, _, facts = built()
-    assert builds.references(a_job(**changed), RUNTIME) is None
-    assert not builds.is_current(a_job(**changed), RUNTIME, facts, found)
+    assert builds.of(a_job(**changed), RUNTIME) is None
+    assert not is_current(builds, a_job(**changed), RUNTIME, facts, found)
 
 
 def test_another_runtime_is_built_again() -> None:
     builds, job, facts = built()
-    assert not builds.is_current(job, RUNTIME.deepcopy(), facts, found)
+    assert not is_current(builds, job, RUNTIME.deepcopy(), facts, found)
 
 
 @pytest.mark.parametrize(
@@ -99,22 +106,22 @@ def test_another_runtime_is_built_again() -> None:
 )
 def test_a_changed_fact_is_built_again(fact: Any) -> None:
     builds, job, _ = built()
-    assert not builds.is_current(job, RUNTIME, ClusterFacts({JOBSET: fact}), found)
+    assert not is_current(builds, job, RUNTIME, ClusterFacts({JOBSET: fact}), found)
 
 
 def test_what_could_not_be_read_is_never_as_it_was() -> None:
     builds, job, facts = Builds(), a_job(), ClusterFacts({JOBSET: Unreadable("no")})
     builds.keep(job, RUNTIME, facts, {})
-    assert not builds.is_current(job, RUNTIME, facts, found)
+    assert not is_current(builds, job, RUNTIME, facts, found)
 
 
 @pytest.mark.parametrize("live", [None, an_object(Secret, "keys", generation=None, resourceVersion="2")])
 def test_a_changed_object_is_built_again(live: Any) -> None:
     builds, job, facts = built()
-    assert not builds.is_current(job, RUNTIME, facts, lambda _: live)
+    assert not is_current(builds, job, RUNTIME, facts, lambda _: live)
 
 
 def test_a_forgotten_build_is_done_again() -> None:
     builds, job, facts = built()
     builds.forget(Key("ns", "job"))
-    assert not builds.is_current(job, RUNTIME, facts, found)
+    assert not is_current(builds, job, RUNTIME, facts, found)
