@@ -12,11 +12,11 @@ import argparse
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from tests.integration.runtime.admissions import (
+    QUICK_ROTATION,
     VALIDATING,
     asked,
     config_map,
@@ -29,7 +29,6 @@ from tests.integration.runtime.admissions import (
 )
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
-from trainwright.controller.runtime.certificates.rotation import Policy
 from trainwright.controller.runtime.errors import KubernetesError
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.component import free_port
@@ -39,13 +38,6 @@ from trainwright.controller.runtime.webhook.webhooks import Shared, Webhooks
 AT_ONCE = 8
 AUTHORITIES = 5
 """Of a round, the first one included."""
-POLICY = Policy(
-    authority_lifetime=timedelta(hours=1),
-    authority_renewal=timedelta(hours=1) - timedelta(seconds=4),
-    lifetime=timedelta(minutes=30),
-    renewal=timedelta(minutes=30) - timedelta(seconds=3),
-    overlap=timedelta(seconds=2),
-)
 
 
 @dataclass
@@ -79,7 +71,7 @@ async def one_round(client: Client, namespace: str, count: Count) -> None:
     """Two replicas from nothing to the last authority."""
     ports = free_port(), free_port()
     urls = [{"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"} for port in ports]
-    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=POLICY)
+    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=QUICK_ROTATION)
     before = len(count.authorities)
 
     async def ask(replicas: tuple[Webhooks, ...]) -> None:

@@ -85,10 +85,6 @@ class Store:
         for key, obj in self._objects.items():
             self._file(name, function, key, obj)
 
-    def has_index(self, name: str) -> bool:
-        """Whether an index of that name was added."""
-        return name in self._functions
-
     # ------------------------------------------------------------------ the watch's side
 
     def put(self, obj: AnyObject) -> Event[AnyObject]:

@@ -4,6 +4,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -16,6 +17,7 @@ from trainwright.api.kubernetes.admissionregistration.v1 import (
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
+from trainwright.controller.runtime.certificates.rotation import Policy
 from trainwright.controller.runtime.errors import Cause
 from trainwright.controller.runtime.objects import Document
 from trainwright.controller.runtime.webhook.admission import Admission, Verdict, mutate_path, validate_path
@@ -24,6 +26,14 @@ from trainwright.controller.runtime.webhook.webhooks import Certificates, Webhoo
 
 VALIDATING = ValidatingWebhookConfiguration.RESOURCE
 MUTATING = MutatingWebhookConfiguration.RESOURCE
+QUICK_ROTATION = Policy(
+    authority_lifetime=timedelta(hours=1),
+    authority_renewal=timedelta(hours=1) - timedelta(seconds=4),
+    lifetime=timedelta(minutes=30),
+    renewal=timedelta(minutes=30) - timedelta(seconds=3),
+    overlap=timedelta(seconds=2),
+)
+"""An authority every few seconds, as it would be every few months."""
 
 
 def configuration(

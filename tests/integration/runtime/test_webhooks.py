@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.integration.runtime.admissions import (
     MUTATING,
+    QUICK_ROTATION,
     VALIDATING,
     asked,
     config_map,
@@ -170,16 +171,9 @@ async def test_deleted_secret_is_made_anew_and_no_request_fails(client: Client, 
 
 async def test_rotation_under_constant_admission_fails_no_request(client: Client, namespace: str) -> None:
     """The authority is replaced every few seconds on two replicas, while requests pass through both."""
-    policy = Policy(
-        authority_lifetime=timedelta(hours=1),
-        authority_renewal=timedelta(hours=1) - timedelta(seconds=4),
-        lifetime=timedelta(minutes=30),
-        renewal=timedelta(minutes=30) - timedelta(seconds=3),
-        overlap=timedelta(seconds=2),
-    )
     ports = free_port(), free_port()
     urls = [{"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"} for port in ports]
-    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=policy)
+    shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=QUICK_ROTATION)
     async with existing(client, configuration(VALIDATING.kind, namespace, *urls)) as document:
         one, two = (hooks(client, [document], shared, port) for port in ports)
         async with serving(one, two):
