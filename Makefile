@@ -62,7 +62,7 @@ e2e: control-plane ## Run the tests of the whole chain
 bench: control-plane ## Run the scripts of tests/bench one after the other; they print figures and assert none
 	@for script in tests/bench/*.py; do echo "$$script"; $(BIN)/python "$$script" || exit; done
 
-generate: $(INSTALLED) ## Make everything that is generated anew: models, CRDs, roles, webhooks, docs
+generate: $(INSTALLED) ## Generate models, CRDs, roles, webhooks and reference pages
 	@$(BIN)/python -m trainwright.codegen
 	@$(BIN)/python hack/manifests.py
 
@@ -86,7 +86,7 @@ types: $(INSTALLED) ## Check the types only: mypy and pyright
 docs: $(INSTALLED) ## Build the site of docs/ into build/site; broken links and anchors are errors
 	@hack/check docs
 
-docs-serve: $(INSTALLED) ## Show the site on 127.0.0.1:8000, anew with every change
+docs-serve: $(INSTALLED) ## Show the site on 127.0.0.1:8000, rebuilt after every change
 	@$(BIN)/mkdocs serve
 
 build-image: ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions
@@ -101,7 +101,7 @@ undeploy: $(INSTALLED) ## Take the manager out of the cluster again; what users 
 control-plane: $(INSTALLED) ## Provide the programs of the test control plane, building what is missing
 	@$(BIN)/python -m trainwright.controller.runtime.testing
 
-lock: $(INSTALLED) ## Resolve the development dependencies anew into hack/requirements.txt
+lock: $(INSTALLED) ## Resolve the development dependencies into hack/requirements.txt
 	@hack/lock
 
 clean: ## Delete what the targets made in this folder; the control plane's cache stays

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every generated model is made of.
+"""The base classes of the generated models.
 
 A model is a msgspec struct that is decoded straight from the wire bytes. `None` means "not set" and is not encoded;
 schema defaults never live in the struct, because an omitted default would vanish from the wire (`set_defaults` fills
-them in). Fields that a newer API server knows and we do not are ignored on read; that loses nothing, because no decoded
-object is ever written back whole.
+them in). Fields that a newer API server knows and a model does not are ignored on read. They are not lost, because no
+decoded object is ever written back whole.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a kind lives on the API server: what REST mapping would answer for it."""
+    """A kind and where the API server serves it: the result of a REST mapping."""
 
     group: str
     """API group; empty for core/v1."""
@@ -46,7 +46,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Merge(msgspec.Struct, frozen=True):
-    """How several writers share one field; `trainwright.api.merge` says what holds where nothing is declared."""
+    """How several writers share one field; `trainwright.api.merge` has the rules for undeclared fields."""
 
     type: Literal["atomic", "set", "map", "granular"]
     """`atomic` belongs to one writer as a whole, `set` and `map` are shared by item, `granular` by key."""
@@ -59,10 +59,11 @@ class Merge(msgspec.Struct, frozen=True):
 
 
 class Struct(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
-    """Base of all generated structs. API objects form trees, so the cyclic collector need not look at them."""
+    """Base of all generated structs. API objects are trees, so garbage collection of cycles is off for them
+    (`gc=False`)."""
 
     MERGE: ClassVar[Mapping[str, Merge]] = {}
-    """By wire name, the fields for which the schema says how they are shared."""
+    """The fields whose sharing the schema declares, by wire name."""
 
     if TYPE_CHECKING:
 
@@ -76,7 +77,7 @@ class Struct(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return self.deepcopy()
 
     def set_defaults(self) -> None:
-        """Fill in what the schema says of absent fields, as the API server does. Absent objects are not invented.
+        """Set the schema's defaults on absent fields, as the API server does. Absent objects are not created.
 
         The compiler overrides this in each struct with defaults in or below it.
         """
@@ -104,7 +105,7 @@ class Object(Struct):
         return (self.metadata.namespace or "") if self.metadata is not None else ""
 
     def typed(self) -> Self:
-        """Set apiVersion and kind, which the items of a list come without, and give the object back."""
+        """Set apiVersion and kind, which items of a list lack. Returns the object."""
         self.api_version = self.RESOURCE.api_version
         self.kind = self.RESOURCE.kind
         return self

@@ -2,7 +2,7 @@
 """YAML as Kubernetes reads it, with the line of every value.
 
 PyYAML's own constructors turn `1:30` into ninety, `2026-11-20` into a date and `1e3` into text, and they keep the last
-of two equal keys. Kubernetes does none of that. This module knows documents and positions; it knows no schema.
+of two equal keys. Kubernetes does none of that. This module handles documents and positions, and does not know schemas.
 """
 
 import math
@@ -27,7 +27,7 @@ Path = tuple[str | int, ...]
 
 
 class ManifestError(ValueError):
-    """The text is no YAML that Kubernetes would accept. Says the line, counted from one."""
+    """The text is not YAML that Kubernetes accepts. `line` counts from one."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
@@ -36,7 +36,7 @@ class ManifestError(ValueError):
 
 
 class Document:
-    """One YAML document as plain data, and where each value stands."""
+    """One YAML document as plain data, with the line of each value."""
 
     def __init__(self, data: Any, lines: dict[Path, int]) -> None:
         self.data = data
@@ -86,7 +86,7 @@ def load(text: str) -> Any:
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Each value where it stands (no anchors), and quotes around text that would be read as something else."""
+    """Writes no anchors, and quotes text that would be read as another type."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
         return True
@@ -106,14 +106,14 @@ def dump(data: Any, *, sort_keys: bool = True) -> str:
 
 
 def _is_text(text: str) -> bool:
-    """Whether a plain scalar of these characters is read as text."""
+    """Whether the text, written without quotes, is read as text."""
     return text not in _NULL | _TRUE | _FALSE and isinstance(_number(text), str)
 
 
 def _explain(text: str, line: int, error: yaml.MarkedYAMLError) -> str:
     rows = text.splitlines()
     if line <= len(rows) and re.match(r"^ *\t", rows[line - 1]):
-        return "a tab cannot indent YAML; use spaces"
+        return "YAML cannot be indented with tabs; use spaces"
     return error.problem or error.context or "not YAML"
 
 

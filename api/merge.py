@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How several writers share a list, a map or a struct.
+"""Reads from the models how several writers share a list, a map or a struct.
 
-The API server merges what two managers apply by these words of the schema, and strategic merge patches by a second set.
-The compiler writes them into each struct (`MERGE`); this module is how the comparison before an apply and the patches
-read them. It merges nothing itself.
+The API server merges what several managers apply by one set of words in the schema, and strategic merge patches by a
+second set. The compiler writes both into each struct (`MERGE`). Comparisons before an apply and runtimePatches read
+them through this module, which merges nothing itself.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     struct: type[Struct] | None
     """The struct of the value, or of each item or value inside it."""
     merge: Merge
-    """What holds for the value: always set, `ATOMIC` where the schema says nothing of a list."""
+    """How the value is shared. Always set: a list is `ATOMIC` unless the schema says otherwise."""
     required: bool
 
 

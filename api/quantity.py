@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Amounts of resources, as Kubernetes reads, compares, adds and writes them.
 
-On the wire a quantity is text such as `1.5Gi`, `100m` or `2e3`, or a plain number; models keep it that way. Here it is
-an exact number of billionths, the finest that Kubernetes knows, together with the style in which it is written back.
+On the wire a quantity is text such as `1.5Gi`, `100m` or `2e3`, or a number; models keep that form. Here it is an exact
+number of billionths, the smallest unit of Kubernetes, together with the style in which it is written.
 """
 
 import re
@@ -17,10 +17,10 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY_SUFFIXES = {power: suffix for suffix, power in _BINARY.items()}
 _DECIMAL_SUFFIXES = {power: suffix for suffix, power in _DECIMAL.items()}
 _LARGEST_EXPONENT = 1_000
-"""Larger exponents are refused: nobody means them, and a number with a billion digits takes the process down."""
+"""Larger exponents are refused: they are mistakes, and a number with a billion digits would exhaust the memory."""
 
 Wire = str | int | float
-"""What a model holds."""
+"""A quantity as models hold it."""
 
 
 class Style(Enum):
@@ -64,7 +64,8 @@ class Quantity:
         return cls(-nanos if sign == "-" else nanos, style)
 
     def canonical(self) -> str:
-        """The one way to write this amount in its style: no fraction, the largest suffix that needs none."""
+        """The canonical text of this amount in its style: without a fraction, with the largest suffix that allows
+        this."""
         if self.nanos == 0:
             return "0"
         if self.style is Style.BINARY and abs(self.nanos) >= 1024 * _NANO and self.nanos % _NANO == 0:
@@ -77,11 +78,11 @@ class Quantity:
         return f"{number}{_DECIMAL_SUFFIXES[exponent]}"
 
     def rounded_up(self) -> int:
-        """Whole units, such as CPUs, bytes or devices; a part counts as one."""
+        """Whole units, such as CPUs, bytes or devices, rounded up."""
         return -(-self.nanos // _NANO)
 
     def milli(self) -> int:
-        """Whole thousandths, as schedulers count CPUs; a part counts as one."""
+        """Whole thousandths, as schedulers count CPUs, rounded up."""
         return -(-self.nanos // (_NANO // 1000))
 
     def __add__(self, other: "Quantity") -> "Quantity":
@@ -140,7 +141,7 @@ def _decimal(suffix: str, text: str) -> tuple[Style, int]:
 
 
 def _scaled(number: int, power: int) -> int:
-    """The number times ten to a power, rounded up: who asks for some gets some."""
+    """The number times ten to a power, rounded up, so that an amount above zero stays above zero."""
     factor: int = 10 ** abs(power)
     return number * factor if power >= 0 else -(-number // factor)
 

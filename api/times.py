@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times and durations of the wire.
+"""Times and durations in wire form.
 
-Models keep them as text, because a server's text must come back unchanged: a MicroTime has six digits and a Time none,
-and a datetime would forget which it was.
+Models keep them as text, so that the text of a server is written back unchanged: a MicroTime has six digits of a second
+and a Time has none, which a datetime would lose.
 """
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+Now: TypeAlias = Callable[[], datetime]
+"""The source of wall-clock time that is written into objects; tests pass their own."""
 
 _DURATION_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
 _DURATION_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def wall_clock() -> datetime:
+    """The current time, in UTC. Durations inside the process use the event loop's clock instead."""
+    return datetime.now(UTC)
 
 
 def parse(text: str) -> datetime:
@@ -22,7 +32,7 @@ def parse(text: str) -> datetime:
 
 
 def format_time(moment: datetime) -> str:
-    """A Time: UTC, whole seconds, the rest cut off."""
+    """A Time: UTC, in whole seconds, truncated."""
     return _utc(moment).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -43,5 +53,5 @@ def parse_duration(text: str) -> timedelta:
 
 def _utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
-        raise ValueError("a time without a zone cannot be put on the wire")
+        raise ValueError("a time without a zone cannot be written; give it one, such as UTC")
     return moment.astimezone(UTC)

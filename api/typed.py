@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents in the form in which Go's typed clients write them.
+"""Documents in the form that Go's typed clients write.
 
-The original decodes templates into Go structs and writes those. Most optional fields have no way there to say "set, but
-zero": `tty: false`, `maxRestarts: 0`, `value: ""` and `command: []` are left out, and two fields are always written.
-JobSets that exist were made so, and one with `replicas: 0` runs once. Fields that a model does not know are kept.
+Kubeflow Trainer decodes templates into Go structs and writes those. Most optional fields of these cannot be set to
+zero: `tty: false`, `maxRestarts: 0`, `value: ""` and `command: []` are left out. Two fields are always written. The
+JobSets of existing jobs have this form; a job with `replicas: 0` runs once, for example. Fields that a model does not
+know are kept.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ _POINTERS = frozenset(
     succeededCount succeededIndexes supplementalGroupsPolicy suspend terminationGracePeriodSeconds tolerationSeconds
     ttlSecondsAfterFinished volumeAttributesClassName volumeMode apiGroup""".split()  # noqa: SIM905 - as a list, seventy lines
 )
-"""Optional fields that are pointers in Go, wherever they are: their zero is a value. Source: k8s.io/api v0.36 and
+"""Optional fields that are pointers in Go, in all structs: zero is a value of theirs. Source: k8s.io/api v0.36 and
 sigs.k8s.io/jobset v0.12, below JobSetSpec."""
 _POINTERS_OF: Mapping[str, frozenset[str]] = {
     "AzureDiskVolumeSource": frozenset({"cachingMode", "fsType", "kind", "readOnly"}),
@@ -45,7 +46,7 @@ _ALWAYS: Mapping[str, Mapping[str, str]] = {
 
 
 def as_typed(model: type[Struct], document: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the document of a struct, without the zeroes that Go does not write."""
+    """A copy of the document of a struct, without the zero values that Go does not write."""
     known = fields(model)
     typed = {name: _value(known.get(name), value) for name, value in document.items()}
     written = {name: value for name, value in typed.items() if not _is_left_out(model, known.get(name), value)}

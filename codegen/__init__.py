@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas in, everything else out. Run it with `python -m trainwright.codegen`; it sees nothing but api/.
+"""The schema compiler: it generates models, CustomResourceDefinitions, JSON Schemas and pages from authored schemas.
 
-The way of a schema, and the module of each step:
+Run it with `python -m trainwright.codegen`. It imports nothing but api/. The steps, with the modules of each:
 
-1. `catalog` reads the authored files and brings in what they reach of Kubernetes' own types (`kubernetes`);
-2. `structural` checks what was authored; all that is wrong (`problems`) is told at once, and nothing is written;
-3. `released` and `compatibility` judge what has changed since the last release;
-4. `openapi` and `structs` let datamodel-code-generator decide the Python types, and `python` writes the modules, with
-   copies (`copying`), defaults (`defaulting`) and merge words (`merging`);
+1. `catalog` reads the authored files and adds the types of Kubernetes that they refer to (`kubernetes`);
+2. `structural` checks the authored schemas; if there are `problems`, all are reported and no file is written;
+3. `released` and `compatibility` classify the changes since the last release;
+4. `openapi` and `structs` let datamodel-code-generator choose the Python types, and `python` writes the modules, with
+   methods for copies (`copying`) and defaults (`defaulting`), and with merge metadata (`merging`);
 5. `crd`, `json_schema` and `reference` write CustomResourceDefinitions, JSON Schemas and pages;
 6. `output` puts all files in place, or none.
 """

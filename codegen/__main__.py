@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m trainwright.codegen`: regenerate everything, or check that nothing would change."""
+"""`python -m trainwright.codegen`: regenerates all files, or checks that they are up to date."""
 
 import argparse
 import sys
@@ -22,14 +22,14 @@ Compile the schemas in api/ into models, CustomResourceDefinitions, JSON Schemas
 
 exit codes:
   0  done, or nothing to do
-  1  --check: something is not up to date, or a change breaks users and is not acknowledged
-  2  the schemas are wrong; nothing was written
-  3  a file could not be written; the old files are as they were
+  1  --check: a file is not up to date, or a change breaks users and is not acknowledged
+  2  the schemas are invalid; nothing was written
+  3  a file could not be written; no file was changed
 """
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; gives its exit code."""
+    """Run the command; returns the exit code."""
     options = _parser().parse_args(arguments)
     started = time.monotonic()
     root: Path = options.root
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         output.write(root, pending)
     except OSError as error:
-        print(f"codegen: {error}; the old files are as they were", file=sys.stderr)
+        print(f"codegen: {error}; no file was changed", file=sys.stderr)
         return EXIT_CANNOT_WRITE
     if not options.release:
         _report(compiled.unacknowledged)
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def report_check(compiled: Compiled, pending: list[output.Change]) -> int:
-    """Print what `--check` found; gives the exit code."""
+    """Print what `--check` found; returns the exit code."""
     for change in pending:
         print(change.diff(), end="")
     if pending:
@@ -87,10 +87,10 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--check", action="store_true", help="write nothing; show what is not as it should be")
+    mode.add_argument("--check", action="store_true", help="write nothing; show the files that are not up to date")
     mode.add_argument("--release", action="store_true", help="also make the current schemas the released ones")
     root = Path(__file__).resolve().parents[1]
-    parser.add_argument("--root", type=Path, default=root, help="the checkout (default: the one this program lies in)")
+    parser.add_argument("--root", type=Path, default=root, help="the checkout (default: the one of this program)")
     return parser
 
 

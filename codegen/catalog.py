@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every definition that is compiled: the authored ones and what they reach of Kubernetes' types.
+"""All definitions that are compiled: the authored ones, and the types of Kubernetes that they refer to.
 
-Reads api/, makes references full, and finds those that lead nowhere. What a schema may say is checked elsewhere.
+It reads api/, completes references, and reports those without a target. `structural` checks the schemas themselves.
 """
 
 import copy
@@ -24,14 +24,14 @@ AUTHORED_SCHEMA = "authored.schema.json"
 
 @dataclass
 class Catalog:
-    """What the compiler knows, by full reference."""
+    """The definitions and kinds, by full reference."""
 
     kubernetes: KubernetesTypes
     definitions: dict[str, Definition] = field(default_factory=dict)
     kinds: dict[str, Kind] = field(default_factory=dict)
 
     def resolve(self, schema: Schema) -> Schema:
-        """The schema with its own reference replaced: the words beside `$ref` win over those of the target."""
+        """The schema with its reference resolved; keywords beside `$ref` take precedence over those of the target."""
         if "$ref" not in schema:
             return schema
         target = self.definitions[schema["$ref"]].schema
@@ -43,7 +43,7 @@ class Catalog:
         return merged
 
     def authored_kinds(self) -> list[Kind]:
-        """Kinds that people write documents of: all but Kubernetes' own."""
+        """The authored kinds, which are all but those of Kubernetes."""
         return [kind for kind in self.kinds.values() if not kind.definition.package.folder.startswith("kubernetes/")]
 
     def packages(self) -> list[Package]:
@@ -67,8 +67,8 @@ class _File:
 def read(api: File, problems: Problems) -> Catalog:
     """Read all authored files below `api`.
 
-    Raises `CompileError` when what follows could not be understood. A reference that leads nowhere is only reported:
-    ask `problems` before anything is made of the result.
+    Raises `CompileError` if the files cannot be read. A reference without a target is added to `problems`: check those
+    before the result is used.
     """
     files = list(_files(api, problems))
     problems.stop_if_any()
@@ -86,7 +86,7 @@ def read(api: File, problems: Problems) -> Catalog:
 
 def _files(api: File, problems: Problems) -> Iterator[_File]:
     if not (api / AUTHORED_SCHEMA).is_file():
-        problems.add(str(api), 0, "", f"is no folder of schemas: it has no {AUTHORED_SCHEMA}")
+        problems.add(str(api), 0, "", f"is not a folder of schemas: it has no {AUTHORED_SCHEMA}")
         return
     schema = json.loads((api / AUTHORED_SCHEMA).read_text(encoding="utf-8"))
     rules = jsonschema.Draft202012Validator(schema)
@@ -127,7 +127,7 @@ def _kubernetes(listing: _File, problems: Problems) -> KubernetesTypes:
         known = ", ".join(published_versions())
         line = listing.document.line(("kubernetesVersion",))
         problems.add(
-            listing.name, line, "", f"there are no schemas of Kubernetes {version}; there are those of {known}"
+            listing.name, line, "", f"no schemas of Kubernetes {version} are installed; installed are those of {known}"
         )
         problems.stop_if_any()
     types = KubernetesTypes(version, data.get("overlay", {}), data.get("definitions", {}))
@@ -147,7 +147,7 @@ def _take(file: _File, catalog: Catalog, packages: dict[str, Package], problems:
     foreign = bool(data.get("foreign")) or file.folder.startswith("kubernetes/")
     package = packages.setdefault(key, Package(key, file.folder, spec["group"], version["name"], foreign))
     if package.folder != file.folder:
-        problems.add(file.name, 1, "", f"{key} is authored in api/{package.folder} already")
+        problems.add(file.name, 1, "", f"{key} is already authored in api/{package.folder}")
     if is_crd:
         root: Path = ("spec", "versions", 0, "schema", "openAPIV3Schema")
         kind = Definition(
@@ -169,7 +169,7 @@ def _take(file: _File, catalog: Catalog, packages: dict[str, Package], problems:
 def _add(catalog: Catalog, definition: Definition, problems: Problems) -> bool:
     if definition.key in catalog.definitions:
         other = catalog.definitions[definition.key]
-        definition.complain(problems, (), f"is defined in {other.file} already")
+        definition.complain(problems, (), f"is already defined in {other.file}")
         return False
     catalog.definitions[definition.key] = definition
     return True
@@ -195,7 +195,7 @@ def _take_kubernetes_kinds(listing: _File, catalog: Catalog, problems: Problems)
 
 
 def _complete(catalog: Catalog, packages: dict[str, Package], wanted: list[str], problems: Problems) -> None:
-    """Make the references of all definitions full and bring in what they reach."""
+    """Complete the references of all definitions, and add the definitions that they refer to."""
     queue = [*catalog.definitions.values(), *(catalog.kubernetes.definition(key) for key in wanted)]
     seen: set[str] = set()
     while queue:
@@ -225,7 +225,7 @@ def _link(
     part: Schema,
     problems: Problems,
 ) -> Definition | None:
-    """Make the reference of one schema full, in place; scalars replace it. Gives the definition it leads to."""
+    """Complete the reference of one schema, in place; scalars replace it. Returns the definition that it refers to."""
     reference = part.get("$ref")
     if reference is None:
         return None
@@ -250,5 +250,5 @@ def _link(
         message = f"$ref {reference} leads nowhere; write Name, group/version/Name or core/v1/PodSpec"
     definition.complain(problems, (*path, "$ref"), message)
     part.clear()
-    part.update(copy.deepcopy(_ANYTHING))  # so that the other checks can go on
+    part.update(copy.deepcopy(_ANYTHING))  # so that the other checks can continue
     return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change of the schemas does to objects that are stored and to clients that are out there.
+"""Classifies changes of the schemas by their effect on stored objects and on existing clients.
 
-Compares two schemas of one kind, references expanded, and judges every difference. It knows no files:
-`codegen.released` keeps the schemas of the last release and the acknowledgements.
+It compares two schemas of one kind, with references expanded. It reads no files: `codegen.released` has the schemas of
+the last release and the acknowledged changes.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from trainwright.codegen.definition import Schema
 
 
-class Verdict(Enum):
-    """What a change needs."""
+class Impact(Enum):
+    """The effect of a change."""
 
     SAFE = "safe"
     NEW_VERSION = "needs a new version"
@@ -22,16 +22,16 @@ class Verdict(Enum):
 
 
 class Change(NamedTuple):
-    """One difference, judged."""
+    """One difference and its effect."""
 
     kind: str
     path: str
     what: str
-    verdict: Verdict
+    impact: Impact
     why: str
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.path or '<root>'}: {self.what}: {self.verdict.value}, {self.why}"
+        return f"{self.kind}: {self.path or '<root>'}: {self.what}: {self.impact.value}, {self.why}"
 
 
 _LOWER_LIMITS = ("minimum", "minLength", "minItems", "minProperties")
@@ -43,11 +43,11 @@ _ABSENT = object()
 
 
 def compare(kind: str, old: Schema, new: Schema) -> list[Change]:
-    """Every difference that means something, in the order of the fields."""
-    return [Change(kind, path, what, verdict, why) for path, what, verdict, why in _compare(old, new, "")]
+    """All differences that have a meaning, in the order of the fields."""
+    return [Change(kind, path, what, impact, why) for path, what, impact, why in _compare(old, new, "")]
 
 
-_Found = Iterator[tuple[str, str, Verdict, str]]
+_Found = Iterator[tuple[str, str, Impact, str]]
 
 
 def _compare(old: Schema, new: Schema, path: str) -> _Found:
@@ -61,32 +61,32 @@ def _compare(old: Schema, new: Schema, path: str) -> _Found:
         if isinstance(before, dict) and isinstance(after, dict):
             yield from _compare(before, after, path + suffix)
         elif before != after and old.get("type") == new.get("type"):
-            yield path, f"{word} changed", Verdict.NEW_VERSION, "values are of another type"
+            yield path, f"{word} changed", Impact.NEW_VERSION, "values are of another type"
 
 
 def _shape(old: Schema, new: Schema, path: str) -> _Found:
     for word in _SHAPE:
         if old.get(word) != new.get(word):
             what = f"{word} {_told(old, word)} became {_told(new, word)}"
-            yield path, what, Verdict.NEW_VERSION, "stored values and typed clients expect the other"
+            yield path, what, Impact.NEW_VERSION, "stored values and typed clients expect the other"
     for word in _MERGING:
         if old.get(word) != new.get(word):
             what = f"{word} {_told(old, word)} became {_told(new, word)}"
-            yield path, what, Verdict.NEW_VERSION, "field ownership of stored objects no longer fits"
+            yield path, what, Impact.NEW_VERSION, "field ownership of stored objects no longer fits"
     word = "x-kubernetes-preserve-unknown-fields"
     if old.get(word) and not new.get(word):
-        yield path, "unknown fields are dropped", Verdict.BREAKS_STORED, "what is stored there is lost"
+        yield path, "unknown fields are dropped", Impact.BREAKS_STORED, "what is stored there is lost"
 
 
 def _default(old: Schema, new: Schema, path: str) -> _Found:
     before, after = old.get("default", _ABSENT), new.get("default", _ABSENT)
     if before is _ABSENT and after is not _ABSENT:
-        yield path, f"default {after!r} added", Verdict.BREAKS_CLIENTS, "objects without the field mean something else"
+        yield path, f"default {after!r} added", Impact.BREAKS_CLIENTS, "objects without the field mean something else"
     elif after is _ABSENT and before is not _ABSENT:
-        yield path, f"default {before!r} removed", Verdict.BREAKS_CLIENTS, "clients meet objects without the field"
+        yield path, f"default {before!r} removed", Impact.BREAKS_CLIENTS, "clients meet objects without the field"
     elif before != after:
         what = f"default {before!r} became {after!r}"
-        yield path, what, Verdict.BREAKS_CLIENTS, "objects without the field mean something else"
+        yield path, what, Impact.BREAKS_CLIENTS, "objects without the field mean something else"
 
 
 def _limits(old: Schema, new: Schema, path: str) -> _Found:
@@ -104,8 +104,8 @@ def _limits(old: Schema, new: Schema, path: str) -> _Found:
     yield from _enum(old, new, path)
 
 
-def _limit(*, tighter: bool) -> tuple[Verdict, str]:
-    return (Verdict.BREAKS_STORED, _TIGHTER) if tighter else (Verdict.SAFE, "more is allowed")
+def _limit(*, tighter: bool) -> tuple[Impact, str]:
+    return (Impact.BREAKS_STORED, _TIGHTER) if tighter else (Impact.SAFE, "more is allowed")
 
 
 def _enum(old: Schema, new: Schema, path: str) -> _Found:
@@ -118,19 +118,19 @@ def _enum(old: Schema, new: Schema, path: str) -> _Found:
         return
     for value in before:
         if value not in after:
-            yield path, f"enum value {value!r} removed", Verdict.BREAKS_STORED, _TIGHTER
+            yield path, f"enum value {value!r} removed", Impact.BREAKS_STORED, _TIGHTER
     for value in after:
         if value not in before:
-            yield path, f"enum value {value!r} added", Verdict.SAFE, "more is allowed"
+            yield path, f"enum value {value!r} added", Impact.SAFE, "more is allowed"
 
 
 def _rules(old: Schema, new: Schema, path: str) -> _Found:
     before = {rule["rule"] for rule in old.get("x-kubernetes-validations", ())}
     after = {rule["rule"] for rule in new.get("x-kubernetes-validations", ())}
     for rule in sorted(after - before):
-        yield path, f"rule {rule!r} added", Verdict.BREAKS_STORED, _TIGHTER
+        yield path, f"rule {rule!r} added", Impact.BREAKS_STORED, _TIGHTER
     for rule in sorted(before - after):
-        yield path, f"rule {rule!r} removed", Verdict.SAFE, "more is allowed"
+        yield path, f"rule {rule!r} removed", Impact.SAFE, "more is allowed"
 
 
 def _fields(old: Schema, new: Schema, path: str) -> _Found:
@@ -139,21 +139,21 @@ def _fields(old: Schema, new: Schema, path: str) -> _Found:
     for name in before:
         inner = f"{path}.{name}" if path else name
         if name not in after:
-            yield inner, "field removed", Verdict.BREAKS_STORED, "what is stored there is lost"
+            yield inner, "field removed", Impact.BREAKS_STORED, "what is stored there is lost"
             continue
         yield from _compare(before[name], after[name], inner)
         if name in needed_after - needed_before:
-            yield inner, "became required", Verdict.BREAKS_STORED, "objects without it are refused"
+            yield inner, "became required", Impact.BREAKS_STORED, "objects without it are refused"
         if name in needed_before - needed_after:
-            yield inner, "became optional", Verdict.BREAKS_CLIENTS, "clients meet objects without it"
+            yield inner, "became optional", Impact.BREAKS_CLIENTS, "clients meet objects without it"
     for name in after:
         if name in before:
             continue
         inner = f"{path}.{name}" if path else name
         if name in needed_after:
-            yield inner, "required field added", Verdict.BREAKS_STORED, "objects without it are refused"
+            yield inner, "required field added", Impact.BREAKS_STORED, "objects without it are refused"
         else:
-            yield inner, "field added", Verdict.SAFE, "nobody sets it yet"
+            yield inner, "field added", Impact.SAFE, "no object has it yet"
 
 
 def _told(schema: Schema, word: str) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the authored schemas to the text of every generated file. Reads below one root, writes nothing."""
+"""Compiles the authored schemas into the text of every generated file. It reads below one root and writes nothing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from trainwright.codegen.problems import Problems
 
 @dataclass(frozen=True)
 class Compiled:
-    """What came out."""
+    """The result of a compilation."""
 
     files: dict[str, str]
     """Text of every generated file, by its path below the root."""
     changes: list[Change]
     """Differences from the last release."""
     unacknowledged: list[Change]
-    """Those of them that break something and that nobody has said are meant."""
+    """The breaking ones that are not acknowledged."""
     release: dict[str, str]
     """The files that would make the current schemas the released ones."""
 
 
 def compile_all(root: Path, progress: Callable[[str], None] = lambda _: None) -> Compiled:
-    """Compile everything below `root`. Raises `CompileError` with all that is wrong."""
+    """Compile everything below `root`. Raises `CompileError` with all problems."""
     api = root / "api"
     problems = Problems()
     progress("reading the schemas")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the method `deepcopy` of a struct: a shallow copy in C, then new mutable parts in place of the old."""
+"""Writes the method `deepcopy` of a struct: a shallow copy in C, followed by copies of the mutable parts."""
 
 from trainwright.codegen.shape import Form, Shape, shape_of
 from trainwright.codegen.structs import Class
 
 
 def method(made: Class) -> str:
-    """Text of the method; empty when a struct has no mutable parts, since the inherited one does then."""
+    """Text of the method; empty for a struct without mutable parts, which inherits it."""
     rows: list[str] = []
     for item in made.fields:
         shape = shape_of(item.annotation)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes CustomResourceDefinitions that an API server accepts out of authored ones.
+"""Makes CustomResourceDefinitions that an API server accepts from authored ones.
 
-References are expanded, words that only our compiler knows are dropped, and metadata is cut down to what the API server
-keeps of it: everything at the root is the server's own business, and embedded metadata holds five fields.
+It expands references, drops keywords that only this compiler knows, and reduces metadata to what the API server keeps:
+at the root the server handles metadata itself, and embedded metadata has five fields.
 """
 
 import copy
@@ -30,7 +30,7 @@ EMBEDDED_METADATA: Schema = {
 
 
 def expand(catalog: Catalog, schema: Schema, *, root: bool = False) -> Schema:
-    """The schema without references, as a CustomResourceDefinition holds it. At the root, metadata is the server's."""
+    """The schema without references, as in a CustomResourceDefinition. At the root, metadata is left to the server."""
     if schema.get("$ref") == OBJECT_META:
         beside = {word: value for word, value in schema.items() if word != "$ref"}
         return {**copy.deepcopy(EMBEDDED_METADATA), **_own_words(beside)}
@@ -68,7 +68,7 @@ def render(catalog: Catalog, kind: Kind) -> dict[str, Any]:
 
 
 def files(catalog: Catalog) -> dict[str, str]:
-    """Text of config/crd, by path below it: each kind of ours and the kustomization that lists them."""
+    """The files of config/crd by path: each kind of this project, and the kustomization that lists them."""
     made: dict[str, str] = {}
     for kind in catalog.kinds.values():
         if kind.installed and kind.crd is not None:

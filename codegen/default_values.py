@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a default fits the schema that it is a default of."""
+"""Checks that a default is valid by its own schema."""
 
 import re
 from typing import Any
@@ -18,7 +18,7 @@ PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def wrong_values(catalog: Catalog, schema: Schema, value: Any, where: str = "") -> list[tuple[str, str]]:
-    """What keeps a default from fitting its own schema: a path inside it, and why."""
+    """The errors of a default by its own schema: a path inside it, and the problem."""
     schema = catalog.resolve(schema)
     here = f"{where}: " if where else ""
     kind = schema.get("type")
@@ -60,7 +60,7 @@ def _wrong_fields(catalog: Catalog, schema: Schema, value: dict[str, Any], where
 def _broken_limits(schema: Schema, value: Any) -> list[str]:
     broken: list[str] = []
     if "enum" in schema and value not in schema["enum"]:
-        broken.append(f"is none of {schema['enum']}")
+        broken.append(f"is not one of {schema['enum']}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         if value < schema.get("minimum", value):
             broken.append(f"is below the minimum {schema['minimum']}")
@@ -77,7 +77,7 @@ def _broken_limits(schema: Schema, value: Any) -> list[str]:
 
 
 def is_of_type(value: Any, kind: str) -> bool:
-    """Whether a value of YAML is of a type of the schema; true and false are no numbers."""
+    """Whether a YAML value has a type of the schema; true and false are not numbers."""
     if isinstance(value, bool):
         return kind == "boolean"
     return isinstance(value, PYTHON_TYPES[kind])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the method `set_defaults` of a struct: what the API server fills in from the schema.
+"""Writes the method `set_defaults` of a struct, which sets the defaults that the API server would set.
 
-As the server does, defaults of a struct come before those inside it, and only what is there is gone into. What a schema
-cannot say is a function `default_<Struct>` in a hand-written module `defaulting.py` of the package, called last.
+Like the server it sets the defaults of a struct before those of the values inside it, and creates no absent objects. A
+default that a schema cannot express is a function `default_<Struct>` in the hand-written module `defaulting.py` of the
+package, which is called last.
 """
 
 import ast
@@ -19,7 +20,7 @@ _HOOKS = "defaulting.py"
 
 
 class Defaulting:
-    """Knows which definitions have defaults in or below them."""
+    """Finds the definitions that have defaults in or below them."""
 
     def __init__(self, catalog: Catalog, api: Path) -> None:
         self._catalog = catalog
@@ -31,7 +32,7 @@ class Defaulting:
         }
 
     def method(self, made: Class, definition: Definition, annotations: dict[str, str]) -> str:
-        """Text of the method; empty when there is nothing to fill in. `annotations` are texts by attribute."""
+        """Text of the method; empty for a struct without defaults. `annotations` are texts by attribute."""
         rows: list[str] = []
         properties = definition.schema.get("properties", {})
         for item in made.fields:
@@ -70,7 +71,7 @@ class Defaulting:
     def _has(self, definition: Definition) -> bool:
         known = self._known.get(definition.key)
         if known is None:
-            self._known[definition.key] = False  # what refers to itself has no more defaults for it
+            self._known[definition.key] = False  # a reference to itself adds no defaults
             known = definition.key in self._hooks or any(
                 "default" in self._catalog.resolve(child) or self._below(child)
                 for child in definition.schema.get("properties", {}).values()

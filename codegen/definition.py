@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nouns of the compiler: a package of types, a named schema in it, and a kind that the API server stores."""
+"""The terms of the compiler: a package of types, a named schema in it, and a kind that the API server stores."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ class Package:
     """The types of one API group and version, which become one Python package."""
 
     key: str
-    """How references name it: `trainer.kubeflow.org/v1alpha1`; Kubernetes' own are short, such as `core/v1`."""
+    """Its name in references: `trainer.kubeflow.org/v1alpha1`; for types of Kubernetes short, such as `core/v1`."""
     folder: str
-    """Below api/, with slashes: `trainer/v1alpha1`, `kubernetes/core/v1`."""
+    """The folder below api/, with slashes: `trainer/v1alpha1`, `kubernetes/core/v1`."""
     group: str
-    """On the wire; empty for core."""
+    """The API group; empty for core."""
     version: str
     foreign: bool
-    """Authored by another project, so that its servers may know values and fields that we do not."""
+    """It belongs to another project, whose servers may use values and fields that its schema here does not have."""
 
     @property
     def module(self) -> str:
@@ -39,13 +39,13 @@ class Definition:
     name: str
     schema: Schema
     document: Document | None = field(default=None, compare=False, repr=False)
-    """Where it was authored; Kubernetes' own types have no place in our files."""
+    """The authored document; None for types of Kubernetes."""
     file: str = ""
     path: Path = ()
 
     @property
     def key(self) -> str:
-        """What references to it say."""
+        """The full reference to it."""
         return f"{self.package.key}/{self.name}"
 
     def complain(self, problems: Problems, inside: Path, message: str) -> None:
@@ -56,25 +56,25 @@ class Definition:
 
 @dataclass(frozen=True)
 class Kind:
-    """A definition that the API server stores under a name, or that files hold with apiVersion and kind."""
+    """A definition with apiVersion and kind, which the API server stores or which is used in files."""
 
     definition: Definition
     plural: str
-    """Empty for kinds that only files hold."""
+    """Empty for kinds that are used in files only."""
     namespaced: bool
     crd: Schema | None = None
-    """The authored CustomResourceDefinition, references and all; `None` for Kubernetes' own kinds."""
+    """The authored CustomResourceDefinition, with references; `None` for kinds of Kubernetes."""
     installed: bool = False
     """Whether config/crd holds it: true for kinds of this project."""
 
     @property
     def name(self) -> str:
-        """As in the field `kind`."""
+        """The value of the field `kind`."""
         return self.definition.name
 
 
 def spoken(path: Path) -> list[str]:
-    """A path inside a schema as a reader of the API says it: fields, `[]` for items and `{}` for values of a map."""
+    """A path inside a schema for messages: fields, `[]` for items of a list and `{}` for values of a map."""
     words: list[str] = []
     steps = iter(path)
     for step in steps:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One JSON Schema per authored kind, for editors and for validation without an API server.
+"""Writes one JSON Schema for each authored kind, for editors and for validation without an API server.
 
-The words of Kubernetes stay in, since `api.validation` reads list types, defaults and CEL rules from the same file.
-Unknown fields are refused, which shows typing mistakes in an editor; the API server drops them instead.
+It keeps the keywords of Kubernetes, because `api.validation` reads list types, defaults and CEL rules from them.
+Unknown fields are errors, so that an editor shows misspelled fields; the API server drops them instead.
 """
 
 import copy

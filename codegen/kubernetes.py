@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kubernetes' own types, from the schemas that it publishes.
+"""Reads the types of Kubernetes from its published schemas.
 
-The build-time dependency kubernetes-validate carries them with list types and merge keys, in a dialect that makes every
-optional field nullable, turns scalars with a format into unions and has lost most defaults. This module undoes that,
-adds what api/kubernetes/kinds.yaml supplies, and leaves Kubernetes' prose behind.
+They come with kubernetes-validate, a dependency at build time, with list types and merge keys. There every optional
+field is nullable, scalars with a format are unions, and most defaults are missing. This module reverts that, adds what
+api/kubernetes/kinds.yaml supplies, and drops the descriptions.
 """
 
 import json
@@ -33,7 +33,7 @@ SCALARS: dict[str, Schema] = {
     "meta/v1/RawExtension": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     "meta/v1/FieldsV1": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
-"""Types that are a value on the wire, not a struct: references to them are replaced by these."""
+"""Types that are plain values on the wire; references to them are replaced by these schemas."""
 
 _SCALAR_NAMES = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "meta/v1/Quantity",
@@ -55,7 +55,7 @@ _KEPT = (
 
 
 class KubernetesTypes:
-    """The published types of one Kubernetes version, by our reference names."""
+    """The published types of one version of Kubernetes, by their names in references."""
 
     def __init__(self, version: str, overlay: dict[str, Schema], additional: dict[str, Schema]) -> None:
         self._raw = _published(version)
@@ -68,7 +68,7 @@ class KubernetesTypes:
         return key in self._names or key in self._additional or key in SCALARS
 
     def definition(self, key: str) -> Definition:
-        """One type, in the dialect of CustomResourceDefinitions plus full references."""
+        """One type, as in a CustomResourceDefinition, with full references."""
         package_key, _, name = key.rpartition("/")
         if key in self._additional:
             schema: Schema = json.loads(json.dumps(self._additional[key]))
@@ -81,7 +81,7 @@ class KubernetesTypes:
         return Definition(self.package(package_key), name, schema)
 
     def unknown_overlays(self) -> list[tuple[str, str]]:
-        """Types and fields that the overlay names and Kubernetes does not have."""
+        """Types and fields of the overlay that Kubernetes does not have."""
         wrong: list[tuple[str, str]] = []
         for key, extra in self._overlay.items():
             published = self._raw.get(self._names.get(key, ""), {}).get("properties", {})
@@ -105,7 +105,7 @@ class KubernetesTypes:
 
 
 def published_versions() -> list[str]:
-    """The versions of Kubernetes that the build-time dependency has schemas of, oldest first."""
+    """The versions of Kubernetes whose schemas are installed, oldest first."""
     found = [re.fullmatch(r"v(\d+\.\d+)\.0-local", folder.name) for folder in _folder().iterdir()]
     return sorted(
         (match[1] for match in found if match), key=lambda version: [int(part) for part in version.split(".")]

@@ -7,7 +7,7 @@ from trainwright.codegen.text import literal
 
 
 def table(catalog: Catalog, definition: Definition) -> str:
-    """Text of the class variable; empty when the schema says nothing beyond what holds anyway."""
+    """Text of the class variable; empty if the schema declares nothing but the default behaviour."""
     rows: list[str] = []
     for wire, child in definition.schema.get("properties", {}).items():
         merge = _merge(catalog.resolve(child))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python names for wire names: snake_case with acronyms kept whole, safe as attributes of a struct."""
+"""Makes Python names from wire names: snake_case, with acronyms kept whole, valid as attributes of a struct."""
 
 import keyword
 import re
@@ -8,7 +8,7 @@ _RESERVED = frozenset(
     {"deepcopy", "set_defaults", "self", "mro"}
     | {"bool", "bytes", "dict", "field", "float", "int", "list", "set", "str", "tuple"}
 )
-"""Methods of every struct, and words that its annotations need."""
+"""Methods of every struct, and names that its annotations use."""
 
 _BOUNDARY = re.compile(
     r"(?<=[a-z0-9])(?=[A-Z])"  # host|IP, num|Nodes

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The document that datamodel-code-generator understands.
+"""Makes the OpenAPI document that datamodel-code-generator reads.
 
-It reads OpenAPI 3.0 and makes a struct of each schema. Whatever would change how a value is decoded, apart from its
-type, is left out: defaults (an omitted default would vanish from the wire), limits (the API server has checked them),
-words of Kubernetes. What it says of optional fields is chosen so that `null` from a server is accepted.
+The generator makes a struct of each schema. Everything that would change how a value is decoded, apart from its type,
+is left out: defaults (an omitted default would vanish from the wire), limits (the API server has checked them),
+keywords of Kubernetes. Optional fields are nullable, so that `null` from a server is accepted.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.definition import Definition, Schema
 
 MODULE = "models"
-"""Name of the generated module in each package."""
+"""The name of the generated module in each package."""
 
 _NUMBER = {"type": "number"}
 
@@ -35,7 +35,7 @@ def document(catalog: Catalog) -> Schema:
 
 def _struct(catalog: Catalog, definition: Definition) -> Schema:
     schema = definition.schema
-    # The API server fills in a default before it asks for what is required; so must whoever decodes.
+    # The API server sets defaults before it checks required fields, so a field with a default may be absent.
     properties = schema.get("properties", {})
     required = {name for name in schema.get("required", ()) if "default" not in catalog.resolve(properties[name])}
     literal = not definition.package.foreign
@@ -83,7 +83,7 @@ def _value(catalog: Catalog, schema: Schema, *, literal: bool) -> Schema:
 
 
 def is_struct(schema: Schema) -> bool:
-    """Whether a definition becomes a struct; others become the value that they describe."""
+    """Whether a definition becomes a struct; others become the type of the value that they describe."""
     return (
         schema.get("type") == "object"
         and "additionalProperties" not in schema

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts the generated files in place: all of them, or none.
 
-Every file is first written beside its place under another name; only when all are there, each is renamed onto its
-place. A run that is interrupted before leaves the old files as they were; what it leaves behind is removed by the next.
+Every file is first written under another name in the same folder. When all are written, each is renamed. A run that is
+interrupted before that changes no file; the next run removes what it leaves behind.
 """
 
 import difflib
@@ -12,28 +12,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "Generated from the schemas in api/ by `make generate`."
-"""Stands at the top of every generated file that may have comments."""
+"""The first line of every generated file whose format has comments."""
 
 _SUFFIX = ".codegen-new"
 
 
 @dataclass(frozen=True)
 class Change:
-    """One file that is not as it should be. `None` means that there is no such file."""
+    """One file that is not up to date. `None` means that the file does not exist."""
 
     path: str
     old: str | None
     new: str | None
 
     def diff(self) -> str:
-        """Unified, from what lies there to what should."""
+        """Unified diff from the existing text to the new one."""
         old = (self.old or "").splitlines(keepends=True)
         new = (self.new or "").splitlines(keepends=True)
         return "".join(difflib.unified_diff(old, new, f"a/{self.path}", f"b/{self.path}", n=2))
 
 
 def changes(root: Path, files: dict[str, str]) -> list[Change]:
-    """What `write` would do: files that differ or are missing, and generated ones that no schema asks for any more."""
+    """The changes that `write` would make: files that differ or are missing, and generated files without a schema."""
     found: list[Change] = []
     for path, new in sorted(files.items()):
         target = root / path
@@ -45,7 +45,7 @@ def changes(root: Path, files: dict[str, str]) -> list[Change]:
 
 
 def write(root: Path, pending: list[Change]) -> None:
-    """Make the changes, or, when one cannot be prepared, none of them."""
+    """Make the changes, or none of them if one cannot be prepared."""
     prepared: list[tuple[Path, Path]] = []
     try:
         for change in pending:
@@ -64,7 +64,7 @@ def write(root: Path, pending: list[Change]) -> None:
         if leftover.name.endswith(_SUFFIX) and leftover not in dict(prepared):
             leftover.unlink()
     for temporary, target in prepared:
-        os.replace(temporary, target)  # noqa: PTH105  the atomic one, by its name
+        os.replace(temporary, target)  # noqa: PTH105  os.replace is atomic
     for change in pending:
         if change.new is None:
             (root / change.path).unlink()
@@ -76,7 +76,7 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _generated(root: Path) -> Iterator[str]:
-    """Files that an earlier run made: they say so, or, where a format has no comments, their name does."""
+    """Files that an earlier run generated, by their first line or, without comments in the format, by their name."""
     return (path.relative_to(root).as_posix() for path in _files(root) if _is_generated(root, path))
 
 

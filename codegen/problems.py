@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with the authored schemas, all of it at once.
+"""Collects the problems of the authored schemas, so that one run reports all of them.
 
-A compiler that stops at the first error makes its user start it ten times. Every check adds to one `Problems`; nothing
-is written while it holds anything.
+Every check adds to one `Problems`. No file is written if there is a problem.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One mistake and where it stands."""
+    """One problem and its place."""
 
     file: str
     line: int
@@ -23,7 +22,7 @@ class Problem:
 
 
 class CompileError(Exception):
-    """The schemas cannot be compiled. Holds every problem that was found, in the order of the files."""
+    """The schemas cannot be compiled. It has all problems, in the order of the files."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
@@ -32,12 +31,12 @@ class CompileError(Exception):
 
 @dataclass
 class Problems:
-    """Collects problems until somebody asks whether there were any."""
+    """The problems found so far."""
 
     found: list[Problem] = field(default_factory=list)
 
     def add(self, file: str, line: int, path: str, message: str) -> None:
-        """Note one problem. The same one, reached by two ways, counts once."""
+        """Add one problem, unless it was added before."""
         problem = Problem(file, line, path, message)
         if problem not in self.found:
             self.found.append(problem)

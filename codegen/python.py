@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the Python packages: the module of structs and the front of each package.
+"""Writes the Python packages: in each the module of structs, and the file that exports them.
 
-What a field's type is comes from `codegen.structs`; what the schema says of it beyond its type comes from the catalog.
+The types of fields come from `codegen.structs`; everything else about fields comes from the catalog.
 """
 
 import ast
@@ -23,7 +23,7 @@ _FROM = {
     "msgspec": ("convert", "field"),
     f"{API}.base": ("Merge", "Object", "Resource", "Struct", "copy_open"),
 }
-"""What generated code may need, and from where; each line imports what is used of it."""
+"""The imports that generated code may need; each line imports the names that are used."""
 
 
 def packages(catalog: Catalog, modules: dict[str, Module], api: Path) -> dict[str, str]:

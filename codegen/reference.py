@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One reference page per authored API group: its kinds, their fields, defaults, limits and rules."""
+"""Writes a reference page for each authored API group: its kinds, their fields, defaults, limits and rules."""
 
 import json
 import re

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schemas of the last release, and which breaking changes since then are meant.
+"""The schemas of the last release, and the acknowledged breaking changes since then.
 
-They are files in api/released/, one per kind, and not an earlier commit: a checkout need not have one, and on a branch
-the last commit may hold the very change that is to be judged.
+They are files in api/released/, one for each kind, and are not read from an earlier commit: a checkout may have none,
+and on a branch the last commit may contain the change that is to be checked.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 from trainwright.api.manifest import ManifestError, documents
 from trainwright.codegen.catalog import Catalog
-from trainwright.codegen.compatibility import Change, Verdict, compare
+from trainwright.codegen.compatibility import Change, Impact, compare
 from trainwright.codegen.crd import expand
 from trainwright.codegen.definition import Kind, Schema
 from trainwright.codegen.problems import Problems
@@ -44,17 +44,17 @@ def snapshot(catalog: Catalog) -> dict[str, str]:
 
 
 def changes(catalog: Catalog, root: Path) -> list[Change]:
-    """Everything that is different from the last release, safe or not."""
+    """All differences from the last release, safe or not."""
     found: list[Change] = []
     current = {kind.name: _described(catalog, kind) for kind in _ours(catalog)}
     for path in sorted((root / FOLDER).glob("*.json")):
         old = json.loads(path.read_text(encoding="utf-8"))
         new = current.get(old["kind"])
         if new is None:
-            found.append(Change(old["kind"], "", "kind removed", Verdict.BREAKS_CLIENTS, "its objects are not served"))
+            found.append(Change(old["kind"], "", "kind removed", Impact.BREAKS_CLIENTS, "its objects are not served"))
             continue
         found.extend(
-            Change(old["kind"], "", f"{word} {old[word]} became {new[word]}", Verdict.NEW_VERSION, "it is another kind")
+            Change(old["kind"], "", f"{word} {old[word]} became {new[word]}", Impact.NEW_VERSION, "it is another kind")
             for word in ("apiVersion", "plural", "namespaced")
             if old[word] != new[word]
         )
@@ -63,14 +63,14 @@ def changes(catalog: Catalog, root: Path) -> list[Change]:
 
 
 def unacknowledged(found: list[Change], root: Path, problems: Problems) -> list[Change]:
-    """The breaking changes that nobody has said are meant. Reports entries that fit no change."""
+    """The breaking changes that are not acknowledged. Entries that match no change are problems."""
     path = root / ACKNOWLEDGED
     meant = dict(_acknowledged(path, problems)) if path.exists() else {}
-    breaking = [change for change in found if change.verdict is not Verdict.SAFE]
+    breaking = [change for change in found if change.impact is not Impact.SAFE]
     fitting = {(change.kind, change.path, change.what) for change in breaking}
     for entry, line in meant.items():
         if entry not in fitting:
-            problems.add(ACKNOWLEDGED, line, "", f"there is no such change: {entry[0]} {entry[1]}: {entry[2]}")
+            problems.add(ACKNOWLEDGED, line, "", f"the schemas have no such change: {entry[0]} {entry[1]}: {entry[2]}")
     return [change for change in breaking if (change.kind, change.path, change.what) not in meant]
 
 
@@ -80,7 +80,9 @@ def _acknowledged(path: Path, problems: Problems) -> Iterator[tuple[tuple[str, s
             for index, entry in enumerate(document.data):
                 line = document.line((index,))
                 if not isinstance(entry, dict) or set(entry) != _WORDS or not all(map(_is_text, entry.values())):
-                    problems.add(ACKNOWLEDGED, line, "", f"an entry has the text fields {', '.join(sorted(_WORDS))}")
+                    problems.add(
+                        ACKNOWLEDGED, line, "", f"an entry must have the text fields {', '.join(sorted(_WORDS))}"
+                    )
                     continue
                 yield (entry["kind"], entry["path"], entry["change"]), line
     except ManifestError as error:

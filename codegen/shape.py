@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shape of a value, read from the annotation of its field: what there is to copy and to default in it."""
+"""Reads from the annotation of a field how its value is built, for the methods that copy it and set its defaults."""
 
 import ast
 from collections.abc import Iterator
@@ -27,10 +27,10 @@ class Shape:
 
     form: Form
     inner: "Shape | None" = None
-    """Of items of a list and values of a map."""
+    """The shape of items of a list or of values of a map."""
 
     def nested(self) -> "Iterator[Shape]":
-        """The lists and maps from the outside to whatever they hold, and that last."""
+        """The lists and maps from the outermost one on, followed by what they hold."""
         shape: Shape | None = self
         while shape is not None:
             yield shape
@@ -38,7 +38,7 @@ class Shape:
 
 
 def shape_of(annotation: ast.expr) -> Shape:
-    """The shape that an annotation describes; `None` in it is left out of account."""
+    """The shape that an annotation describes, without `None`."""
     options = [option for option in _union(annotation) if ast.unparse(option) != "None"]
     if len(options) != 1:
         return Shape(Form.PLAIN)

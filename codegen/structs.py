@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs datamodel-code-generator and reads what it made.
+"""Runs datamodel-code-generator and reads its output.
 
-The generator decides which Python type a schema is. Its text is not kept: it is parsed into classes and fields, from
-which `codegen.python` writes the modules together with what the generator does not know: copies, defaults, merging.
+The generator chooses the Python type of each schema. Its output is parsed into classes and fields. From these
+`codegen.python` writes the modules, with methods and metadata that the generator does not know.
 """
 
 import ast
@@ -25,7 +25,7 @@ class Field:
     annotation: ast.expr
     required: bool
     forward: bool = False
-    """Whether the annotation names a struct that is defined further down, or this very one."""
+    """Whether the annotation names a struct that is defined later in the module, or this one."""
 
     def text(self) -> str:
         """The annotation as Python text."""
@@ -35,7 +35,7 @@ class Field:
 
 @dataclass
 class Class:
-    """One struct: its name and its fields in the order of the schema."""
+    """One struct: its name, and its fields in the order of the schema."""
 
     name: str
     fields: list[Field] = field(default_factory=list)
@@ -43,10 +43,10 @@ class Class:
 
 @dataclass
 class Module:
-    """The structs of one package, in an order in which each follows those that it uses."""
+    """The structs of one package; each comes after those that it uses."""
 
     package: str
-    """Dotted, below trainwright.api."""
+    """The dotted name below trainwright.api."""
     classes: list[Class] = field(default_factory=list)
     imports: dict[str, str] = field(default_factory=dict)
     """Alias to dotted package, for structs of other packages."""
@@ -54,7 +54,7 @@ class Module:
 
 def generate(catalog: Catalog) -> dict[str, Module]:
     """The structs of every package, by dotted package name."""
-    # The generator costs half a second to import; commands that fail earlier need not pay it.
+    # Imported here: the generator takes half a second to import.
     from datamodel_code_generator import generate as make  # noqa: PLC0415
     from datamodel_code_generator.enums import DataModelType, InputFileType  # noqa: PLC0415
     from datamodel_code_generator.format import Formatter, PythonVersion  # noqa: PLC0415
@@ -139,7 +139,7 @@ class _Plain(ast.NodeTransformer):
         self.forward = False
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """Optional[X] is X | None; values of a Literal are no names."""
+        """Write Optional[X] as X | None; leave values of a Literal as they are."""
         outer = ast.unparse(node.value)
         if outer == "Literal":
             return node
@@ -149,7 +149,7 @@ class _Plain(ast.NodeTransformer):
         return node
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        """A quoted name is the name."""
+        """Remove the quotes of a name."""
         if not isinstance(node.value, str):
             return node
         self.forward = True

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a schema is structural: that an API server can prune, default and merge by it.
+"""Checks that schemas are structural, so that an API server can prune, default and merge by them.
 
-The server would say no to a wrong CustomResourceDefinition too, but one mistake at a time, with a path through expanded
-types, and only when somebody installs it. Kubernetes' own types are not checked; they are as they are published.
+The server would refuse an invalid CustomResourceDefinition too, but only when it is installed, with one error at a time
+and with a path through expanded types. The types of Kubernetes are not checked.
 """
 
 import re
@@ -37,7 +37,7 @@ _WORDS_OF = {
     "x-kubernetes-map-type": {"object"},
     "x-kubernetes-preserve-unknown-fields": {"object"},
 }
-"""Words that mean something for some types only."""
+"""Keywords that apply to some types only."""
 
 _FORMATS = {
     "string": {"date-time", "byte"},
@@ -55,11 +55,11 @@ Complain = Callable[[Path, str], None]
 
 
 def check(catalog: Catalog, problems: Problems) -> None:
-    """Report whatever is wrong with the authored definitions."""
+    """Report all problems of the authored definitions."""
     before = len(problems.found)
     _check_cycles(catalog, problems)
     if len(problems.found) > before:
-        return  # the other checks follow references, and would never end
+        return  # the other checks follow references, and would not end
     for definition in catalog.definitions.values():
         if definition.document is not None:
             _check_definition(catalog, definition, problems)
@@ -103,7 +103,7 @@ def _check_shape(schema: Schema, path: Path, complain: Complain) -> None:
     if "$ref" in schema:
         stray = sorted(schema.keys() & {"type", "properties", "items", "additionalProperties", "required"})
         if stray:
-            complain(path, f"{', '.join(stray)} cannot stand beside $ref, which says it already")
+            complain(path, f"{', '.join(stray)} cannot be used beside $ref, whose target has it")
         return
     if "type" not in schema and not schema.get("x-kubernetes-int-or-string"):
         complain(path, "needs a type, or a $ref to a definition that has one")
@@ -121,12 +121,12 @@ def _check_words(schema: Schema, path: Path, complain: Complain) -> None:
     kind = schema.get("type")
     for word, kinds in _WORDS_OF.items():
         if word in schema and kind is not None and kind not in kinds:
-            complain(path, f"{word} means nothing for type {kind}")
+            complain(path, f"{word} has no meaning for type {kind}")
     if "format" in schema and kind in _FORMATS and schema["format"] not in _FORMATS[kind]:
-        complain(path, f"format {schema['format']} means nothing for type {kind}")
+        complain(path, f"format {schema['format']} has no meaning for type {kind}")
     for least, most in _PAIRS:
         if least in schema and most in schema and schema[least] > schema[most]:
-            complain(path, f"{least} {schema[least]} is above {most} {schema[most]}")
+            complain(path, f"{least} {schema[least]} is greater than {most} {schema[most]}")
     for value in schema.get("enum", ()):
         if kind in PYTHON_TYPES and not is_of_type(value, kind):
             complain(path, f"enum value {value!r} is not of type {kind}")
@@ -175,13 +175,13 @@ def _check_list(catalog: Catalog, schema: Schema, path: Path, complain: Complain
 def _check_key(catalog: Catalog, items: Schema, key: str, path: Path, complain: Complain) -> None:
     properties = items.get("properties", {})
     if key not in properties:
-        complain(path, f"list key {key} is no field of the items")
+        complain(path, f"list key {key} is not a field of the items")
         return
     resolved = catalog.resolve(properties[key])
     if resolved.get("type") in ("object", "array"):
         complain(path, f"list key {key} must be a plain value")
     if key not in items.get("required", ()) and "default" not in resolved:
-        complain(path, f"list key {key} must be required or have a default, or two items could both be without")
+        complain(path, f"list key {key} must be required or have a default, so that every item has a key")
 
 
 def _check_names(schema: Schema, path: Path, complain: Complain) -> None:
@@ -189,14 +189,14 @@ def _check_names(schema: Schema, path: Path, complain: Complain) -> None:
     for name in schema["properties"]:
         python = attribute(name)
         if python in taken:
-            complain((*path, "properties", name), f"would be the attribute {python}, as {taken[python]} is")
+            complain((*path, "properties", name), f"would become the attribute {python}, like field {taken[python]}")
         taken.setdefault(python, name)
 
 
 def _check_transition_rules(
     catalog: Catalog, schema: Schema, path: Path, complain: Complain, *, correlatable: bool
 ) -> None:
-    """A rule with oldSelf needs a way to find the old value: none leads into atomic lists and sets."""
+    """A rule with oldSelf needs the old value, which cannot be found for items of atomic lists and sets."""
     for index, rule in enumerate(schema.get("x-kubernetes-validations", ())):
         if not correlatable and re.search(r"\boldSelf\b", rule["rule"]):
             complain(
@@ -223,14 +223,14 @@ def _check_referenced_rules(catalog: Catalog, key: str, path: Path, complain: Co
 
 
 def _check_cycles(catalog: Catalog, problems: Problems) -> None:
-    """A CustomResourceDefinition cannot recurse: every reference is expanded."""
+    """A CustomResourceDefinition cannot be recursive, because every reference is expanded."""
     done: set[str] = set()
 
     def visit(key: str, trail: tuple[str, ...]) -> None:
         if key in trail:
             definition = catalog.definitions[key]
             ring = " -> ".join((*trail[trail.index(key) :], key))
-            definition.complain(problems, (), f"refers to itself ({ring}); schemas cannot recurse")
+            definition.complain(problems, (), f"refers to itself ({ring}); schemas cannot be recursive")
             return
         if key in done:
             return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make deploy IMG=…` and `make undeploy`: the manager in the cluster of kubectl's current context.
+"""`make deploy IMG=…` and `make undeploy`: installs or removes the manager in the cluster of kubectl's current context.
 
-Deploying applies config/default with the image, waits until the API server serves our kinds and our webhooks answer it,
-and only then applies the runtimes, which the webhooks check. A second run changes nothing. Undeploying removes what
-runs, and nothing that a user made.
+`deploy` applies config/default with the image, waits until the API server serves our kinds and reaches our webhooks,
+and then applies the runtimes, which the webhooks validate. A second run changes nothing. `undeploy` removes the manager
+and keeps everything that users created.
 """
 
 import argparse
@@ -20,17 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.api.manifest import documents
-from trainwright.controller.trainer.settings import LEASE
-from trainwright.controller.trainer.webhooks import NAMESPACE
-from trainwright.controller.trainer.webhooks import SERVICE as NAME
+from trainwright.controller.cli.configuration import load_settings
+from trainwright.controller.trainer.admission.configurations import NAMESPACE
+from trainwright.controller.trainer.admission.configurations import SERVICE as NAME
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT = ROOT / "config" / "default"
+SETTINGS = ROOT / "config" / "manager" / "controller_manager_config.yaml"
 RUNTIMES = ROOT / "config" / "runtimes"
 SAMPLES = ROOT / "config" / "samples"
 CONFIGURATION = "kubeflow-trainer-config"
 CONTAINER = "manager"
-SECRET = "kubeflow-trainer-webhook-cert"  # noqa: S105 - the name of a Secret
 JOBSET = "jobsets.jobset.x-k8s.io"
 JOBSET_MANIFESTS = "https://github.com/kubernetes-sigs/jobset/releases/download/v0.12.0/manifests.yaml"
 VALIDATOR = "validator.trainjob.trainer.kubeflow.org"
@@ -48,7 +48,7 @@ Document = dict[str, Any]
 
 
 class DeployError(Exception):
-    """What went wrong, and what to do."""
+    """The message says what went wrong and what to do."""
 
 
 class Kubectl:
@@ -60,7 +60,7 @@ class Kubectl:
         found = shutil.which(name)
         if found is None:
             raise DeployError(
-                f"there is no {name} on PATH: install kubectl, or name it: make deploy KUBECTL=/path/to/it"
+                f"there is no {name} on PATH; install kubectl, or name its path: make deploy KUBECTL=/path/to/kubectl"
             )
         self._program = found
 
@@ -87,8 +87,8 @@ class Kubectl:
         return [document.data for document in documents(self("kustomize", str(folder)))]
 
     def apply(self, objects: Sequence[Document]) -> None:
-        """Make the objects as they are here, whoever made them otherwise."""
-        # Under kubectl's own name: fields of an installation of the original that are not in ours go away with it.
+        """Apply the objects, and take over fields that other clients have set."""
+        # kubectl's default field manager: removes the fields that only the manifests of Kubeflow Trainer set.
         self("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=_text(objects))
 
 
@@ -96,13 +96,13 @@ def deploy(kubectl: Kubectl, image: str) -> None:
     """Raises DeployError."""
     if not _IMAGE.fullmatch(image):
         raise DeployError(
-            f"IMG={image!r} is no image: write [registry/]name[:tag], such as IMG=example.com/trainwright:1"
+            f"IMG={image!r} is not an image; write [registry/]name[:tag], such as IMG=example.com/trainwright:1"
         )
     say(f"cluster: {server(kubectl)}")
     if kubectl.get("crd", JOBSET) is None:
         raise DeployError(
-            f"JobSet is not installed in this cluster (there is no {JOBSET}), and TrainJobs run as JobSets. Nothing "
-            f"was changed. Install it first:\n  kubectl apply --server-side -f {JOBSET_MANIFESTS}"
+            f"JobSet is not installed in this cluster ({JOBSET} is missing), and TrainJobs run as JobSets. Nothing "
+            f"was changed. Install JobSet first:\n  kubectl apply --server-side -f {JOBSET_MANIFESTS}"
         )
     objects = kubectl.kustomized(DEFAULT)
     set_image(objects, image)
@@ -115,7 +115,7 @@ def deploy(kubectl: Kubectl, image: str) -> None:
     say(f"applying the manager with image {image}, its roles and its webhooks")
     kubectl.apply([one for one in objects if one not in definitions])
     if before is not None and before != configuration(kubectl):
-        say("its configuration changed: restarting the manager, which reads it at the start")
+        say("the Configuration changed: restarting the manager, which reads it at the start")
         kubectl("rollout", "restart", f"deployment/{NAME}", f"--namespace={NAMESPACE}")
     wait(f"Deployment {NAME}", functools.partial(not_available, kubectl))
     wait("an answer of the webhooks", functools.partial(not_admitting, kubectl))
@@ -133,22 +133,26 @@ def undeploy(kubectl: Kubectl) -> None:
     workload = [one for one in objects if one["kind"] == "Deployment"]
     stays = [one for one in objects if one["kind"] in {"Namespace", "CustomResourceDefinition"}]
     rest = [one for one in objects if one not in [*webhooks, *workload, *stays]]
-    # First, so that nothing is refused because nobody answers; and last the rights, which the manager ends with.
+    # Webhooks first: without a manager, the API server would refuse every request that they match. Rights last, because
+    # the manager needs them until it has stopped.
     say("removing the webhooks")
     delete(kubectl, webhooks)
-    say("removing the manager, and waiting for its end")
+    say("removing the manager, and waiting until it has stopped")
     delete(kubectl, workload, "--cascade=foreground")
-    say("removing its roles, configuration and services, its Lease and its certificate")
+    say("removing its roles, Configuration, Services, Lease and certificate")
     delete(kubectl, rest)
-    mine = f"--namespace={NAMESPACE}"
-    kubectl("delete", f"lease/{LEASE}", f"secret/{SECRET}", mine, "--ignore-not-found")
+    settings = load_settings(SETTINGS, {})
+    made = [f"secret/{settings.secret}"]
+    if settings.election is not None:
+        made.append(f"lease/{settings.election.name}")
+    kubectl("delete", *made, f"--namespace={NAMESPACE}", "--ignore-not-found")
     tell_what_stays(kubectl, [one["metadata"]["name"] for one in stays if one["kind"] == "CustomResourceDefinition"])
 
 
 def tell_what_stays(kubectl: Kubectl, definitions: Sequence[str]) -> None:
-    """What users made is theirs to remove."""
+    """List the objects of users, which stay, and the command that removes them."""
     if kubectl.get("namespace", NAMESPACE) is not None:
-        say(f"what stays: namespace {NAMESPACE}, which others such as JobSet may live in")
+        say(f"what stays: namespace {NAMESPACE}, which may hold other programs such as JobSet")
     there = [name for name in definitions if kubectl.get("crd", name) is not None]
     if not there:
         return
@@ -157,18 +161,18 @@ def tell_what_stays(kubectl: Kubectl, definitions: Sequence[str]) -> None:
     }
     say(f"what stays: {', '.join(f'{count} {plural}' for plural, count in counts.items())}, with their definitions")
     if counts.get("trainjobs"):
-        say("  jobs that run go on, but nobody reports their state or starts new ones until a manager is back")
-    say("to remove those too, with everything that the jobs run:")
+        say("  running jobs go on; without a manager, their status is not updated and no new job starts")
+    say("to remove them too, together with the pods of the jobs:")
     say(f"  kubectl delete crd {' '.join(there)}")
 
 
 def say(text: str) -> None:
-    """A step, at once."""
+    """Print a step at once."""
     print(text, flush=True)
 
 
 def wait(what: str, missing: Callable[[], str | None]) -> None:
-    """Until nothing is missing, saying what is whenever that changes. Raises DeployError when it takes too long."""
+    """Wait until `missing` returns None; print its answer whenever it changes. Raises DeployError after `SECONDS`."""
     say(f"waiting for {what}")
     deadline = time.monotonic() + SECONDS
     said = ""
@@ -205,24 +209,24 @@ def set_image(objects: Sequence[Document], image: str) -> None:
 
 
 def configuration(kubectl: Kubectl) -> Document | None:
-    """What the manager is configured with now."""
+    """The data of the ConfigMap with the Configuration; None if there is none."""
     return (kubectl.get("configmap", CONFIGURATION, f"--namespace={NAMESPACE}") or {}).get("data")
 
 
 def not_established(kubectl: Kubectl, names: Sequence[str]) -> str | None:
-    """Which kinds are not served yet."""
+    """The kinds that are not served yet, in words; None when all are."""
     missing = []
     for name in names:
         conditions = ((kubectl.get("crd", name) or {}).get("status") or {}).get("conditions") or ()
         established = any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
-        # One that is established may be refused for a moment longer, while its storage is made.
+        # Requests for an established kind may still fail for a moment, until its storage is ready.
         if not established or kubectl.tried("get", name, "--all-namespaces", "--chunk-size=1")[0]:
             missing.append(name)
-    return f"{', '.join(missing)} not yet" if missing else None
+    return f"not served yet: {', '.join(missing)}" if missing else None
 
 
 def not_available(kubectl: Kubectl) -> str | None:
-    """How many replicas lack, and what holds up their pods."""
+    """How many replicas are available, and why pods do not start; None when all are available."""
     found = kubectl.get("deployment", NAME, f"--namespace={NAMESPACE}") or {}
     status, wanted = found.get("status") or {}, (found.get("spec") or {}).get("replicas", 1)
     seen = status.get("observedGeneration", 0) >= (found.get("metadata") or {}).get("generation", 1)
@@ -233,7 +237,7 @@ def not_available(kubectl: Kubectl) -> str | None:
 
 
 def trouble(kubectl: Kubectl) -> str:
-    """What keeps the manager's pods from running, as far as their status tells."""
+    """Why the manager's pods do not start, from their status."""
     pods = kubectl.get("pods", f"--namespace={NAMESPACE}", "--selector=app.kubernetes.io/component=manager") or {}
     reasons = set()
     for pod in pods.get("items", ()):
@@ -249,7 +253,7 @@ def trouble(kubectl: Kubectl) -> str:
 
 
 def not_admitting(kubectl: Kubectl) -> str | None:
-    """Why the webhooks do not answer: a TrainJob that they must refuse is offered, and nothing is kept of it."""
+    """Why the webhooks do not answer, found with a dry run of a TrainJob that they refuse; None when they answer."""
     probe = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
@@ -258,14 +262,14 @@ def not_admitting(kubectl: Kubectl) -> str | None:
     }
     code, _, errors = kubectl.tried("create", "--dry-run=server", "--filename=-", stdin=json.dumps(probe))
     if code == 0:
-        return "the API server does not ask them yet"
+        return "the API server does not call the webhooks yet"
     if f'"{VALIDATOR}" denied the request' in errors:
         return None
     return " ".join((errors.partition("Internal error occurred: ")[2] or errors).split())[:400]
 
 
 def delete(kubectl: Kubectl, objects: Sequence[Document], *options: str) -> None:
-    """Remove the objects, as far as they are there, and wait until they are gone."""
+    """Delete the objects that exist, and wait until they are gone."""
     kubectl("delete", "--ignore-not-found", *options, "--filename=-", stdin=_text(objects))
 
 
@@ -293,7 +297,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted; run it again to go on", file=sys.stderr)
+        print("interrupted; run it again to continue", file=sys.stderr)
         return 130
     return 0
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets up .venv: the locked dependencies and the package itself, editable. Runs on the bare Python of the machine.
+"""Sets up .venv with the locked dependencies and the package itself, editable. Needs nothing but Python.
 
-uv does the work when it is on PATH, else venv and pip. Nothing is resolved: hack/requirements.txt holds exact versions
-with their hashes, and the package is built with the setuptools of that list. `.venv/installed` is written last, so that
-an interrupted run is taken up again; what is broken, or was made by another Python, is made anew.
+Uses uv if it is on PATH, else venv and pip. There is no dependency resolution: hack/requirements.txt lists exact
+versions with hashes, and the package is built with the setuptools of that list. `.venv/installed` is written last, so a
+run after an interrupted one completes it. A .venv that is broken or was made by another Python is replaced.
 
-`install.py --is-current` only tells, by its exit code, whether .venv was made by this Python.
+`install.py --is-current` does nothing; its exit code says whether .venv was made by this Python.
 """
 
 import os
@@ -24,7 +24,7 @@ LINKS = (
     "controller/cli/rendering/shipped",
     "controller/runtime/testing/modules",
 )
-# Settings of the user's that would make other modules seen, or put the packages elsewhere.
+# Variables that would add other modules, or install the packages elsewhere.
 UNWANTED = {
     *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"),
     *(f"PIP_{name}" for name in ("USER", "TARGET", "PREFIX", "ROOT", "DRY_RUN", "NO_BINARY", "CONSTRAINT")),
@@ -32,20 +32,20 @@ UNWANTED = {
 
 
 def check_python() -> None:
-    """Refuse a Python that is too old, with a sentence instead of a syntax error later on."""
+    """Refuse a Python that is too old, before it fails with a syntax error."""
     if sys.version_info < (3, 11):  # noqa: UP036 - the very point of the check
         raise SystemExit(
             f"error: Trainwright needs Python 3.11 or later; {sys.executable} is {sys.version.split()[0]}.\n"
-            "Name another one: make install PYTHON=python3.12"
+            "Name another Python: make install PYTHON=python3.12"
         )
 
 
-# Here, and not in main: what follows is written for the Pythons that pass.
+# Not in main: the code below needs a Python that passes this check.
 check_python()
 
 
 def check_links() -> None:
-    """Refuse a clone whose symbolic links became text files: every import would fail in an odd way."""
+    """Refuse a clone whose symbolic links are text files, in which every import would fail."""
     broken = [name for name in LINKS if not (ROOT / name).is_symlink()]
     if broken:
         raise SystemExit(
@@ -56,7 +56,7 @@ def check_links() -> None:
 
 
 def run(*command: str | Path) -> None:
-    """Run one step; its own output explains a failure."""
+    """Run one step. Its output explains a failure."""
     environment = {key: value for key, value in os.environ.items() if key not in UNWANTED}
     done = subprocess.run([str(part) for part in command], check=False, cwd=ROOT, env=environment)
     if done.returncode != 0:
@@ -66,7 +66,7 @@ def run(*command: str | Path) -> None:
 def is_current() -> bool:
     """Whether .venv was made by this version of Python."""
     settings = VENV / "pyvenv.cfg"
-    # venv and uv call it by different names.
+    # venv and uv use different names for the key.
     made_by = re.search(r"(?m)^version(?:_info)? *= *(\d+)\.(\d+)", settings.read_text() if settings.is_file() else "")
     return made_by is not None and (int(made_by[1]), int(made_by[2])) == sys.version_info[:2]
 
@@ -81,10 +81,10 @@ def is_whole() -> bool:
 
 
 def clear() -> None:
-    """Empty .venv if it cannot be used; the folder itself may be a link to a larger disk."""
+    """Empty .venv if it cannot be used. Keep the folder, which may be a link to a larger disk."""
     if not VENV.is_dir() or not any(VENV.iterdir()) or (is_current() and is_whole()):
         return
-    print("making .venv anew: the one that is there is broken or was made by another Python", flush=True)
+    print("replacing .venv: it is broken or was made by another Python", flush=True)
     for entry in VENV.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
@@ -93,7 +93,7 @@ def clear() -> None:
 
 
 def install_with_uv(uv: str) -> None:
-    """One resolver-free pass of uv."""
+    """Install with uv, without resolving."""
     python = VENV / "bin" / "python"
     # --seed brings pip, which the Go wheel of the control plane is installed with.
     run(uv, "venv", "--quiet", "--seed", "--allow-existing", "--python", sys.executable, VENV)
@@ -104,7 +104,7 @@ def install_with_uv(uv: str) -> None:
 
 
 def install_with_pip() -> None:
-    """The same with what Python itself brings."""
+    """Install with venv and pip, which come with Python."""
     python = VENV / "bin" / "python"
     if not python.exists():
         try:
@@ -121,7 +121,7 @@ def install_with_pip() -> None:
 
 
 def main() -> None:
-    """Do it all, saying what takes long."""
+    """Set up .venv."""
     if sys.argv[1:] == ["--is-current"]:
         raise SystemExit(not is_current())
     check_links()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make run`: a whole cluster on this machine, our manager in it, and one TrainJob followed to its end.
+"""`make run`: a cluster on this machine with our manager, and a TrainJob that is followed to its end.
 
-Everything is real but the nodes, which only pretend to run pods. It stays up afterwards, until Ctrl-C.
+The control plane is real; KWOK simulates nodes and pods. The cluster stays up until Ctrl-C.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Run as a script: what is shared with the tests is not installed.
+# This file runs as a script, and the package `tests` is not installed.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.managers import MANAGER, start_manager
@@ -64,10 +64,10 @@ def main() -> int:
 
 
 def follow(control_plane: ControlPlane) -> Iterator[str]:
-    """What happens to the job, a line for each change, until it is Complete.
+    """A line for each change of the job, until it is Complete.
 
     Raises:
-        ControlPlaneError: the job fails, its manager ends, or the time runs out.
+        ControlPlaneError: the job fails, a program ends, or the time is up.
     """
     deadline = time.monotonic() + JOB_SECONDS
     last = ""
@@ -80,10 +80,10 @@ def follow(control_plane: ControlPlane) -> Iterator[str]:
         if finished == "Complete":
             return
         if finished:
-            raise ControlPlaneError(f"TrainJob {JOB} ended as {finished}: {line}")
+            raise ControlPlaneError(f"TrainJob {JOB} is {finished}: {line}")
         fail_if_ended(control_plane)
         if time.monotonic() > deadline:
-            raise ControlPlaneError(f"TrainJob {JOB} was not Complete after {JOB_SECONDS:.0f} s; it is: {line}")
+            raise ControlPlaneError(f"TrainJob {JOB} is not Complete after {JOB_SECONDS:.0f} s: {line}")
         time.sleep(0.1)
 
 
@@ -103,8 +103,8 @@ def describe(job: dict[str, Any]) -> tuple[str, str]:
 
 
 def instructions(control_plane: ControlPlane) -> str:
-    """How to go on by hand."""
-    return f"""Go on from another terminal:
+    """What to type next."""
+    return f"""Use the cluster from another terminal:
 
   export KUBECONFIG={shlex.quote(str(control_plane.kubeconfig))}
   export PATH={shlex.quote(str(control_plane.kubectl_path.parent))}:$PATH
@@ -112,11 +112,11 @@ def instructions(control_plane: ControlPlane) -> str:
   kubectl get trainjobs,jobsets,jobs,pods
   kubectl delete trainjob {JOB} && kubectl apply -f {SAMPLE.relative_to(ROOT)}
 
-Ctrl-C stops everything and deletes its folder, {control_plane.folder}."""
+Ctrl-C stops everything and deletes the folder {control_plane.folder}."""
 
 
 def stay(control_plane: ControlPlane, stop: threading.Event) -> None:
-    """Return when asked to stop.
+    """Wait for the signal to stop.
 
     Raises:
         ControlPlaneError: a program ended.

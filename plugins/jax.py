@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX: one process per node, which find each other at a coordinator in the first pod."""
+"""The JAX plugin: one process on each node; the processes find each other through a coordinator in the first pod."""
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.plugins.contract import PORT, TRAIN_JOB, Info, open_trainer_port, takes_part
 
 
 class JAXPlugin:
-    """Source: spec/plugins.md section 2.3."""
+    """Sets the number of nodes and the variables JAX_NUM_PROCESSES, JAX_PROCESS_ID and JAX_COORDINATOR_ADDRESS.
+
+    For runtimes with `mlPolicy.jax`.
+    """
 
     name = "JAX"
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
-        """Set the number of pods, the coordinator's address and each process's place."""
+        """Set the number of pods, the address of the coordinator and the index of each process."""
         pods = info.trainer_pods
         if info.ml_policy is None or info.ml_policy.jax is None or pods is None:
             return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PlainML: training that needs no framework set up: the TrainJob's number of nodes and its variables.
+"""The PlainML plugin: the number of nodes and the variables of the TrainJob, without any framework.
 
-It also serves frameworks whose policy leaves these two to it (XGBoost, Flux, and runtimes without any policy).
+It does the same for XGBoost and Flux, whose plugins set neither, and for runtimes without a policy.
 """
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -9,7 +9,10 @@ from trainwright.plugins.contract import TRAIN_JOB, Info
 
 
 class PlainMLPlugin:
-    """Source: spec/plugins.md section 2.7."""
+    """Sets the number of nodes and the TrainJob's variables.
+
+    For runtimes without `mlPolicy.torch`, `mlPolicy.mpi` and `mlPolicy.jax`.
+    """
 
     name = "PlainML"
 

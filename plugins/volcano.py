@@ -1,35 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volcano: gang scheduling with queues, priorities and a limit on the distance of pods in the network."""
+"""Gang scheduling by Volcano: queues, priorities and a limit on the distance of pods in the network.
 
-from collections.abc import Iterable, Iterator, Sequence
+The runtime names Volcano's scheduler in schedulerName; the plugin does not set it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from trainwright.api.base import Resource
-from trainwright.api.kubernetes.core.v1 import LimitRange
-from trainwright.api.kubernetes.node.v1 import RuntimeClass
 from trainwright.api.trainer.v1alpha1 import TrainJob, VolcanoPodGroupPolicySource
 from trainwright.api.volcano.v1beta1 import PodGroup
 from trainwright.plugins.contract import (
-    APPLY,
-    WATCH,
-    Component,
-    Enqueue,
     FactUnavailable,
     Finding,
+    GangScheduler,
     Info,
     Reference,
     Rule,
     Runtime,
-    Watch,
-    gang_members,
-    gang_requests,
     invalid,
-    may_regroup,
-    owned_metadata,
 )
 
-_GROUP: Resource = PodGroup.RESOURCE
 _GROUP_NAME = "scheduling.k8s.io/group-name"
 _QUEUE = "scheduling.volcano.sh/queue-name"
 _BUILT_IN_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
@@ -38,86 +31,59 @@ _PRIORITY_CLASS = Resource(
 )
 
 
-class VolcanoPlugin:
-    """Source: spec/plugins.md section 2.10."""
+class VolcanoPlugin(GangScheduler[VolcanoPodGroupPolicySource]):
+    """Makes one PodGroup for all pods of a job and annotates the pods.
+
+    For runtimes with `podGroupPolicy.volcano`. The queue comes from an annotation of the template, the priority class
+    from the pods, the network topology from the policy. Jobs whose priority classes do not exist are refused.
+    """
 
     name = "Volcano"
-    rules = (
-        Rule.on(_GROUP, *WATCH, *APPLY),
-        Rule.on(LimitRange.RESOURCE, *WATCH),
-        Rule.on(RuntimeClass.RESOURCE, *WATCH),
-        # Not watched: a class that was made a moment ago, in the same file, would not be in the cache yet.
-        Rule.on(_PRIORITY_CLASS, "get"),
-    )
+    group = PodGroup.RESOURCE
+    remedy = "install Volcano (https://volcano.sh)"
 
-    def watches(self) -> Sequence[Watch]:
-        """Groups of TrainJobs, and what changes the requests of pods that do not exist yet."""
-        return (
-            Watch(_GROUP, optional=True),
-            Watch(LimitRange.RESOURCE, Enqueue.SUSPENDED_IN_NAMESPACE, metadata_only=True, only_with=_GROUP),
-            Watch(RuntimeClass.RESOURCE, Enqueue.SUSPENDED_OF_RUNTIME_CLASS, metadata_only=True, only_with=_GROUP),
-        )
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Priority classes are read live: one that is applied together with its job is not in a cache yet."""
+        return (*super().rules, Rule.on(_PRIORITY_CLASS, "get"))
 
-    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
-        """Whether there is a group already."""
-        if _policy(runtime) is not None:
-            yield _group_of(job)
+    def policy_of(self, runtime: Runtime) -> VolcanoPodGroupPolicySource | None:
+        """`podGroupPolicy.volcano`."""
+        policy = runtime.spec.pod_group_policy if runtime.spec is not None else None
+        return policy.volcano if policy is not None else None
+
+    def mark_pods(self, info: Info, job: TrainJob) -> None:
+        """Annotate the pods."""
+        info.set_pod_annotation(_GROUP_NAME, job.name, why="the pods' group")
+
+    def group_fields(self, info: Info, policy: VolcanoPodGroupPolicySource) -> Mapping[str, Any]:
+        """Queue, priority class of the last pods that have one, and network topology."""
+        fields: dict[str, Any] = {}
+        if _QUEUE in info.annotations:
+            fields["queue"] = info.annotations[_QUEUE]
+        classes = [pod_set.priority_class_name for pod_set in info.pod_sets if pod_set.priority_class_name]
+        if classes:
+            fields["priorityClassName"] = classes[-1]
+        if policy.network_topology is not None:
+            fields["networkTopology"] = msgspec.to_builtins(policy.network_topology)
+        return fields
 
     def validation_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:  # noqa: ARG002 - the contract's
         """Whether the priority classes exist."""
-        if _policy(runtime) is not None:
+        if self.policy_of(runtime) is not None:
             yield from map(_class, _named_classes(runtime))
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """The queue must have a name, and priority classes must exist."""
-        if _policy(info.runtime) is None:
+        if self.policy_of(info.runtime) is None:
             return
         if info.annotations.get(_QUEUE) == "":
             path = f"spec.annotations[{_QUEUE}]"
-            yield invalid(path, "", "names no queue; give the queue's name or leave the annotation out")
+            yield invalid(path, "", "must name a queue; without the annotation Volcano uses its default queue")
         for name in _named_classes(info.runtime):
             problem = _class_problem(info, name)
             if problem:
                 yield invalid("spec.templateSpec.priorityClassName", name, problem)
-
-    def enforce_pod_group_policy(self, info: Info, job: TrainJob) -> None:
-        """Say on each pod which group it is of."""
-        if _policy(info.runtime) is not None:
-            info.set_pod_annotation(_GROUP_NAME, job.name, why="the pods' group")
-
-    def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        """The group of all pods; a group with running pods is left alone."""
-        policy = _policy(info.runtime)
-        if policy is None or not may_regroup(job, exists=info.facts.exists(_group_of(job))):
-            return
-        spec: dict[str, object] = {
-            "minMember": gang_members(info.pod_sets),
-            "minResources": gang_requests(info.pod_sets),
-        }
-        if _QUEUE in info.annotations:
-            spec["queue"] = info.annotations[_QUEUE]
-        classes = [pod_set.priority_class_name for pod_set in info.pod_sets if pod_set.priority_class_name]
-        if classes:
-            spec["priorityClassName"] = classes[-1]
-        if policy.network_topology is not None:
-            spec["networkTopology"] = msgspec.to_builtins(policy.network_topology)
-        yield Component(
-            {
-                "apiVersion": _GROUP.api_version,
-                "kind": _GROUP.kind,
-                "metadata": owned_metadata(job, job.name),
-                "spec": spec,
-            }
-        )
-
-
-def _policy(runtime: Runtime) -> VolcanoPodGroupPolicySource | None:
-    policy = runtime.spec.pod_group_policy if runtime.spec is not None else None
-    return policy.volcano if policy is not None else None
-
-
-def _group_of(job: TrainJob) -> Reference:
-    return Reference(_GROUP, job.namespace, job.name)
 
 
 def _class(name: str) -> Reference:
@@ -138,6 +104,8 @@ def _class_problem(info: Info, name: str) -> str:
     if info.facts.offline:
         return ""
     try:
-        return "" if info.facts.exists(_class(name)) else "there is no such PriorityClass; its pods would be refused"
+        if info.facts.exists(_class(name)):
+            return ""
     except FactUnavailable as error:
         return str(error)
+    return "this PriorityClass does not exist, so the API server would refuse the pods; create it"

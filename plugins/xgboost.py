@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XGBoost: workers that find each other through a tracker in the first pod, one per accelerator.
+"""The XGBoost plugin: one worker for each accelerator; the workers find each other through a tracker in the first pod.
 
-The TrainJob's own variables are PlainML's, which runs first, so that they can be referred to and not overridden.
+PlainML runs first and sets the TrainJob's variables, so that those of this plugin can refer to them.
 """
 
 from collections.abc import Iterable
@@ -22,22 +22,27 @@ _RESERVED = ("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_
 
 
 class XGBoostPlugin:
-    """Source: spec/plugins.md section 2.11."""
+    """Sets the number of nodes and the variables of the tracker (DMLC_*), which users must not set.
+
+    For runtimes with `mlPolicy.xgboost`.
+    """
 
     name = "XGBoost"
     after = ("PlainML",)
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
-        """The tracker's variables are not the user's."""
+        """Users must not set the variables of the tracker."""
         trainer = job.spec.trainer if job.spec is not None else None
         if info.ml_policy is None or info.ml_policy.xgboost is None or trainer is None:
             return
         for index, variable in enumerate(trainer.env or ()):
             if variable.name in _RESERVED:
-                yield forbidden(f"spec.trainer.env[{index}]", f"{variable.name} is set by the XGBoost plugin")
+                yield forbidden(
+                    f"spec.trainer.env[{index}]", f"{variable.name} is set by the XGBoost plugin; remove it"
+                )
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
-        """Set the number of pods, the tracker's address and the number of workers."""
+        """Set the number of pods, the address of the tracker and the number of workers."""
         pods = info.trainer_pods
         if info.ml_policy is None or info.ml_policy.xgboost is None or pods is None:
             return

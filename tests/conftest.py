@@ -16,15 +16,18 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
-# A change is judged by the same examples each time; new ones are looked for wherever CI is not set.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# No time limits: they would fail on a busy machine. In CI every change is tested with the same examples; elsewhere
+# Hypothesis looks for new ones.
+_UNTIMED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("ci", derandomize=True, **_UNTIMED)
+settings.register_profile("local", **_UNTIMED)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 STEPS = ("unit", "integration", "e2e")
 

@@ -65,7 +65,7 @@ class Installation:
         self._patch_webhooks(clientConfig={"service": {"port": self.port}}, namespaceSelector=selector)
 
     def trust(self, authority: bytes) -> None:
-        """Put the PEM of an authority into the webhook configurations, where nobody else does."""
+        """Put the PEM of an authority into the webhook configurations, which no other program does here."""
         self._patch_webhooks(clientConfig={"caBundle": base64.b64encode(authority).decode()})
 
     def _patch_webhooks(self, **fields: Any) -> None:
@@ -112,12 +112,7 @@ class Installation:
             changed: other fields of the Configuration.
         """
         folder = self.control_plane.folder / name
-        account = folder / "account"
-        account.mkdir(parents=True, exist_ok=True)
-        (account / "namespace").write_text(NAMESPACE)
-        (account / "ca.crt").write_bytes(self.control_plane.ca)
-        token = self.control_plane.kubectl("create", "token", NAME, f"--namespace={NAMESPACE}", "--duration=24h")
-        (account / "token").write_text(token.strip())
+        account = self.control_plane.users.mount_service_account(NAME, NAMESPACE, folder / "account")
         health = f"127.0.0.1:{free_port()}"
         configuration: Mapping[str, Any] = {
             **self.configuration,

@@ -2,8 +2,6 @@
 """Starting processes and waiting for what they do."""
 
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 _HEED = """
@@ -25,10 +23,3 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def eventually(condition: Callable[[], bool], *, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)

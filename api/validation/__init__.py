@@ -7,6 +7,6 @@ The API server stays the authority: tests put the same documents to both.
 """
 
 from trainwright.api.validation.document import NoSchemaError, Result, validate
-from trainwright.api.validation.errors import FieldError
+from trainwright.api.validation.errors import DocumentError
 
-__all__ = ["FieldError", "NoSchemaError", "Result", "validate"]
+__all__ = ["DocumentError", "NoSchemaError", "Result", "validate"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CEL that can be evaluated without an API server: the language with its usual extensions.
+"""Evaluates CEL rules without an API server: the language with its common extensions.
 
-Functions that only Kubernetes has (`quantity`, `isSorted`, `url` ...) are missing; a rule that calls one is known to be
-right by its grammar alone, and validation says that it was not checked.
+Functions of Kubernetes alone (`quantity`, `isSorted`, `url` ...) are missing. Of a rule that calls one, only the syntax
+is checked, and validation reports that the rule was not evaluated.
 """
 
 import re
@@ -41,7 +41,7 @@ _UNDECLARED = re.compile(r"undeclared reference to '(\w+)'|found no matching ove
 
 
 class UnknownFunctionError(ValueError):
-    """The rule may be right, but it calls something that only an API server has."""
+    """The rule calls a function that only an API server has."""
 
 
 class Expression:
@@ -57,7 +57,8 @@ class Expression:
 
 @cache
 def compiled(rule: str) -> Expression:
-    """Compile a rule over `self` and `oldSelf`. Raises `UnknownFunctionError`, or `ValueError` when it is wrong."""
+    """Compile a rule over `self` and `oldSelf`. Raises `UnknownFunctionError`, or `ValueError` if the rule is
+    invalid."""
     try:
         return Expression(_environment().compile(rule))
     except RuntimeError as error:

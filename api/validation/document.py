@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole way of a document through validation."""
+"""Validates a document as an API server would."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,25 +8,25 @@ import msgspec
 
 from trainwright.api.base import Struct
 from trainwright.api.validation import admission, rules, structure
-from trainwright.api.validation.errors import BLOCKING, DUPLICATE, FieldError, Path, shown
+from trainwright.api.validation.errors import BLOCKING, DUPLICATE, DocumentError, Path, shown
 from trainwright.api.validation.schema import KindSchema, schemas
 
 
 class NoSchemaError(ValueError):
-    """There is no schema for the document, or it does not say what it is."""
+    """No schema exists for the document, or it has no apiVersion and kind."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What an API server would answer."""
+    """The answer that an API server would give."""
 
     stored: dict[str, Any]
-    """The document with defaults and without what the schema does not know."""
-    errors: list[FieldError]
+    """The document with defaults and without unknown fields."""
+    errors: list[DocumentError]
     """Empty when the document would be accepted."""
     dropped: list[str]
-    """Paths of fields that the schema does not know: most often, typing mistakes. The API server warns of them."""
+    """Paths of fields that the schema does not know, most often misspelled. The API server warns of them."""
     unchecked: list[str]
-    """Rules that could not be looked at, since they need functions that only an API server has."""
+    """Rules that were not evaluated, because they need functions that only an API server has."""
 
 
 def validate(
@@ -82,13 +82,13 @@ def _with_status_apart(stored: dict[str, Any], before: dict[str, Any], subresour
     return apart
 
 
-def _judged(path: Path, error: FieldError) -> Path:
-    """What must be unchanged for an error not to count: of items that are equal, the whole list."""
+def _judged(path: Path, error: DocumentError) -> Path:
+    """The path whose value must be unchanged for the error to be ignored: the whole list for duplicate items."""
     return path[:-1] if error.reason == DUPLICATE else path
 
 
 def _unchanged(kind: KindSchema, path: Path, new: Any, old: Any) -> bool:
-    """Whether the value at a path is what it was before: what was stored already holds up no update."""
+    """Whether the value at a path is unchanged. Errors of unchanged values do not refuse an update."""
     schema = kind.document
     for step in path:
         if isinstance(new, dict) and isinstance(step, str):

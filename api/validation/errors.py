@@ -15,13 +15,13 @@ TOO_LONG = "FieldValueTooLong"
 TOO_MANY = "FieldValueTooMany"
 WRONG_TYPE = "FieldValueTypeInvalid"
 BLOCKING = frozenset({REQUIRED, TOO_LONG, TOO_MANY, WRONG_TYPE})
-"""After these, CEL rules are not looked at: they could not rely on the document."""
+"""After these errors CEL rules are not evaluated, because they rely on the structure of the document."""
 
 _SHOWN = 60
 
 
-class FieldError(NamedTuple):
-    """One thing that is wrong, in the words of `causes` in a Status."""
+class DocumentError(NamedTuple):
+    """One error, with the fields of an entry of `causes` in a Status."""
 
     reason: str
     field: str
@@ -43,6 +43,6 @@ def spoken(path: Sequence[str | int]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value for a message, cut when it is long."""
+    """A value as JSON for a message, cut if it is long."""
     text = json.dumps(value, default=str)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The libraries of the extra `validate`, which are imported when they are first needed."""
+"""Imports the libraries of the extra `validate` when they are first needed."""
 
 import importlib
 from typing import Any
 
 
 class MissingExtraError(ImportError):
-    """Validation was asked for where its libraries are not installed."""
+    """The libraries for offline validation are not installed."""
 
 
 def load(module: str) -> Any:

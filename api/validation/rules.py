@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluates the CEL rules of a schema, as far as they can be without an API server."""
+"""Evaluates the CEL rules of a schema, as far as that is possible without an API server."""
 
 import json
 import re
@@ -8,36 +8,36 @@ from functools import cache
 from typing import Any
 
 from trainwright.api.validation.cel import UnknownFunctionError, compiled
-from trainwright.api.validation.errors import INVALID, FieldError, Path, shown, spoken
+from trainwright.api.validation.errors import INVALID, DocumentError, Path, shown, spoken
 from trainwright.api.validation.schema import KindSchema, Schema, children
 from trainwright.api.validation.structure import Found
 
 _OLD = re.compile(r"\boldSelf\b")
 ABSENT = object()
-"""There was nothing at this place before."""
+"""There is no old value."""
 
 _CAUSE_LIMIT = 80
-"""Characters of the evaluator's words in a message."""
+"""Characters of the evaluator's text in a message."""
 
 
 def rule_errors(kind: KindSchema, schema: Schema, value: Any, old: Any = ABSENT, path: Path = ()) -> Iterator[Found]:
-    """Rules that the value breaks. `old` is what was at the same place before an update, if anything was."""
+    """Errors of the rules that the value breaks. `old` is the value at the same place before an update, or ABSENT."""
     for rule in schema.get("x-kubernetes-validations", ()):
         transition = bool(_OLD.search(rule["rule"]))
         if transition and old is ABSENT:
             continue
         if not transition and old is not ABSENT and old == value:
-            continue  # what was stored already holds up no update
+            continue  # errors of unchanged values do not refuse an update
         previous = _ordered(kind, schema, old) if transition else None
         broken = _evaluate(rule, _ordered(kind, schema, value) if transition else value, previous)
         if broken:
-            yield path, FieldError(INVALID, spoken(path), f"Invalid value: {shown(value)}: {broken}")
+            yield path, DocumentError(INVALID, spoken(path), f"Invalid value: {shown(value)}: {broken}")
     for step, inner, part in children(kind, schema, value):
         yield from rule_errors(kind, inner, part, before(schema, old, step, part), (*path, step))
 
 
 def before(schema: Schema, old: Any, step: str | int, part: Any) -> Any:
-    """The old value that a part is compared with: same field, or same keys; none in other lists."""
+    """The old value of a part: of the same field, or of the item with the same keys; ABSENT in other lists."""
     if isinstance(step, str):
         return old.get(step, ABSENT) if isinstance(old, dict) else ABSENT
     keys = schema.get("x-kubernetes-list-map-keys")
@@ -50,7 +50,7 @@ def before(schema: Schema, old: Any, step: str | int, part: Any) -> Any:
 
 
 def _ordered(kind: KindSchema, schema: Schema, value: Any) -> Any:
-    """The value with lists whose order means nothing in one order, so that equality ignores it as the server's does."""
+    """The value with sets and keyed lists sorted, since the server ignores their order in comparisons."""
     if isinstance(value, dict):
         parts = {step: _ordered(kind, inner, part) for step, inner, part in children(kind, schema, value)}
         return {**value, **parts}
@@ -73,13 +73,13 @@ def _evaluate(rule: dict[str, str], value: Any, old: Any) -> str | None:
         return None
     if answer is False:
         return rule["message"]
-    # The evaluator repeats the value, which may be long and is in the message already.
+    # The evaluator repeats the value, which the message has already.
     return f"{rule['message']} (the rule could not be evaluated: {str(answer)[:_CAUSE_LIMIT]})"
 
 
 @cache
 def unchecked(kind: KindSchema) -> list[str]:
-    """Rules of a kind that only an API server can check."""
+    """Rules of the kind that only an API server can evaluate."""
     found: set[str] = set()
     for schema in kind.parts():
         for rule in schema.get("x-kubernetes-validations", ()):

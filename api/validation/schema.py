@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated JSON Schemas, read as the structural schemas that they were made from."""
+"""Reads the generated JSON Schemas as the structural schemas that they were made from."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class KindSchema:
         self.has_status: bool = "status" in resource["subresources"]
 
     def resolve(self, schema: Schema) -> Schema:
-        """The schema with its reference replaced; the words beside it win, rules add up."""
+        """The schema with its reference resolved; keywords beside the reference take precedence, and rules add up."""
         reference = schema.get("$ref")
         if reference is None:
             return schema
@@ -41,7 +41,7 @@ class KindSchema:
         return known
 
     def parts(self) -> Iterator[Schema]:
-        """Every schema in the document, references not followed, definitions included."""
+        """All schemas in the document, including definitions; references are not followed."""
         queue: list[Schema] = [self.document, *self._definitions.values()]
         while queue:
             schema = queue.pop()
@@ -62,7 +62,7 @@ class KindSchema:
 
 
 def children(kind: KindSchema, schema: Schema, value: Any) -> Iterator[tuple[str | int, Schema, Any]]:
-    """What a value holds, with the schema of each part. Metadata at the root is the server's own business."""
+    """The parts of a value, each with its schema. Metadata at the root is left out: the server handles it itself."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if name == "metadata" and schema is kind.document:

@@ -18,7 +18,7 @@ from trainwright.api.validation.errors import (
     TOO_LONG,
     TOO_MANY,
     WRONG_TYPE,
-    FieldError,
+    DocumentError,
     Path,
     shown,
     spoken,
@@ -30,22 +30,22 @@ _REASONS = {"enum": NOT_SUPPORTED, "maxLength": TOO_LONG, "maxItems": TOO_MANY, 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
-Found = tuple[Path, FieldError]
+Found = tuple[Path, DocumentError]
 
 
 def schema_errors(kind: KindSchema, document: dict[str, Any]) -> list[Found]:
-    """What the JSON Schema says against the document."""
+    """The errors of the document by its JSON Schema."""
     found: list[Found] = []
     for error in _validator(kind).iter_errors(document):
         path: Path = tuple(error.absolute_path)
         if path[:1] == ("metadata",) and error.validator != "type":
-            continue  # what the types of metadata leave open, `metadata_errors` looks at
+            continue  # `metadata_errors` checks everything of metadata but its types
         if error.validator == "required":
             found.extend(_missing(error, path))
         else:
             reason = _REASONS.get(str(error.validator), INVALID)
             message = f"Invalid value: {shown(error.instance)}: {_explain(error)}"
-            found.append((path, FieldError(reason, spoken(path), message)))
+            found.append((path, DocumentError(reason, spoken(path), message)))
     return found
 
 
@@ -53,7 +53,7 @@ def _missing(error: Any, path: Path) -> Iterator[Found]:
     for name in error.validator_value:
         if name not in error.instance and f"'{name}' is a required" in error.message:
             whole = (*path, name)
-            yield whole, FieldError(REQUIRED, spoken(whole), "Required value")
+            yield whole, DocumentError(REQUIRED, spoken(whole), "Required value")
 
 
 def _explain(error: Any) -> str:
@@ -87,7 +87,7 @@ def _validator(kind: KindSchema) -> Any:
 
 
 def _pattern(validator: Any, pattern: str, value: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001  as jsonschema calls it
-    """As the API server's regular expressions have it: a dollar sign is the end, not what precedes a line break."""
+    """A pattern as the API server reads it: a dollar sign matches the end only, not before a final line break."""
     if isinstance(value, str) and not re.search(re.sub(r"(?<!\\)\$$", r"\\Z", pattern), value):
         error = load("jsonschema").ValidationError
         yield error(f"{value!r} does not match {pattern!r}")
@@ -100,7 +100,7 @@ def _is_base64(value: object) -> bool:
 
 
 def list_errors(kind: KindSchema, schema: Schema, value: Any, path: Path = ()) -> Iterator[Found]:
-    """Items that appear twice in a set, or in a map list with the same keys."""
+    """Errors of items that appear twice in a set, or twice with the same keys in a keyed list."""
     if isinstance(value, list):
         keys = schema.get("x-kubernetes-list-map-keys")
         if keys or schema.get("x-kubernetes-list-type") == "set":
@@ -120,31 +120,31 @@ def _duplicates(value: list[Any], keys: list[str] | None, path: Path) -> Iterato
         text = json.dumps(identity, sort_keys=True)
         if text in seen:
             whole = (*path, index)
-            yield whole, FieldError(DUPLICATE, spoken(whole), f"Duplicate value: {shown(identity)}")
+            yield whole, DocumentError(DUPLICATE, spoken(whole), f"Duplicate value: {shown(identity)}")
         seen.add(text)
 
 
 def metadata_errors(document: dict[str, Any]) -> Iterator[Found]:
-    """What the API server asks of every object's metadata."""
+    """Errors by the rules that hold for the metadata of every object."""
     metadata = document.get("metadata")
     metadata = {} if metadata is None else metadata
     name, prefix = metadata.get("name"), metadata.get("generateName")
     if not name and not prefix:
         yield (
             ("metadata", "name"),
-            FieldError(REQUIRED, "metadata.name", "Required value: a name is needed"),
+            DocumentError(REQUIRED, "metadata.name", "Required value: a name is needed"),
         )
     elif name and (len(name) > 253 or not _SUBDOMAIN.fullmatch(name)):
         message = f"Invalid value: {shown(name)}: must be a lower case DNS subdomain of at most 253 characters"
-        yield ("metadata", "name"), FieldError(INVALID, "metadata.name", message)
+        yield ("metadata", "name"), DocumentError(INVALID, "metadata.name", message)
     for key, value in (metadata.get("labels") or {}).items():
         if not _is_qualified(key) or not isinstance(value, str) or len(value) > 63 or not _LABEL.fullmatch(value):
-            message = f"Invalid value: {shown(value)}: {key} is no label with a value of at most 63 allowed characters"
-            yield ("metadata", "labels"), FieldError(INVALID, "metadata.labels", message)
+            message = f"Invalid value: {shown(value)}: label {key} must have a valid key and value"
+            yield ("metadata", "labels"), DocumentError(INVALID, "metadata.labels", message)
     for key in metadata.get("annotations") or {}:
         if not _is_qualified(key.lower()):
             message = f"Invalid value: {shown(key)}: not a name with an optional DNS prefix"
-            yield ("metadata", "annotations"), FieldError(INVALID, "metadata.annotations", message)
+            yield ("metadata", "annotations"), DocumentError(INVALID, "metadata.annotations", message)
 
 
 def _is_qualified(key: str) -> bool:

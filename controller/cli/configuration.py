@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the manager's Configuration file: strictly, every problem at once, each with the path of its field.
+"""Reads the manager's Configuration file. Every unknown field is an error, and all errors are reported at once.
 
-What the fields come to, and which values cannot take effect, is `trainer.settings`'s to say.
+`trainer.assembly.settings` derives the settings from it and refuses values that cannot take effect.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.manifest import documents
 from trainwright.controller.runtime.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from trainwright.controller.trainer.assembly.settings import Settings
 
 API_VERSION = "config.trainer.kubeflow.org/v1alpha1"
 KIND = "Configuration"
@@ -22,7 +25,7 @@ def load_configuration(path: Path | None) -> Configuration:
     """The configuration in the file, with defaults; all defaults without a file.
 
     Raises:
-        ConfigurationError: the file cannot be read, is no such document, or has unknown fields.
+        ConfigurationError: the file cannot be read, has another kind, or has unknown fields.
     """
     configuration, problems = _read(path)
     _refuse(path, problems)
@@ -30,28 +33,29 @@ def load_configuration(path: Path | None) -> Configuration:
     return configuration
 
 
-def load_effective(path: Path | None, feature_gates: Mapping[str, bool]) -> Configuration:
-    """The configuration in the file, without defaults, as a manager takes it.
+def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> "Settings":
+    """The settings of a manager with the Configuration in the file.
 
     Args:
-        path: the file; None: an empty configuration.
-        feature_gates: from the command line; they go before those of the file.
+        path: the file; None for an empty Configuration.
+        feature_gates: from the command line; they take precedence over those of the file.
 
     Raises:
         ConfigurationError: as `load_configuration`, and for values that cannot take effect.
     """
-    # Loaded here: it knows addresses and certificates, which the other commands do not need.
-    from trainwright.controller.trainer.settings import settings_of  # noqa: PLC0415
+    # Imported here: it imports what servers need, which the other commands do not use.
+    from trainwright.controller.trainer.assembly.settings import settings_of  # noqa: PLC0415
 
     configuration, problems = _read(path)
     if feature_gates:
         configuration.feature_gates = {**(configuration.feature_gates or {}), **feature_gates}
     try:
-        settings_of(configuration)
+        settings = settings_of(configuration)
     except ConfigurationError as error:
-        problems += str(error).splitlines()
+        _refuse(path, [*problems, *str(error).splitlines()])
+        raise
     _refuse(path, problems)
-    return configuration
+    return settings
 
 
 def _refuse(path: Path | None, problems: Sequence[str]) -> None:
@@ -61,14 +65,14 @@ def _refuse(path: Path | None, problems: Sequence[str]) -> None:
 
 
 def _read(path: Path | None) -> tuple[Configuration, list[str]]:
-    """What the file holds, and what is in it beside that."""
+    """The Configuration in the file, and its unknown fields."""
     if path is None:
         return Configuration(), []
     try:
         found = list(documents(path.read_text()))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:  # no text at all, or no YAML
+    except ValueError as error:  # not UTF-8, or not YAML
         raise ConfigurationError(f"{path}: {error}") from error
     if len(found) > 1:
         raise ConfigurationError(f"{path} holds {len(found)} documents; one is expected")
@@ -77,10 +81,10 @@ def _read(path: Path | None) -> tuple[Configuration, list[str]]:
 
 def _decode(data: Any, path: Path) -> tuple[Configuration, list[str]]:
     if not isinstance(data, dict):
-        raise ConfigurationError(f"{path} is no {KIND}: it holds {type(data).__name__} instead of fields")
+        raise ConfigurationError(f"{path} is not a {KIND}: it holds {type(data).__name__} instead of fields")
     for name, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if data.get(name, expected) != expected:
-            raise ConfigurationError(f"{path}: {name} is {data[name]!r} and must be {expected}")
+            raise ConfigurationError(f"{path}: {name} must be {expected}, not {data[name]!r}")
     try:
         configuration = msgspec.convert(data, Configuration)
     except msgspec.ValidationError as error:
@@ -88,11 +92,11 @@ def _decode(data: Any, path: Path) -> tuple[Configuration, list[str]]:
         field = where.rstrip("`").lstrip(".")
         raise ConfigurationError(f"{path}: {field}: {what}" if field else f"{path}: {what}") from error
     known = msgspec.to_builtins(configuration)
-    return configuration, [f"{field}: is not known" for field in _leaves(data) if not _holds(known, field)]
+    return configuration, [f"{field}: unknown field" for field in _leaves(data) if not _holds(known, field)]
 
 
 def _leaves(data: dict[str, Any], prefix: str = "") -> list[str]:
-    """Paths of all values that are set; an empty object counts as one."""
+    """Paths of all values that are set; an empty object counts as a value."""
     found: list[str] = []
     for name, value in data.items():
         if isinstance(value, dict) and value:

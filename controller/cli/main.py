@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entry point of the `trainwright` command: parses the command line and hands over to one module per sub-command.
+"""Entry point of the `trainwright` command: parses the command line and calls the module of the sub-command.
 
-A module of a sub-command has `add_parser(subparsers)`, which sets the default `run` to a function from the parsed
-arguments to the exit code. Such modules import what is heavy when they run. Exit codes: 0 success, 1 the command ran
-and failed, 2 wrong use of the command line.
+The module of a sub-command has a function `add_parser(subparsers)`, which sets the default `run`: a function that takes
+the parsed arguments and returns the exit code. It imports large modules only when it runs, so that help texts are fast.
+Exit codes: 0 success, 1 failure, 2 wrong command line.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
         command = " ".join(filter(None, (parser.prog, arguments.command)))
-        parser.error(f"not understood: {' '.join(unknown)} (`{command} --help` lists what is)")
+        parser.error(f"unknown arguments: {' '.join(unknown)} (see `{command} --help`)")
     if not hasattr(arguments, "run"):
         parser.print_help(sys.stderr)
         return 2

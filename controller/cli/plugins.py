@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trainwright plugins`: which plugins would run, in which order, with which rights."""
+"""`trainwright plugins`: lists the plugins that the manager loads, in order, with their rights."""
 
 import argparse
 import json
@@ -19,11 +19,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "plugins",
         help="list the plugins in the order in which they run",
-        description="List the plugins that the manager would load, in the order in which they run in every phase. Exit "
-        "code 1 when they cannot be loaded together, with every reason.",
+        description="List the plugins that the manager loads, in the order in which they run in every phase. Exit code "
+        "1 with every reason if they cannot be loaded together.",
     )
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="Configuration of the manager, for its section plugins"
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="file with the Configuration of the manager, whose section plugins is used",
     )
     parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
     parser.set_defaults(run=run)
@@ -31,7 +34,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """List the plugins; returns the exit code."""
-    # Loaded here: the help of the command needs none of it.
+    # Imported here: the help does not need it.
     from trainwright.controller.cli.configuration import load_configuration  # noqa: PLC0415
     from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415

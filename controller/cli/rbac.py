@@ -1,25 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trainwright rbac`: the roles of a manager, with the rights of the plugins that its Configuration enables.
+"""`trainwright rbac`: prints the roles of a manager, with the rights of the plugins that its Configuration enables.
 
-The roles of config/ are made by the same functions.
+The roles in config/ are made by the same functions.
 """
 
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.controller.runtime.objects import Document
-from trainwright.controller.runtime.rights import Rule
+from trainwright.api.objects import Document
+from trainwright.api.rights import Rule
 
 if TYPE_CHECKING:
-    from trainwright.controller.trainer.permissions import Rights
+    from trainwright.controller.trainer.assembly.permissions import Rights
 
 API_VERSION = "rbac.authorization.k8s.io/v1"
 API_GROUP = "rbac.authorization.k8s.io"
 NAME = "kubeflow-trainer-controller-manager"
-"""Of the roles, their bindings and the service account: the original's."""
+"""Name of the roles, their bindings and the service account, as in Kubeflow Trainer."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -28,44 +29,46 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "rbac",
         help="print the roles that the manager needs",
         description="Print the roles that the manager needs with the plugins that are installed here and enabled in "
-        "its Configuration, and their bindings to its service account. Apply them after adding or removing a plugin. "
-        "Exit code 1 when the Configuration or a plugin is wrong.",
+        "its Configuration, and the bindings of the roles to its service account. Apply them after you add or remove a "
+        "plugin. Exit code 1 if the Configuration or a plugin is invalid.",
     )
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="Configuration of the manager (default: the shipped one)"
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="file with the Configuration of the manager (default: the shipped one)",
     )
     parser.add_argument(
         "-n",
         "--namespace",
         default="kubeflow-system",
-        help="namespace that the manager runs in (default: %(default)s)",
+        help="namespace of the manager (default: %(default)s)",
     )
     parser.add_argument(
         "--only-namespace",
         default="",
         metavar="NAMESPACE",
-        help="for a manager that is started with --namespace=NAMESPACE (default: for one of all namespaces)",
+        help="the manager is started with --namespace=NAMESPACE (default: it manages all namespaces)",
     )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the roles; returns the exit code."""
-    # Loaded here: the help of the command needs none of it.
-    from trainwright.api.config.v1alpha1 import LeaderElectionConfiguration  # noqa: PLC0415
-    from trainwright.controller.cli.configuration import load_effective  # noqa: PLC0415
+    # Imported here: the help does not need it.
+    from trainwright.controller.cli.configuration import load_settings  # noqa: PLC0415
     from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
-    from trainwright.controller.trainer.permissions import rights  # noqa: PLC0415
-    from trainwright.controller.trainer.settings import settings_of  # noqa: PLC0415
+    from trainwright.controller.trainer.assembly.permissions import rights  # noqa: PLC0415
+    from trainwright.controller.trainer.assembly.settings import Election  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
-    from trainwright.plugins.registry import Registry, Selection  # noqa: PLC0415
+    from trainwright.plugins.registry import Registry  # noqa: PLC0415
 
     try:
-        configuration = load_effective(arguments.config, {})
+        settings = load_settings(arguments.config, {})
         if arguments.config is None:
-            # All that the shipped one says beside defaults which costs a right.
-            configuration.leader_election = LeaderElectionConfiguration(leader_elect=True)
-        registry = Registry.load(Selection.of(configuration.plugins))
+            # Leader election is the only non-default setting of the shipped Configuration that needs a right.
+            settings = replace(settings, election=Election())
+        registry = Registry.load(settings.plugins)
     except ConfigurationError as error:
         for line in str(error).splitlines():
             print(f"error: {line}", file=sys.stderr)
@@ -74,20 +77,20 @@ def run(arguments: argparse.Namespace) -> int:
         for problem in error.problems:
             print(f"error: {problem}", file=sys.stderr)
         return 1
-    needed = rights(settings_of(configuration), registry, arguments.namespace)
+    needed = rights(settings, registry, arguments.namespace)
     only = arguments.only_namespace
     sys.stdout.write(rendered([*roles(needed, only), *bindings(needed, arguments.namespace, only)]))
     return 0
 
 
 def roles(needed: "Rights", jobs_in: str = "") -> Iterator[Document]:
-    """The roles. `jobs_in`: the only namespace with TrainJobs that the manager looks after; empty: all."""
+    """The roles. `jobs_in` is the only namespace whose TrainJobs the manager manages; empty for all."""
     for namespace, rules in _placed(needed, jobs_in):
         yield _object("Role" if namespace else "ClusterRole", namespace) | {"rules": [*map(_rule, rules)]}
 
 
 def bindings(needed: "Rights", home: str, jobs_in: str = "") -> Iterator[Document]:
-    """The bindings of the same roles to the service account, which is in the namespace `home`."""
+    """The bindings of the roles to the service account in the namespace `home`."""
     for namespace, _ in _placed(needed, jobs_in):
         kind = "Role" if namespace else "ClusterRole"
         yield _object(f"{kind}Binding", namespace) | {
@@ -97,7 +100,7 @@ def bindings(needed: "Rights", home: str, jobs_in: str = "") -> Iterator[Documen
 
 
 def _placed(needed: "Rights", jobs_in: str) -> Iterator[tuple[str, list[Rule]]]:
-    """Namespaces and the rules that are given there; first those of no namespace."""
+    """Namespaces and the rules that are granted there; the first entry is for the whole cluster."""
     here = [rule for rule in needed.on_jobs if jobs_in and rule.namespaced]
     everywhere = [rule for rule in needed.on_jobs if rule not in here]
     yield "", everywhere
@@ -109,7 +112,7 @@ def _placed(needed: "Rights", jobs_in: str) -> Iterator[tuple[str, list[Rule]]]:
 
 
 def _is_given(rule: Rule, given: Iterable[Rule]) -> bool:
-    """Whether the others give the right already."""
+    """Whether other rules grant the right already."""
     return any(
         (rule.group, rule.resource) == (other.group, other.resource)
         and not other.names
@@ -133,7 +136,7 @@ def _rule(rule: Rule) -> Document:
 
 
 def rendered(documents: Iterable[Document]) -> str:
-    """As YAML."""
+    """The documents as YAML."""
     from trainwright.api.manifest import dump  # noqa: PLC0415 - YAML is not needed for the help
 
     return "---\n".join(map(dump, documents))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trainwright render`: what a TrainJob becomes, without a cluster.
+"""`trainwright render`: prints the objects that a TrainJob becomes, without a cluster.
 
-Runs the manager's own pipeline on files. Exit code 1 with every field error when a document is wrong or when admission
+It runs the manager's pipeline on files. Exit code 1 with every field error if a document is invalid or if admission
 would refuse a TrainJob; warnings go to standard error.
 """
 
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainwright.api.trainer.v1alpha1 import TrainJob
-    from trainwright.controller.cli.rendering.cluster import ClusterView
     from trainwright.controller.cli.rendering.output import Rendered
     from trainwright.controller.cli.rendering.sources import Inputs
-    from trainwright.plugins.contract import ClusterFacts, Runtime
+    from trainwright.controller.cli.rendering.views import View
+    from trainwright.plugins.contract import Runtime
     from trainwright.plugins.pipeline import Pipeline
 
 FORMATS = ("yaml", "json", "diff")
@@ -30,7 +30,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "render",
         help="print the objects that a TrainJob becomes",
         description="Print the objects that TrainJobs become, in the order in which they would be applied. Needs no "
-        "cluster. Exit code 0 when all were rendered, 1 when something is wrong with them, 2 for wrong use.",
+        "cluster. Exit code 0 if all TrainJobs were rendered, 1 if one is invalid, 2 for a wrong command line.",
     )
     parser.add_argument(
         "-f",
@@ -38,40 +38,45 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         action="append",
         required=True,
         metavar="FILE",
-        help="file or folder with TrainJobs, and runtimes if they are there; - for standard input; may be repeated",
+        help="file or folder with TrainJobs, which may hold runtimes too; - for standard input; may be repeated",
     )
     parser.add_argument(
         "--runtime",
         action="append",
         default=[],
         metavar="FILE",
-        help="file or folder with runtimes; may be repeated (default: the shipped ones; with --cluster those there)",
+        help="file or folder with runtimes; may be repeated (default: the shipped ones; with --cluster the cluster's)",
     )
-    parser.add_argument("-n", "--namespace", default="default", help="namespace of objects that name none")
+    parser.add_argument(
+        "-n", "--namespace", default="default", help="namespace of objects without one (default: %(default)s)"
+    )
     parser.add_argument(
         "-o",
         "--output",
         choices=FORMATS,
-        help="diff shows what became of the runtime's template, or with --cluster of the objects that are there "
-        "(default: yaml; with --cluster diff)",
+        help="format; diff compares the objects with the runtime's template, or with --cluster with the existing "
+        "objects (default: yaml; with --cluster diff)",
     )
     parser.add_argument(
         "--cluster",
         action="store_true",
-        help="take runtimes that no file has, and what there is already, from a cluster; nothing is changed there",
+        help="read runtimes that no file has, and existing objects, from a cluster; nothing in it is changed",
     )
     parser.add_argument("--kubeconfig", type=Path, help="kubeconfig for --cluster (default: as for the manager)")
     parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="Configuration of the manager, for its section plugins"
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="file with the Configuration of the manager, whose section plugins is used",
     )
-    parser.add_argument("--explain", action="store_true", help="say who set each value, and why")
+    parser.add_argument("--explain", action="store_true", help="say which plugin or patch set each value, and why")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Render; returns the exit code."""
-    # Loaded here: the help of the command needs none of it.
+    # Imported here: the help does not need it.
     from trainwright.controller.cli.configuration import load_configuration  # noqa: PLC0415
     from trainwright.controller.cli.rendering.output import show  # noqa: PLC0415
     from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, Inputs  # noqa: PLC0415
@@ -86,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.runtime and not arguments.cluster:
         inputs.use_shipped()
     if not inputs.jobs and not inputs.problems:
-        inputs.problems.append(f"{', '.join(arguments.filename)}: no TrainJob in it")
+        inputs.problems.append(f"{', '.join(arguments.filename)}: it holds no TrainJob")
     try:
         pipeline = Pipeline(Registry.load(Selection.of(load_configuration(arguments.config).plugins)))
     except ConfigurationError as error:
@@ -96,47 +101,31 @@ def run(arguments: argparse.Namespace) -> int:
         inputs.problems += error.problems
         return _report(inputs.problems)
     output = arguments.output or ("diff" if arguments.cluster else "yaml")
-    if arguments.cluster:
-        rendered = asyncio.run(_render_with_cluster(pipeline, inputs, arguments, difference=output == "diff"))
-    else:
-        rendered = _render_all(pipeline, inputs)
-    show(rendered, output, explain=arguments.explain)
+    difference = arguments.cluster and output == "diff"
+    show(
+        asyncio.run(_render_all(pipeline, inputs, arguments, difference=difference)), output, explain=arguments.explain
+    )
     return _report(inputs.problems)
 
 
-def _render_all(pipeline: "Pipeline", inputs: "Inputs") -> "list[Rendered]":
-    from trainwright.plugins.contract import OFFLINE  # noqa: PLC0415
-
-    rendered = []
-    for job in inputs.jobs:
-        runtime = _known_runtime(job, inputs)
-        if runtime is None:
-            _miss_runtime(job, inputs)
-            continue
-        found = _rendered(pipeline, job, runtime, inputs.problems, OFFLINE)
-        rendered += [found] if found is not None else []
-    return rendered
-
-
-async def _render_with_cluster(
+async def _render_all(
     pipeline: "Pipeline", inputs: "Inputs", arguments: argparse.Namespace, *, difference: bool
 ) -> "list[Rendered]":
-    from trainwright.controller.cli.rendering.cluster import ClusterView  # noqa: PLC0415
     from trainwright.controller.runtime.errors import ApiError, ConfigurationError, KubernetesError  # noqa: PLC0415
 
     rendered: list[Rendered] = []
     try:
-        view = ClusterView(arguments.kubeconfig, arguments.context)
+        view = _view(arguments)
     except KubernetesError as error:
         inputs.problems.append(str(error))
         return rendered
     try:
         for job in inputs.jobs:
             try:
-                found = await _rendered_in(view, pipeline, job, inputs)
+                found = await _rendered(pipeline, job, inputs, view)
                 if found is not None and difference:
                     found = await found.compared(view)
-            except (ApiError, ConfigurationError) as error:  # an answer about this job, and not about the next
+            except (ApiError, ConfigurationError) as error:  # it concerns this job only
                 inputs.problems.append(f"TrainJob {job.name}: {error}")
                 continue
             rendered += [found] if found is not None else []
@@ -147,51 +136,48 @@ async def _render_with_cluster(
     return rendered
 
 
-async def _rendered_in(
-    view: "ClusterView", pipeline: "Pipeline", job: "TrainJob", inputs: "Inputs"
-) -> "Rendered | None":
-    """With a runtime of a file or of the cluster, and the facts of the cluster; an existing TrainJob is updated."""
+def _view(arguments: argparse.Namespace) -> "View":
+    """Raises ConfigurationError if the cluster cannot be reached by any configuration."""
+    if not arguments.cluster:
+        from trainwright.controller.cli.rendering.views import FilesOnly  # noqa: PLC0415
+
+        return FilesOnly()
+    from trainwright.controller.cli.rendering.cluster import ClusterView  # noqa: PLC0415
+
+    return ClusterView(arguments.kubeconfig, arguments.context)
+
+
+async def _rendered(pipeline: "Pipeline", job: "TrainJob", inputs: "Inputs", view: "View") -> "Rendered | None":
+    """Admit and build one job as the manager would; returns None if it has problems. An existing job is updated."""
+    from trainwright.controller.cli.rendering.admitted import runtime_problems, runtime_warnings  # noqa: PLC0415
+    from trainwright.controller.cli.rendering.output import Rendered  # noqa: PLC0415
+    from trainwright.plugins.contract import FactUnavailable, PipelineError  # noqa: PLC0415
+
     runtime = _known_runtime(job, inputs) or await view.runtime(job)
     if runtime is None:
-        _miss_runtime(job, inputs, advice="the cluster has none of that name either")
+        _miss_runtime(job, inputs, advice=view.advice)
         return None
     runtime.set_defaults()
     old = await view.job(job)
     if old is not None and old.metadata is not None and job.metadata is not None:
         job.metadata.uid = old.metadata.uid
-    facts = await view.facts(pipeline, job, runtime)
-    return _rendered(pipeline, job, runtime, inputs.problems, facts, old)
-
-
-def _rendered(
-    pipeline: "Pipeline",
-    job: "TrainJob",
-    runtime: "Runtime",
-    problems: list[str],
-    facts: "ClusterFacts",
-    old: "TrainJob | None" = None,
-) -> "Rendered | None":
-    from trainwright.controller.cli.rendering.admitted import runtime_problems, runtime_warnings  # noqa: PLC0415
-    from trainwright.controller.cli.rendering.output import Rendered  # noqa: PLC0415
-    from trainwright.plugins.contract import PipelineError  # noqa: PLC0415
-
-    wrong = [problem for problem in runtime_problems(runtime) if problem not in problems]
-    problems += wrong
-    verdict = pipeline.validate(job, runtime, facts, old=old)
-    for warning in (*runtime_warnings(runtime), *verdict.warnings):
-        print(f"warning: TrainJob {job.name}: {warning}", file=sys.stderr)
-    problems += [f"TrainJob {job.name}: {error}" for error in verdict.errors]
-    if wrong or not verdict.allowed:
-        return None
+    wrong = [problem for problem in runtime_problems(runtime) if problem not in inputs.problems]
+    inputs.problems += wrong
+    run = pipeline.begin(job, runtime, old)
     try:
-        return Rendered(job, runtime, pipeline.render(job, runtime, facts))
-    except PipelineError as error:
-        problems.append(f"TrainJob {job.name}: {error}")
+        facts = await view.read(run.admission_references())
+        verdict = run.validate(facts)
+        for warning in (*runtime_warnings(runtime), *verdict.warnings):
+            print(f"warning: TrainJob {job.name}: {warning}", file=sys.stderr)
+        inputs.problems += [f"TrainJob {job.name}: {error}" for error in verdict.errors]
+        return None if wrong or not verdict.allowed else Rendered(job, runtime, run.render(facts))
+    except (PipelineError, FactUnavailable) as error:
+        inputs.problems.append(f"TrainJob {job.name}: {error}")
         return None
 
 
 def _known_runtime(job: "TrainJob", inputs: "Inputs") -> "Runtime | None":
-    from trainwright.controller.trainer.runtimes import target_of  # noqa: PLC0415
+    from trainwright.controller.trainer.build.runtimes import target_of  # noqa: PLC0415
 
     kind, key = target_of(job)
     for runtime in inputs.runtimes:
@@ -200,9 +186,9 @@ def _known_runtime(job: "TrainJob", inputs: "Inputs") -> "Runtime | None":
     return None
 
 
-def _miss_runtime(job: "TrainJob", inputs: "Inputs", *, advice: str = "give its file with --runtime") -> None:
-    """Say that there is no such runtime, unless its file has problems of its own, or could not be read."""
-    from trainwright.controller.trainer.runtimes import target_of  # noqa: PLC0415
+def _miss_runtime(job: "TrainJob", inputs: "Inputs", *, advice: str) -> None:
+    """Report that the runtime is unknown, unless its file has problems of its own or could not be read."""
+    from trainwright.controller.trainer.build.runtimes import target_of  # noqa: PLC0415
 
     kind, key = target_of(job)
     name = f"{kind.RESOURCE.kind} {key.name}"
@@ -213,9 +199,9 @@ def _miss_runtime(job: "TrainJob", inputs: "Inputs", *, advice: str = "give its 
     hint = f"did you mean {near[0]}? " if near else ""
     kinds = itertools.groupby(known, key=lambda text: text.split(" ")[0])
     names = " and ".join(f"{kind} {', '.join(text.split(' ')[1] for text in texts)}" for kind, texts in kinds)
-    there = f"there are {names}" if known else advice
+    there = f"known are {names}" if known else advice
     where = f" in namespace {key.namespace}" if key.namespace else ""
-    inputs.problems.append(f"TrainJob {job.name}: spec.runtimeRef: {name} is not known{where}; {hint}{there}")
+    inputs.problems.append(f"TrainJob {job.name}: spec.runtimeRef: {name} is unknown{where}; {hint}{there}")
 
 
 def _report(problems: list[str]) -> int:

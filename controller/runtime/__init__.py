@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trainwright.api.conditions import set_condition as set_condition
+    from trainwright.api.objects import Key as Key
     from trainwright.controller.runtime.apply.applier import Action as Action
     from trainwright.controller.runtime.apply.applier import Applied as Applied
     from trainwright.controller.runtime.apply.applier import Applier as Applier
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from trainwright.controller.runtime.client.config import ClusterConfig as ClusterConfig
     from trainwright.controller.runtime.client.config import load_config as load_config
     from trainwright.controller.runtime.client.http import HTTPTransport as HTTPTransport
-    from trainwright.controller.runtime.conditions import set_condition as set_condition
     from trainwright.controller.runtime.context import Reconcile as Reconcile
     from trainwright.controller.runtime.controller.builder import Builder as Builder
     from trainwright.controller.runtime.controller.controller import Controller as Controller
@@ -44,10 +45,12 @@ if TYPE_CHECKING:
     from trainwright.controller.runtime.leaderelection.timing import Timing as Timing
     from trainwright.controller.runtime.manager.manager import Manager as Manager
     from trainwright.controller.runtime.manager.process import run as run
+    from trainwright.controller.runtime.manager.settings import NO_SERVERS as NO_SERVERS
+    from trainwright.controller.runtime.manager.settings import ProcessSettings as ProcessSettings
+    from trainwright.controller.runtime.manager.settings import ServerSettings as ServerSettings
     from trainwright.controller.runtime.manager.supervisor import Group as Group
-    from trainwright.controller.runtime.objects import Key as Key
-    from trainwright.controller.runtime.webhook.admission import Admission as Admission
-    from trainwright.controller.runtime.webhook.admission import Verdict as Verdict
+    from trainwright.controller.runtime.webhook.admission import AdmissionRequest as AdmissionRequest
+    from trainwright.controller.runtime.webhook.admission import AdmissionResponse as AdmissionResponse
     from trainwright.controller.runtime.webhook.admission import mutate_path as mutate_path
     from trainwright.controller.runtime.webhook.admission import validate_path as validate_path
     from trainwright.controller.runtime.webhook.placement import certificates_for as certificates_for
@@ -55,55 +58,60 @@ if TYPE_CHECKING:
     from trainwright.controller.runtime.workqueue.queue import WorkQueue as WorkQueue
 
 _HOMES = {
-    "Action": "apply.applier",
-    "Admission": "webhook.admission",
-    "ApiError": "errors",
-    "Applied": "apply.applier",
-    "Applier": "apply.applier",
-    "Backoff": "controller.results",
-    "Builder": "controller.builder",
-    "Cache": "cache.cache",
-    "Cause": "errors",
-    "Client": "client.client",
-    "ClusterConfig": "client.config",
-    "Conflict": "errors",
-    "Controller": "controller.controller",
-    "Done": "controller.results",
-    "Event": "cache.events",
-    "EventCollector": "events.metrics",
-    "EventRecorder": "events.recorder",
-    "EventType": "cache.events",
-    "Group": "manager.supervisor",
-    "HTTPTransport": "client.http",
-    "Key": "objects",
-    "Kind": "kinds",
-    "KubernetesError": "errors",
-    "LeaderElector": "leaderelection.elector",
-    "Manager": "manager.manager",
-    "MetadataOnly": "kinds",
-    "NotControlled": "errors",
-    "NotFound": "errors",
-    "NotLeading": "errors",
-    "Reconcile": "context",
-    "Result": "controller.results",
-    "RetryAfter": "controller.results",
-    "Terminal": "errors",
-    "Timing": "leaderelection.timing",
-    "Trigger": "controller.sources",
-    "Verdict": "webhook.admission",
-    "Webhooks": "webhook.webhooks",
-    "WorkQueue": "workqueue.queue",
-    "certificates_for": "webhook.placement",
-    "load_config": "client.config",
-    "mutate_path": "webhook.admission",
-    "run": "manager.process",
-    "set_condition": "conditions",
-    "validate_path": "webhook.admission",
+    "Action": ".apply.applier",
+    "AdmissionRequest": ".webhook.admission",
+    "ApiError": ".errors",
+    "Applied": ".apply.applier",
+    "Applier": ".apply.applier",
+    "Backoff": ".controller.results",
+    "Builder": ".controller.builder",
+    "Cache": ".cache.cache",
+    "Cause": ".errors",
+    "Client": ".client.client",
+    "ClusterConfig": ".client.config",
+    "Conflict": ".errors",
+    "Controller": ".controller.controller",
+    "Done": ".controller.results",
+    "Event": ".cache.events",
+    "EventCollector": ".events.metrics",
+    "EventRecorder": ".events.recorder",
+    "EventType": ".cache.events",
+    "Group": ".manager.supervisor",
+    "HTTPTransport": ".client.http",
+    "Key": "trainwright.api.objects",
+    "Kind": ".kinds",
+    "KubernetesError": ".errors",
+    "LeaderElector": ".leaderelection.elector",
+    "Manager": ".manager.manager",
+    "MetadataOnly": ".kinds",
+    "NO_SERVERS": ".manager.settings",
+    "NotControlled": ".errors",
+    "NotFound": ".errors",
+    "NotLeading": ".errors",
+    "ProcessSettings": ".manager.settings",
+    "Reconcile": ".context",
+    "Result": ".controller.results",
+    "RetryAfter": ".controller.results",
+    "ServerSettings": ".manager.settings",
+    "Terminal": ".errors",
+    "Timing": ".leaderelection.timing",
+    "Trigger": ".controller.sources",
+    "AdmissionResponse": ".webhook.admission",
+    "Webhooks": ".webhook.webhooks",
+    "WorkQueue": ".workqueue.queue",
+    "certificates_for": ".webhook.placement",
+    "load_config": ".client.config",
+    "mutate_path": ".webhook.admission",
+    "run": ".manager.process",
+    "set_condition": "trainwright.api.conditions",
+    "validate_path": ".webhook.admission",
 }
 
 __all__ = [
+    "NO_SERVERS",
     "Action",
-    "Admission",
+    "AdmissionRequest",
+    "AdmissionResponse",
     "ApiError",
     "Applied",
     "Applier",
@@ -131,13 +139,14 @@ __all__ = [
     "NotControlled",
     "NotFound",
     "NotLeading",
+    "ProcessSettings",
     "Reconcile",
     "Result",
     "RetryAfter",
+    "ServerSettings",
     "Terminal",
     "Timing",
     "Trigger",
-    "Verdict",
     "Webhooks",
     "WorkQueue",
     "certificates_for",
@@ -153,6 +162,6 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
+    value = getattr(import_module(home, __name__), name)
     globals()[name] = value
     return value

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is working: the reconcile that the running code belongs to.
+"""The reconcile that the running code belongs to.
 
-A context variable, set by the worker before it calls the reconciler, so that it is inherited by whatever the reconciler
-starts. Logging adds it to each record; the cache asks it which controller a write came from.
+A context variable that the worker sets before it calls the reconciler, so tasks that the reconciler starts inherit it.
+Logging adds it to each record; the cache reads from it which controller made a write.
 """
 
 import logging
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from trainwright.controller.runtime.objects import Key
+from trainwright.api.objects import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class Reconcile:
     controller: str
     key: Key
     id: str
-    """Fresh for each call; in every log line of the call."""
+    """Unique for each call; part of every log line of the call."""
     reasons: tuple[str, ...] = ()
-    """Why the key was queued, oldest first, without repetition."""
+    """Why the key was queued, oldest first, each reason once."""
     priority: int = 0
     attempt: int = 0
     """Failures in a row before this call."""
@@ -31,16 +31,16 @@ current: ContextVar[Reconcile | None] = ContextVar("reconcile", default=None)
 
 
 def writer() -> str:
-    """The controller whose code is running, empty outside of one."""
+    """The controller whose code is running; empty outside a reconcile."""
     reconcile = current.get()
     return reconcile.controller if reconcile else ""
 
 
 class ContextFilter(logging.Filter):
-    """Adds controller, namespace, name, reconcile_id and reasons to each log record (K-42, K-43)."""
+    """Adds controller, namespace, object_name, reconcile_id and reasons to each log record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Fill in the fields; never drops a record."""
+        """Set the fields. Keeps every record."""
         reconcile = current.get()
         record.controller = reconcile.controller if reconcile else ""
         record.namespace = reconcile.key.namespace if reconcile else ""

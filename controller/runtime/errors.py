@@ -1,34 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: N818 - named after the reasons that the API server gives, which nobody suffixes with Error
-"""Every exception that the runtime raises, and what a caller may do about each.
+# ruff: noqa: N818 - named after the API server's reasons, which have no suffix Error
+"""Every exception that the runtime raises, and what a caller can do about it.
 
 KubernetesError
-├── ApiError                    the server answered; carries its Status (reason, causes, retry_after)
+├── ApiError                    the server answered with an error; carries its Status (reason, causes, retry_after)
 │   ├── BadRequest        400   the request is wrong; do not retry
-│   ├── Unauthorized      401   credentials were refreshed once already; an operator has to act
+│   ├── Unauthorized      401   refused although the credentials were renewed once; the operator has to act
 │   ├── Forbidden         403   the role lacks a verb; the message names verb and resource
-│   ├── NotFound          404   the object, or (before its CRD is installed) the kind, does not exist
-│   ├── AlreadyExists     409   a create met an object of that name; read it, then decide
-│   ├── Conflict          409   version or field ownership moved on; read again, then retry
+│   ├── NotFound          404   the object does not exist, or its kind (before the CRD is installed)
+│   ├── AlreadyExists     409   an object of that name exists; read it, then decide
+│   ├── Conflict          409   the version or the owner of a field has changed; read again, then retry
 │   ├── Gone              410   the resourceVersion is too old to list or watch from; list again
-│   ├── TooLarge          413   the request body is above the server's limit; do not retry
-│   ├── Invalid           422   refused by validation; `causes` holds field and message of each cause
-│   ├── TooManyRequests   429   asked to slow down; `retry_after` says how long
-│   └── ServerError       5xx   the server failed; a read may be retried, a write's outcome is unknown
+│   ├── TooLarge          413   the request body exceeds the server's limit; do not retry
+│   ├── Invalid           422   validation failed; `causes` holds the field and the message of each error
+│   ├── TooManyRequests   429   the server is overloaded; `retry_after` says how long to wait
+│   └── ServerError       5xx   the server failed; retry a read; the outcome of a write is unknown
 ├── TransportError              no answer
-│   ├── Unreachable             nothing was sent: refused, no route, name or certificate wrong; may be retried
-│   ├── ConnectionLost          sent, then cut: the outcome of a write is unknown; read before a retry
+│   ├── Unreachable             not sent: refused, no route, wrong name or certificate; can be retried
+│   ├── ConnectionLost          sent, then cut off: the outcome of a write is unknown; read before a retry
 │   ├── RequestTimeout          sent, no answer in time: as ConnectionLost
-│   └── NotLeading              not sent: leader-elected work of a replica that does not lead, or not surely
-├── LeadershipLost              ends the process; another replica leads or will
-├── DecodeError                 the body is not what the model says
-├── ConfigurationError          kubeconfig, credentials or options cannot be used
-├── CertificateError            a certificate or key that a server was to use cannot be used; the one before stays
-├── CacheError                  a read that the cache cannot answer
-│   ├── NotCached               nobody declared the kind; the message says how
+│   └── NotLeading              not sent: this replica does not lead, or its lease may have expired
+├── LeadershipLost              ends the process, so that another replica can lead
+├── DecodeError                 the body does not fit the model
+├── ConfigurationError          a kubeconfig, a credential or an option is wrong
+├── CertificateError            a server certificate or key is unusable; the previous one stays in use
+├── CacheError                  the cache cannot answer a read
+│   ├── NotCached               the kind was not declared; the message says how to declare it
 │   └── NotSynced               the first list has not arrived yet
-├── NotControlled               an object of that name exists and is not controlled by the given owner
-└── Terminal                    raised by a reconciler: wrong until something changes; no retry
+├── NotControlled               an object of that name exists and has another controller
+└── Terminal                    raised by a reconciler: a retry cannot help until an object changes
 """
 
 from dataclasses import dataclass
@@ -51,12 +51,12 @@ class Cause:
 class ApiError(KubernetesError):
     """The API server answered with an error.
 
-    `status` is the HTTP status, `reason` Kubernetes' word for it, `retry_after` the seconds that the server asked to
-    wait (None: it did not ask), `attempts` how often the request was sent.
+    `status` is the HTTP status, `reason` the reason in the Status, `retry_after` the seconds that the server asked to
+    wait (None: it did not ask), `attempts` the number of times the request was sent.
     """
 
     code: ClassVar[int] = 0
-    """The status that makes this class; 0 for a class that several make."""
+    """HTTP status of this class; 0 for a class of several."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
-    """401, after the credentials were read again once."""
+    """401, after the credentials were renewed once."""
 
     code = 401
 
@@ -98,7 +98,7 @@ class Forbidden(ApiError):
 
 
 class NotFound(ApiError):
-    """404: the object or the whole kind."""
+    """404: the object or its kind does not exist."""
 
     code = 404
 
@@ -110,13 +110,13 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """409 with any other reason: the version or a field's owner is not the expected one."""
+    """409 with any other reason: the version or the owner of a field is not the expected one."""
 
     code = 409
 
 
 class Gone(ApiError):
-    """410, reason Expired or Gone; also a resource version that the server does not know yet."""
+    """410, reason Expired or Gone; also a resource version that the server has not reached yet."""
 
     code = 410
 
@@ -134,7 +134,7 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429, after the retries that the server asked for."""
+    """429, after the retries were used up."""
 
     code = 429
 
@@ -162,23 +162,23 @@ class RequestTimeout(TransportError):
 
 
 class NotLeading(TransportError):
-    """Refused here and not sent: this replica's lease has run out, or is not surely held any more."""
+    """Not sent: this replica does not hold the lease, or the lease may have expired."""
 
 
 class LeadershipLost(KubernetesError):
-    """This replica led, and does not any more; the process ends, and a new one may stand for election."""
+    """This replica no longer leads. The process ends; a new process can take part in the next election."""
 
 
 class DecodeError(KubernetesError):
-    """The body of an answer, or one object of a list, does not fit its model."""
+    """The body of an answer, or an object of a list, does not fit its model."""
 
 
 class ConfigurationError(KubernetesError):
-    """A kubeconfig, a credential or an option that cannot work; the message says which and why."""
+    """A kubeconfig, a credential or an option is wrong; the message says which and why."""
 
 
 class CertificateError(KubernetesError):
-    """A certificate or key cannot be loaded, or does not belong together; what was loaded before is still in use."""
+    """A certificate and its key cannot be loaded or do not match. The previous pair stays in use."""
 
 
 class CacheError(KubernetesError):
@@ -190,15 +190,15 @@ class NotCached(CacheError):
 
 
 class NotSynced(CacheError):
-    """The informer exists, but its first list has not arrived."""
+    """The first list of the informer has not arrived yet."""
 
 
 class NotControlled(KubernetesError):
-    """An object with the wanted name exists and belongs to somebody else; it was not touched."""
+    """An object of the wanted name exists and has another controller. It was not changed."""
 
 
 class Terminal(KubernetesError):
-    """What a reconciler raises when a retry cannot help: nothing happens until an object it watches changes."""
+    """Raised by a reconciler when a retry cannot help. The key is not retried until a watched object changes."""
 
 
 _BY_CODE: dict[int, type[ApiError]] = {
@@ -227,7 +227,7 @@ def api_error(
     request: str = "",
     attempts: int = 1,
 ) -> ApiError:
-    """The leaf of the tree for an answer's code and reason (H-15)."""
+    """The exception for the HTTP status and the reason of an answer."""
     kind = _BY_CODE.get(code)
     if code == 409 and reason == "AlreadyExists":
         kind = AlreadyExists

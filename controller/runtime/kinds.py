@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How callers name a kind, and how its objects are decoded.
+"""Kinds of objects, and how their objects are decoded.
 
-A kind is given as a model class (objects come back as that model), as a `Resource` (objects come back as plain
-dictionaries), or as `MetadataOnly` (only metadata is asked for and kept). Everything that differs between the three is
-in one `Codec`, so there is one way to tell them apart (C-52).
+A kind is a model class (objects are decoded into that model), a `Resource` (into dictionaries), or `MetadataOnly` (only
+the metadata is requested and kept). One `Codec` holds everything that differs between the three.
 """
 
 from dataclasses import dataclass
@@ -13,9 +12,9 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 import msgspec
 
 from trainwright.api.base import Object, Resource
+from trainwright.api.objects import AnyObject, Document, PartialObject
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.errors import ConfigurationError, DecodeError
-from trainwright.controller.runtime.objects import AnyObject, Document, PartialObject
 
 T = TypeVar("T")
 
@@ -26,13 +25,13 @@ _PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 
 @dataclass(frozen=True, slots=True)
 class MetadataOnly:
-    """A kind of which only the metadata is wanted: `MetadataOnly(ConfigMap)`."""
+    """A kind of which only the metadata is requested: `MetadataOnly(ConfigMap)`."""
 
     kind: "type[Object] | Resource"
 
     @property
     def resource(self) -> Resource:
-        """Where the kind lives."""
+        """The API resource of the kind."""
         return self.kind if isinstance(self.kind, Resource) else self.kind.RESOURCE
 
 
@@ -40,14 +39,14 @@ Kind: TypeAlias = type[Object] | Resource | MetadataOnly
 
 
 def resource_of(kind: Kind) -> Resource:
-    """Where a kind lives on the API server."""
+    """The API resource of a kind. Raises ConfigurationError for anything else."""
     if isinstance(kind, Resource):
         return kind
     if isinstance(kind, MetadataOnly):
         return kind.resource
     resource = getattr(kind, "RESOURCE", None)
     if not isinstance(resource, Resource):
-        raise ConfigurationError(f"{kind!r} is no kind: a model with RESOURCE, a Resource or MetadataOnly is needed")
+        raise ConfigurationError(f"{kind!r} is not a kind: use a model with RESOURCE, a Resource or MetadataOnly")
     return resource
 
 
@@ -65,7 +64,7 @@ class Codec(Generic[T]):
         self.accept_list = _PARTIAL_LIST if partial else _JSON
 
     def decode(self, body: bytes | bytearray | memoryview | msgspec.Raw) -> T:
-        """One object; apiVersion and kind are filled in where the server leaves them out or says PartialObject… (R-79).
+        """Decode one object. apiVersion and kind become those of the resource, also where the server sends none.
 
         Raises DecodeError with the path of the field that does not fit.
         """
@@ -78,7 +77,7 @@ class Codec(Generic[T]):
 
 
 def name_type(obj: AnyObject, resource: Resource) -> None:
-    """Set apiVersion and kind of a fresh object to those of its resource."""
+    """Set apiVersion and kind of a decoded object to those of its resource."""
     if isinstance(obj, dict):
         obj["apiVersion"] = resource.api_version
         obj["kind"] = resource.kind
@@ -89,7 +88,7 @@ def name_type(obj: AnyObject, resource: Resource) -> None:
 
 @lru_cache(maxsize=512)
 def codec_of(kind: Kind) -> Codec[Any]:
-    """The codec of a kind, made once."""
+    """The codec of a kind; cached."""
     if isinstance(kind, Resource):
         return Codec(kind, Document)
     if isinstance(kind, MetadataOnly):
@@ -99,7 +98,7 @@ def codec_of(kind: Kind) -> Codec[Any]:
 
 
 def kind_of(obj: AnyObject, known: dict[tuple[str, str], Kind] | None = None) -> Kind:
-    """The kind of an object: its model, or for a dictionary the kind known under its apiVersion and kind.
+    """The kind of an object: its model, or for a dictionary the known kind with its apiVersion and kind.
 
     Raises ConfigurationError for a dictionary of an unknown kind.
     """
@@ -109,5 +108,5 @@ def kind_of(obj: AnyObject, known: dict[tuple[str, str], Kind] | None = None) ->
     if known and name in known:
         return known[name]
     raise ConfigurationError(
-        f"no Resource is known for apiVersion={name[0]!r} kind={name[1]!r}: pass kind=Resource(…), or register it"
+        f"apiVersion={name[0]!r} kind={name[1]!r} is not a known kind: pass kind=Resource(…), or register it"
     )

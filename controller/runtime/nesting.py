@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON that is nested more deeply than the decoder goes.
+"""Decodes JSON that is nested more deeply than the decoder supports.
 
-kube-apiserver stores ten thousand levels, for instance an array in place of a formatted string, which its schema check
-takes; msgspec stops at Python's recursion limit, which ends a watch for every object of the kind. What is that deep
-belongs to no field that anybody reads, so it is read as null.
+kube-apiserver stores up to ten thousand levels, for example an array in place of a formatted string, which its schema
+check accepts. msgspec stops at Python's recursion limit. One such object would end the watch of its kind. No known
+field is that deep, so values below `DEPTH` levels are decoded as null.
 """
 
 import logging
@@ -17,21 +17,21 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 DEPTH = 200
-"""Levels that are kept; no kind of Kubernetes has half as many."""
+"""Levels that are kept. Kinds of Kubernetes have less than half as many."""
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{]|[\]}]')
 
 
 def decode(decoder: msgspec.json.Decoder[T], body: bytes | bytearray | memoryview | msgspec.Raw) -> T:
-    """What the decoder makes of a body; what lies too deep is null. Raises what the decoder raises otherwise."""
+    """Decode a body; values below `DEPTH` levels are null. Raises what the decoder raises."""
     try:
         return decoder.decode(body)
     except RecursionError:
-        log.warning("an object is nested more than %d levels deep; what is below is read as null", DEPTH)
+        log.warning("an object is nested more than %d levels deep; deeper values are read as null", DEPTH)
         return decoder.decode(cut_off(bytes(body)))
 
 
 def cut_off(body: bytes, depth: int = DEPTH) -> bytes:
-    """The same document with null for everything below `depth` levels."""
+    """The document with null in place of each value below `depth` levels."""
     kept: list[bytes] = []
     level = begin = 0
     for token in _TOKEN.finditer(body):
@@ -45,5 +45,5 @@ def cut_off(body: bytes, depth: int = DEPTH) -> bytes:
                 if level == depth:
                     begin = token.end()
             case _:
-                pass  # a string, whatever is in it
+                pass  # a string; brackets inside it do not count
     return b"".join((*kept, body[begin:]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeping the event loop responsive while a lot is decoded (design D8)."""
+"""Keeps the event loop responsive while many objects are decoded."""
 
 import asyncio
 from time import perf_counter
@@ -8,7 +8,7 @@ SLICE_SECONDS = 0.005
 
 
 class Pacer:
-    """Lets others run once a slice of time is used up. Call `pause` between items, each of which must be short."""
+    """Yields to other tasks when a slice of time is used up. Call `pause` between items; each item must be short."""
 
     def __init__(self, slice_seconds: float = SLICE_SECONDS) -> None:
         self._slice = slice_seconds
@@ -19,7 +19,7 @@ class Pacer:
         return perf_counter() - self._since >= self._slice
 
     async def pause(self) -> None:
-        """Give the loop one turn if the slice is used up."""
+        """Yield to the event loop once if the slice is used up."""
         if self.due():
             await asyncio.sleep(0)
             self._since = perf_counter()

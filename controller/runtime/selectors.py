@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Label selectors in their string form, parsed and matched here as the API server would.
+"""Label selectors in string form, parsed and matched as the API server does.
 
-Needed where an object must be judged without the server: a write's answer that may or may not belong into a cache with
-a selector, and cached lists.
+Used where an object is matched without the server: for the answer of a write, which may or may not belong in a cache
+with a selector, and for cached lists.
 """
 
 import re
@@ -37,7 +37,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All requirements must hold; none means everything matches."""
+    """Matches if all requirements hold; without requirements everything matches."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -57,7 +57,7 @@ def _terms(text: str) -> Iterable[str]:
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """`app=web,tier in (a,b),!old` as requirements. Raises ConfigurationError that quotes the wrong term."""
+    """Parse a selector such as `app=web,tier in (a,b),!old`. Raises ConfigurationError that quotes the wrong term."""
     if not text.strip():
         return LabelSelector()
     return LabelSelector(tuple(_parse_term(term) for term in _terms(text)))
@@ -71,6 +71,4 @@ def _parse_term(term: str) -> Requirement:
         return Requirement(match[1], "notin" if match[2] == "!=" else "in", frozenset({match[3]}))
     if match := _EXISTS.match(term):
         return Requirement(match[2], "absent" if match[1] else "exists")
-    raise ConfigurationError(
-        f"label selector: {term.strip()!r} is no requirement; write a=b, a!=b, a in (b,c), a or !a"
-    )
+    raise ConfigurationError(f"label selector: cannot parse {term.strip()!r}; write a=b, a!=b, a in (b,c), a or !a")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only place that starts tasks (design D3).
+"""The only place that starts tasks.
 
-A TaskScope is a TaskGroup whose tasks have names. Leaving it cancels what still runs and waits for it; the first
-failure of a task cancels the others and is raised as itself, not wrapped in a group, with the others as notes.
+A TaskScope is a TaskGroup with named tasks. Leaving it cancels the tasks that still run and waits for them. The first
+failure of a task cancels the others. It is raised as itself, not in a group; other failures become notes on it.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class TaskScope:
-    """An async context; `start` puts tasks into it, leaving the context ends them."""
+    """An async context manager: `start` adds a task, leaving the context ends all tasks."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -44,14 +44,14 @@ class TaskScope:
 
 
 async def together(name: str, *work: Coroutine[Any, Any, T]) -> list[T]:
-    """Run all at once; gives their results in order. The first failure cancels the others and is raised."""
+    """Run all concurrently; returns the results in order. The first failure cancels the others and is raised."""
     async with TaskScope(name) as tasks:
         started = [tasks.start(f"{name}/{index}", one) for index, one in enumerate(work)]
         return [await task for task in started]
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error of a group, however deeply nested, with a note for each other one; cancellations do not count."""
+    """The first error of a group at any depth, with a note for each other error. Cancellations do not count."""
     leaves = [leaf for leaf in _leaves(group) if not isinstance(leaf, asyncio.CancelledError)]
     if not leaves:
         return asyncio.CancelledError()

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparing resource versions (R-34).
+"""Compares resource versions.
 
-A resource version is opaque, but two versions of one resource may be ordered if both are positive decimals in
-canonical form. Anything else is not comparable, and callers must then take the safe way.
+A resource version is opaque. Two versions of one resource can be ordered if both are positive decimal numbers without
+leading zeros. Others cannot be compared; callers then choose the safe way.
+
+Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
 """
 
 
@@ -11,7 +13,7 @@ def _canonical(version: str) -> bool:
 
 
 def compare(a: str, b: str) -> int | None:
-    """-1, 0 or 1 as `a` is older than, equal to or newer than `b`; None if they cannot be compared."""
+    """-1, 0 or 1 if `a` is older than, equal to or newer than `b`; None if they cannot be compared."""
     if not (_canonical(a) and _canonical(b)):
         return 0 if a and a == b else None
     if len(a) != len(b):
@@ -20,6 +22,6 @@ def compare(a: str, b: str) -> int | None:
 
 
 def at_least(a: str, b: str) -> bool:
-    """True only if `a` is known to be equal to or newer than `b`."""
+    """Whether `a` is known to be `b` or newer."""
     order = compare(a, b)
     return order is not None and order >= 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: INP001 - an example to copy, not a package
-"""An operator fit for production: of many replicas one works, admission is checked, events tell what happened.
+"""A production operator: leader election between replicas, admission webhooks, events.
 
-Inside of a cluster it needs the objects that docs/runtime/production.md lists. Outside of one, set WEBHOOK_URL to where
-the API server reaches this process, such as https://192.0.2.7:9443, or leave it unset and do without admission.
+In a cluster it needs the rights that docs/runtime/production.md lists. Outside a cluster, set WEBHOOK_URL to the URL
+under which the API server reaches this process, such as https://192.0.2.7:9443. Without it there are no webhooks.
 """
 
 import os
@@ -11,7 +11,8 @@ import sys
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.runtime import (
-    Admission,
+    AdmissionRequest,
+    AdmissionResponse,
     Cause,
     Done,
     EventCollector,
@@ -21,7 +22,7 @@ from trainwright.controller.runtime import (
     LeaderElector,
     Manager,
     Result,
-    Verdict,
+    ServerSettings,
     Webhooks,
     certificates_for,
     load_config,
@@ -35,7 +36,7 @@ RULE = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "
 
 
 def configuration(kind: str, path: str) -> dict[str, object]:
-    """What `kubectl apply` would install; the operator fills in the CA, or registers all of it by URL."""
+    """The configuration to install. The operator sets its CA bundle, or registers it by URL."""
     webhook = {
         "name": "greeting.example.com",
         "clientConfig": {"service": {"name": NAME, "namespace": NAME, "path": path}},
@@ -48,18 +49,18 @@ def configuration(kind: str, path: str) -> dict[str, object]:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": NAME}, "webhooks": [webhook]}
 
 
-def default(admission: Admission[ConfigMap]) -> None:
-    """Fill in what is missing. What is changed here becomes the patch."""
-    assert admission.new is not None
-    admission.new.data = {"greeting": "Hello", **(admission.new.data or {})}
+def default(request: AdmissionRequest[ConfigMap]) -> None:
+    """Set defaults. The changes become the patch."""
+    assert request.new is not None
+    request.new.data = {"greeting": "Hello", **(request.new.data or {})}
 
 
-def validate(admission: Admission[ConfigMap]) -> Verdict:
-    """Say everything that is wrong at once."""
-    data = (admission.new.data if admission.new else None) or {}
+def validate(request: AdmissionRequest[ConfigMap]) -> AdmissionResponse:
+    """Return all errors at once."""
+    data = (request.new.data if request.new else None) or {}
     errors = [Cause("FieldValueInvalid", f"data.{key}", "must not be empty") for key, text in data.items() if not text]
-    warnings = [] if "name" in data else ["data.name is not set, nobody is greeted"]
-    return Verdict(errors=tuple(errors), warnings=tuple(warnings))
+    warnings = [] if "name" in data else ["data.name is not set: there is no one to greet"]
+    return AdmissionResponse(errors=tuple(errors), warnings=tuple(warnings))
 
 
 def make() -> Manager:
@@ -68,8 +69,10 @@ def make() -> Manager:
     manager = Manager(
         config,
         field_manager=NAME,
-        metrics_address=os.environ.get("METRICS_ADDRESS", "127.0.0.1:8080"),
-        probe_address=os.environ.get("PROBE_ADDRESS", "127.0.0.1:8081"),
+        servers=ServerSettings(
+            metrics=os.environ.get("METRICS_ADDRESS", "127.0.0.1:8080"),
+            probes=os.environ.get("PROBE_ADDRESS", "127.0.0.1:8081"),
+        ),
         elector=LeaderElector(config, NAME),
     )
     recorder = EventRecorder(manager.client, f"example.com/{NAME}")

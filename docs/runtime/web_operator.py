@@ -12,7 +12,7 @@ DEPLOYMENT = Resource(group="apps", version="v1", kind="Deployment", plural="dep
 
 
 class Web:
-    """Keeps Deployment and Service as the ConfigMap wants them."""
+    """Creates and updates the Deployment and the Service of a ConfigMap."""
 
     def __init__(self, manager: Manager) -> None:
         self.manager = manager
@@ -20,10 +20,10 @@ class Web:
         builder.owns(DEPLOYMENT).owns(Service).reconcile(self.reconcile, workers=4)
 
     async def reconcile(self, key: Key) -> Result:
-        """Bring one web up to date; called after every change of it or of its children."""
+        """Reconcile one ConfigMap; called after every change of it or of its children."""
         web = self.manager.cache.get(ConfigMap, key.name, key.namespace)
         if web is None:
-            return Done()  # its children go with it: they carry an owner reference
+            return Done()  # its children have an owner reference and are deleted with it
         replicas = (web.data or {}).get("replicas", "1")
         if not replicas.isdigit():
             raise Terminal(f"data.replicas is {replicas!r}: write a whole number")
@@ -47,7 +47,7 @@ class Web:
 
 
 def make() -> Manager:
-    """The manager of this process, with its one controller."""
+    """The manager of this process, with one controller."""
     manager = Manager(load_config(), field_manager="web-operator", user_agent="web")
     Web(manager)
     return manager

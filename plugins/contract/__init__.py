@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """All that the author of a plugin imports: the model, the extension points, declarations, findings and errors."""
 
-from trainwright.plugins.contract.components import PLACEHOLDER, Component
+from trainwright.api.trainer.v1alpha1.runtimes import Runtime
+from trainwright.plugins.contract.components import PLACEHOLDER, Component, Stage
 from trainwright.plugins.contract.container import ContainerModel
 from trainwright.plugins.contract.declarations import APPLY, READ, WATCH, Enqueue, Rule, Watch
 from trainwright.plugins.contract.errors import (
@@ -13,7 +14,7 @@ from trainwright.plugins.contract.errors import (
     Refusal,
     RegistryError,
 )
-from trainwright.plugins.contract.facts import OFFLINE, ClusterFacts, Reference, Unreadable
+from trainwright.plugins.contract.facts import OFFLINE, ClusterFacts, Unreadable
 from trainwright.plugins.contract.findings import (
     ErrorType,
     FieldError,
@@ -25,12 +26,12 @@ from trainwright.plugins.contract.findings import (
     invalid,
     required,
 )
-from trainwright.plugins.contract.gang import gang_members, gang_requests, may_regroup
-from trainwright.plugins.contract.info import Info, Runtime
-from trainwright.plugins.contract.owner import owned_metadata
-from trainwright.plugins.contract.podset import PodSet
+from trainwright.plugins.contract.gang import GangScheduler
+from trainwright.plugins.contract.info import Info, carried
+from trainwright.plugins.contract.podset import PodSet, step_of
 from trainwright.plugins.contract.points import (
     EXTENSION_POINTS,
+    SHAPING,
     ComponentBuilder,
     CustomValidation,
     EnforceMLPolicy,
@@ -38,13 +39,15 @@ from trainwright.plugins.contract.points import (
     EnforcePodSpec,
     Plugin,
     PreComponentBuilder,
+    ShapedValidation,
     TrainJobStatus,
     UsesFacts,
     UsesStatusFacts,
     UsesValidationFacts,
     WatchExtension,
 )
-from trainwright.plugins.contract.provenance import TRAIN_JOB, Conflict, Ledger, Setting
+from trainwright.plugins.contract.provenance import TRAIN_JOB, Ledger, Override, Setting
+from trainwright.plugins.contract.reference import Reference
 from trainwright.plugins.contract.rendezvous import PORT, open_trainer_port, takes_part
 from trainwright.plugins.contract.requests import cpu_count, gpu_count
 from trainwright.plugins.contract.trainer import TrainerSettings
@@ -56,12 +59,12 @@ __all__ = [
     "PLACEHOLDER",
     "PORT",
     "READ",
+    "SHAPING",
     "TRAIN_JOB",
     "WATCH",
     "ClusterFacts",
     "Component",
     "ComponentBuilder",
-    "Conflict",
     "ContainerModel",
     "CustomValidation",
     "DuplicateObject",
@@ -73,9 +76,11 @@ __all__ = [
     "FactUnavailable",
     "FieldError",
     "Finding",
+    "GangScheduler",
     "Info",
     "InputMutated",
     "Ledger",
+    "Override",
     "PipelineError",
     "Plugin",
     "PluginFailure",
@@ -87,6 +92,8 @@ __all__ = [
     "Rule",
     "Runtime",
     "Setting",
+    "ShapedValidation",
+    "Stage",
     "TrainJobStatus",
     "TrainerSettings",
     "Unreadable",
@@ -97,16 +104,14 @@ __all__ = [
     "Warned",
     "Watch",
     "WatchExtension",
+    "carried",
     "cpu_count",
     "forbidden",
-    "gang_members",
-    "gang_requests",
     "gpu_count",
     "internal",
     "invalid",
-    "may_regroup",
     "open_trainer_port",
-    "owned_metadata",
     "required",
+    "step_of",
     "takes_part",
 ]

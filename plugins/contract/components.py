@@ -2,46 +2,86 @@
 """The objects that the pipeline gives out.
 
 A component is a server-side-apply document in wire form: a plain dictionary with apiVersion, kind, metadata (name,
-namespace, the TrainJob as controller) and everything that we own, and nothing else. Dictionaries rather than models,
-because an apply document is a statement of fields and not an object: it is compared, printed and sent as it is.
+namespace, the TrainJob as controller) and the fields that the plugin owns. It is a dictionary and not a model because
+it holds part of an object only, and is compared, printed and sent as it is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
 
-from trainwright.controller.runtime.objects import Document
+from trainwright.api.base import Resource
+from trainwright.api.objects import Document
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.plugins.contract.owner import owned_metadata
+from trainwright.plugins.contract.reference import Reference
 
 PLACEHOLDER = "Z2VuZXJhdGVkIHdoZW4gdGhlIFNlY3JldCBpcyBjcmVhdGVk"
-"""Stands for generated key material in the data of a Secret. It says so itself, in base64."""
+"""Stands for generated key material in the data of a Secret. Decoded from base64, it is a sentence that says so."""
 
-_ORDER = {"ConfigMap": 0, "Secret": 0, "PodGroup": 1, "JobSet": 3}
+
+class Stage(IntEnum):
+    """When an object is applied, among those of one job: what pods need comes before the pods."""
+
+    POD_INPUT = 0
+    """Pods do not start without it: a ConfigMap or a Secret that they mount."""
+    POD_GROUP = 1
+    """A gang scheduler needs it before the first pod: a PodGroup."""
+    OTHER = 2
+    """Everything else."""
+    WORKLOAD = 3
+    """It creates the pods: a JobSet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
     """One object to apply."""
 
+    resource: Resource
+    """The kind of the document, as the plugin's watch declares it."""
     document: Document
+    stage: Stage = Stage.OTHER
     plugin: str = ""
-    """Who built it; filled in by the pipeline."""
+    """The plugin that built it; filled in by the pipeline."""
     generate: Callable[[Document], Document] | None = None
-    """Set for objects with generated content: create only if absent, never apply again. Called once, off the event
-    loop, with the document; returns the document to create, with every placeholder replaced."""
+    """Set for objects with generated content: they are created if absent and never applied again. The function is
+    called once, in a thread, with the document, and returns the document to create with every placeholder replaced."""
     fallback: Document | None = None
-    """What is applied to the object that is there already if the API server refuses `document`: the same object with
-    nothing but what may still change."""
+    """Applied to an existing object if the API server refuses `document`: the same object, with changes only in fields
+    that may still change."""
 
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """Identity: apiVersion, kind, namespace, name."""
-        metadata = self.document["metadata"]
-        return (self.document["apiVersion"], self.document["kind"], metadata.get("namespace", ""), metadata["name"])
+    @classmethod
+    def owned_by(
+        cls,
+        job: TrainJob,
+        resource: Resource,
+        name: str,
+        content: Mapping[str, Any],
+        *,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        stage: Stage = Stage.OTHER,
+        generate: Callable[[Document], Document] | None = None,
+    ) -> "Component":
+        """An object in the job's namespace that goes away with the job.
 
-    @property
-    def rank(self) -> tuple[int, str, str, str]:
-        """Position in the output: what pods need comes before the pods.
-
-        ConfigMaps and Secrets, then PodGroups, then kinds of other plugins, then the JobSet; by kind and name within.
+        `content` is all of it but apiVersion, kind and metadata, in wire form: `{"data": {...}}`.
         """
-        api_version, kind, _, name = self.key
-        return (_ORDER.get(kind, 2), kind, api_version, name)
+        metadata = owned_metadata(job, name)
+        for key, marks in (("labels", labels), ("annotations", annotations)):
+            if marks:
+                metadata[key] = dict(marks)
+        document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
+        return cls(resource, document, stage=stage, generate=generate)
+
+    @property
+    def reference(self) -> Reference:
+        """Which object it is."""
+        metadata = self.document["metadata"]
+        return Reference(self.resource, metadata.get("namespace", ""), metadata["name"])
+
+    @property
+    def order(self) -> tuple[int, str, str, str]:
+        """Position in the output: by stage, then by kind and name."""
+        return (self.stage, self.resource.kind, self.resource.api_version, self.document["metadata"]["name"])

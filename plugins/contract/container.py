@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One container of a pod set, as plugins see and change it.
 
-What can be read is what a framework needs to know; what can be set is what a framework needs to set. Everything else of
-the container (resources, probes, security context, ...) belongs to the runtime and passes through untouched. Writes go
-straight into the template and into the ledger.
+A plugin can read what a framework needs to know, and set what a framework needs to set. Everything else of the
+container (resources, probes, security context, ...) belongs to the runtime and is not changed. Each write goes into the
+template and into the ledger.
 """
 
 from trainwright.api.kubernetes.core.v1 import (
@@ -41,32 +41,32 @@ class ContainerModel:
 
     @property
     def image(self) -> str | None:
-        """The image; None leaves it to whoever fills it in."""
+        """The image; None if the runtime names none."""
         return self._container.image
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The entry point of the template, empty if it is the image's."""
+        """The entry point in the template; empty if the image's is used."""
         return tuple(self._container.command or ())
 
     @property
     def args(self) -> tuple[str, ...]:
-        """The arguments of the template."""
+        """The arguments in the template."""
         return tuple(self._container.args or ())
 
     @property
     def env(self) -> tuple[EnvVar, ...]:
-        """The variables in their order."""
+        """The environment variables, in order."""
         return tuple(self._container.env or ())
 
     @property
     def ports(self) -> tuple[ContainerPort, ...]:
-        """The ports in their order."""
+        """The ports, in order."""
         return tuple(self._container.ports or ())
 
     @property
     def mounts(self) -> tuple[VolumeMount, ...]:
-        """The volume mounts in their order."""
+        """The volume mounts, in order."""
         return tuple(self._container.volume_mounts or ())
 
     @property
@@ -85,17 +85,17 @@ class ContainerModel:
         self._record("image", image, before, why, source)
 
     def set_command(self, command: list[str], *, why: str, source: str = "") -> None:
-        """Replace the entry point; an empty list gives it back to the image."""
+        """Replace the entry point; an empty list selects the image's."""
         before, self._container.command = self._container.command, list(command) or None
         self._record("command", list(command), before, why, source)
 
     def set_args(self, args: list[str], *, why: str, source: str = "") -> None:
-        """Replace the arguments; an empty list leaves none."""
+        """Replace the arguments; an empty list removes them."""
         before, self._container.args = self._container.args, list(args) or None
         self._record("args", list(args), before, why, source)
 
     def set_env(self, name: str, value: str, *, why: str) -> None:
-        """Set a variable to a literal value, in place if it exists, else at the end."""
+        """Set a variable to a literal value. An existing variable keeps its place; a new one goes to the end."""
         self.set_variable(EnvVar(name=name, value=value), why=why)
 
     def set_completion_index(self, name: str, *, why: str) -> None:
@@ -104,14 +104,14 @@ class ContainerModel:
         self.set_variable(EnvVar(name=name, value_from=EnvVarSource(field_ref=field)), why=why)
 
     def set_variable(self, variable: EnvVar, *, why: str, source: str = "") -> None:
-        """Set a variable of any source, in place if it exists, else at the end."""
+        """Set a variable from any source. An existing variable keeps its place; a new one goes to the end."""
         if self._container.env is None:
             self._container.env = []
         before = upsert_env(self._container.env, variable)
         self._record(f"env[{variable.name}]", variable, before, why, source)
 
     def set_port(self, port: ContainerPort, *, why: str) -> None:
-        """Open a port; see `upsert_port` for which one it replaces."""
+        """Declare a port; `upsert_port` says which port it replaces."""
         if self._container.ports is None:
             self._container.ports = []
         before = upsert_port(self._container.ports, port)
@@ -125,7 +125,7 @@ class ContainerModel:
         self._record(f"volumeMounts[{mount.mount_path}]", mount, before, why)
 
     def add_env_from(self, item: EnvFromSource, *, why: str, source: str = "") -> None:
-        """Append all keys of a Secret or ConfigMap as variables; variables with a name of their own win."""
+        """Add all keys of a Secret or ConfigMap as variables; variables that `env` lists take precedence."""
         self._container.env_from = [*(self._container.env_from or ()), item]
         self._record(f"envFrom[{len(self._container.env_from) - 1}]", item, None, why, source)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plugin declares about itself as plain data: the rights it needs and what it wants to be woken by.
+"""What a plugin declares as plain data: the rights that it needs, and the objects whose changes wake TrainJobs.
 
 The TrainJob controller turns watches into sources; the RBAC compiler turns rules into the shipped role.
 """
@@ -7,8 +7,8 @@ The TrainJob controller turns watches into sources; the RBAC compiler turns rule
 from dataclasses import dataclass
 from enum import Enum
 
-from trainwright.api.base import Resource
-from trainwright.controller.runtime.rights import APPLY, READ, WATCH, Rule
+from trainwright.api.base import Object, Resource
+from trainwright.api.rights import APPLY, READ, WATCH, Rule
 
 __all__ = ["APPLY", "READ", "WATCH", "Enqueue", "Rule", "Watch"]
 
@@ -21,7 +21,7 @@ class Enqueue(Enum):
     SUSPENDED_IN_NAMESPACE = "suspended-in-namespace"
     """Every suspended TrainJob of the object's namespace."""
     SUSPENDED_OF_RUNTIME_CLASS = "suspended-of-runtime-class"
-    """Every suspended TrainJob whose runtime has a replicated job with the object's name as runtimeClassName."""
+    """Every suspended TrainJob whose runtime has a replicated job with this object as its runtime class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,13 @@ class Watch:
     resource: Resource
     enqueue: Enqueue = Enqueue.OWNER
     metadata_only: bool = False
-    """Only metadata is needed: the cache keeps no content."""
+    """Cache only the metadata of the objects, without their content."""
     optional: bool = False
-    """Do without when the cluster does not serve the kind."""
+    """Start without the watch when the cluster does not serve the kind."""
     only_with: Resource | None = None
-    """Do without when the cluster does not serve this other kind, which an optional watch of the plugin names."""
+    """Start without the watch when the cluster does not serve this other kind, which the plugin watches as optional."""
+    model: type[Object] | None = None
+    """The model to decode objects as; None keeps dictionaries. A model decodes faster and takes less memory, which
+    matters for a kind whose content every job reads."""
+    remedy: str = ""
+    """What to do when the cluster does not serve the kind, such as where to install it from."""

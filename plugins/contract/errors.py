@@ -1,40 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: N818 - what happened, as the words appear in conditions and logs
-"""What can go wrong between a TrainJob and its objects, always with the name of the plugin that it went wrong in.
+# ruff: noqa: N818 - the names say what happened, as conditions and logs do
+"""The errors of plugins and of the pipeline; each names the plugin that it comes from.
 
-PipelineError            terminal: the same inputs give the same error, so a retry waits for a change
-├── Refusal              a plugin cannot make anything of this job or runtime; raised by plugins on purpose
-├── PluginFailure        a plugin raised something else: a defect of that plugin
-├── InputMutated         a plugin changed an input, which others see as well
+PipelineError            final: the same inputs give the same error, so the job waits for a change
+├── Refusal              a plugin cannot build this job or runtime; plugins raise it on purpose
+├── PluginFailure        a plugin raised another exception: a defect of the plugin
+├── InputMutated         a plugin changed an input, which other plugins use too
 └── DuplicateObject      two plugins built the same object
-FactUnavailable          a fact about the cluster could not be read; worth a retry
-RegistryError            plugins that cannot be loaded together; the process does not start
+FactUnavailable          a fact about the cluster could not be read; the job is tried again
+RegistryError            plugins cannot be loaded together; the process does not start
+
+They do not derive from errors of the controller, which plugins do not know. The trainer decides what it shows of each
+and when it tries again (`controller/trainer/job/obstacles.py`).
 """
 
-from trainwright.controller.runtime.errors import KubernetesError, Terminal
-
-MESSAGE_LIMIT = 300
-"""Characters of a message that ends in a condition; longer causes are cut, since conditions are read in tables."""
+from trainwright.api.messages import shortened
 
 
-class PipelineError(Terminal):
-    """The pipeline gave no objects. `plugin` and `phase` say where; empty while the plugin has not been named yet."""
+class PipelineError(Exception):
+    """The pipeline built no objects. `plugin` and `phase` say where; the pipeline fills them in."""
 
     def __init__(self, message: str, *, plugin: str = "", phase: str = "") -> None:
-        super().__init__(_cut(f"plugin {plugin}: {message}" if plugin else message))
+        super().__init__(shortened(f"plugin {plugin}: {message}" if plugin else message))
         self.message = message
         self.plugin = plugin
         self.phase = phase
 
 
 class Refusal(PipelineError):
-    """What a plugin raises when this job or runtime cannot be built. Say what, where and what to do.
+    """A plugin raises it when this job or runtime cannot be built. The message says what, where and what to do.
 
-    The pipeline adds the name of the plugin and of the phase.
+    The pipeline adds the names of the plugin and of the phase.
     """
 
     def attributed(self, plugin: str, phase: str) -> "Refusal":
-        """The same refusal with its author."""
+        """The same refusal with the plugin and the phase that it comes from."""
         return Refusal(self.message, plugin=plugin, phase=phase)
 
 
@@ -43,15 +43,15 @@ class PluginFailure(PipelineError):
 
 
 class InputMutated(PipelineError):
-    """A plugin changed the TrainJob or the runtime. It works on copies, so nobody else saw the change."""
+    """A plugin changed the TrainJob or the runtime. Plugins get copies, so the change reached no other job."""
 
 
 class DuplicateObject(PipelineError):
-    """An object was built by two plugins: the second apply would undo the first, for ever."""
+    """Two plugins built the same object. Each apply would undo the other."""
 
 
-class FactUnavailable(KubernetesError):
-    """A fact was asked for that could not be read, or that nobody announced (see `UsesFacts`)."""
+class FactUnavailable(Exception):
+    """A fact could not be read, or no plugin announced it (see `UsesFacts`)."""
 
 
 class RegistryError(Exception):
@@ -60,7 +60,3 @@ class RegistryError(Exception):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
-
-
-def _cut(message: str) -> str:
-    return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"

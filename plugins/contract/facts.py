@@ -1,51 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about the cluster, as the pipeline sees them: frozen, and all there before it runs.
+"""Facts about the cluster: objects that are looked up before the pipeline runs and do not change while it runs.
 
-A plugin never reads from the API server. It announces which objects it must know of (`UsesFacts`), the controller
-looks them up in its cache, and the plugin finds them here. So the pipeline stays a function of its inputs, and
-admission, reconcile, `render` and tests can all run it.
+A plugin never reads from the API server. It announces which objects it needs (`UsesFacts`), the controller looks them
+up in its cache, and the plugin finds them here. So the pipeline is a function of its inputs, and admission, reconcile,
+`render` and tests can all run it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from trainwright.api.base import Object, Resource
-from trainwright.controller.runtime.objects import AnyObject
+from trainwright.api.base import Object
+from trainwright.api.objects import AnyObject
 from trainwright.plugins.contract.errors import FactUnavailable
+from trainwright.plugins.contract.reference import Reference
 
 T = TypeVar("T", bound=Object)
 
 
-class Reference(NamedTuple):
-    """One object of the cluster."""
-
-    resource: Resource
-    namespace: str
-    """Empty for kinds without namespaces."""
-    name: str
-
-    def __str__(self) -> str:
-        where = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.resource.kind} {where}{self.name}"
-
-
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Stands for an object whose read failed otherwise than with 404."""
+    """Stands for an object whose read failed with another error than 404."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What is known of the announced objects: the object, None for absent, or that the read failed."""
+    """The announced objects: each is the object, None if it does not exist, or Unreadable if the read failed."""
 
     objects: Mapping[Reference, AnyObject | Unreadable | None] = field(default_factory=dict)
     offline: bool = False
-    """There is no cluster: everything counts as absent, and no job is refused because something is."""
+    """There is no cluster: every object counts as absent, and no job is refused because one is."""
 
     def find(self, reference: Reference) -> AnyObject | None:
         """The object as the cache has it (a model, metadata only, or a dictionary); None if it does not exist.
@@ -57,7 +45,7 @@ class ClusterFacts:
         try:
             found = self.objects[reference]
         except KeyError:
-            raise FactUnavailable(f"{reference} was not announced by uses_facts, so nobody read it") from None
+            raise FactUnavailable(f"{reference} was not announced by uses_facts, so it was not read") from None
         if isinstance(found, Unreadable):
             raise FactUnavailable(f"{reference} cannot be read: {found.message}")
         return found

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What validation says of a TrainJob: field errors, which refuse it, and warnings, which are shown to the user.
+"""The results of validation: field errors, which refuse a TrainJob, and warnings, which are shown to the user.
 
-Field errors have the types and the form of Kubernetes' own, so clients that parse them keep working.
+Field errors have the types and the text form of Kubernetes' own errors, so clients that parse those can parse these.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
 
-import msgspec
+from trainwright.api.messages import value_text
 
 
 class ErrorType(Enum):
-    """Why a field is refused; the value is the reason of a cause in an API status."""
+    """Why a field is refused; the value is the `reason` of a cause in an API status."""
 
     INVALID = "FieldValueInvalid"
     FORBIDDEN = "FieldValueForbidden"
@@ -38,26 +37,26 @@ _VALUE_LIMIT = 120
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One reason to refuse."""
+    """One reason to refuse a TrainJob."""
 
     path: str
-    """From the root of the TrainJob, such as `spec.trainer.args[0]`."""
+    """The field, from the root of the TrainJob, such as `spec.trainer.args[0]`."""
     type: ErrorType
     message: str
     value: Any = None
-    """The refused value, for the types that show one."""
+    """The refused value, shown by INVALID, NOT_FOUND and DUPLICATE."""
     plugin: str = ""
-    """Who found it; filled in by the pipeline."""
+    """The plugin that found it; filled in by the pipeline."""
 
     def __str__(self) -> str:
         """As Kubernetes writes it: path, kind of error, value, message."""
-        shown = f": {_shown(self.value)}" if self.type in _WITH_VALUE else ""
+        shown = f": {value_text(self.value, _VALUE_LIMIT)}" if self.type in _WITH_VALUE else ""
         return f"{self.path}: {_TITLES[self.type]}{shown}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """One thing to tell the user, who gets the object anyway."""
+    """A warning. The TrainJob is accepted all the same."""
 
     message: str
     plugin: str = ""
@@ -67,24 +66,24 @@ class Warned:
 
 
 Finding: TypeAlias = FieldError | Warned
-"""What a validation yields."""
+"""What `validate` yields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """All that validation found, in the order of the plugins."""
+    """All findings, in the order of the plugins."""
 
     errors: tuple[FieldError, ...] = ()
     warnings: tuple[Warned, ...] = field(default=())
 
     @property
     def allowed(self) -> bool:
-        """Whether nothing refuses the job."""
+        """Whether the job is accepted."""
         return not self.errors
 
     @classmethod
     def of(cls, findings: Iterable[Finding]) -> "Verdict":
-        """Sort findings into errors and warnings; their order stays."""
+        """Split findings into errors and warnings, each in the given order."""
         found = tuple(findings)
         return cls(
             errors=tuple(finding for finding in found if isinstance(finding, FieldError)),
@@ -93,12 +92,12 @@ class Verdict:
 
 
 def invalid(path: str, value: Any, message: str) -> FieldError:
-    """The value cannot be used."""
+    """The field has a value that cannot be used."""
     return FieldError(path, ErrorType.INVALID, message, value)
 
 
 def forbidden(path: str, message: str) -> FieldError:
-    """The field may not be set, or not now."""
+    """The field must not be set, or not at this time."""
     return FieldError(path, ErrorType.FORBIDDEN, message)
 
 
@@ -108,10 +107,5 @@ def required(path: str, message: str) -> FieldError:
 
 
 def internal(path: str, message: str) -> FieldError:
-    """Something else prevented a decision."""
+    """The field could not be checked."""
     return FieldError(path, ErrorType.INTERNAL, message)
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
-    return text if len(text) <= _VALUE_LIMIT else text[:_VALUE_LIMIT] + "…"

@@ -1,26 +1,107 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a gang scheduler must know of a job: how many pods start together, and what they request."""
+"""The base of plugins for gang schedulers: all pods of a job start together, or none does.
 
-from collections.abc import Iterable, Mapping
+Each gang scheduler reads from an object of its own kind how many pods belong together and what they request, and finds
+that object by a label or an annotation of the pod. A plugin names the kind and the mark. What the group counts, when it
+is written and what wakes a job is the same for all of them, and is here.
+"""
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from trainwright.api.base import Resource
+from trainwright.api.kubernetes.core.v1 import LimitRange
+from trainwright.api.kubernetes.node.v1 import RuntimeClass
+from trainwright.api.rights import APPLY, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.runtimes import Runtime
+from trainwright.plugins.contract.components import Component, Stage
+from trainwright.plugins.contract.declarations import Enqueue, Watch
+from trainwright.plugins.contract.info import Info
 from trainwright.plugins.contract.podset import PodSet
+from trainwright.plugins.contract.reference import Reference
 from trainwright.plugins.contract.requests import Amounts, add
 
+P = TypeVar("P")
 
-def gang_members(pod_sets: Iterable[PodSet]) -> int:
+
+class GangScheduler(ABC, Generic[P]):
+    """`P` is the type of the policy that `policy_of` returns."""
+
+    name: str
+    group: Resource
+    """The kind of the object that describes a gang. Its spec has minMember and minResources."""
+    remedy: str = ""
+    """How to install the scheduler, for clusters that do not serve the kind."""
+
+    @abstractmethod
+    def policy_of(self, runtime: Runtime) -> P | None:
+        """The runtime's settings for this scheduler; None if its jobs do not use this scheduler."""
+
+    @abstractmethod
+    def mark_pods(self, info: Info, job: TrainJob) -> None:
+        """Label or annotate the pods with the name of their group, which is the name of the job."""
+
+    @abstractmethod
+    def group_fields(self, info: Info, policy: P) -> Mapping[str, Any]:
+        """Further fields of the group's spec, beside minMember and minResources, in wire form."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Rights on groups, and on what changes the requests of pods."""
+        return (
+            Rule.on(self.group, *WATCH, *APPLY),
+            Rule.on(LimitRange.RESOURCE, *WATCH),
+            Rule.on(RuntimeClass.RESOURCE, *WATCH),
+        )
+
+    def watches(self) -> Sequence[Watch]:
+        """Groups of TrainJobs, and what changes the requests of pods that do not exist yet."""
+        return (
+            Watch(self.group, optional=True, remedy=self.remedy),
+            Watch(LimitRange.RESOURCE, Enqueue.SUSPENDED_IN_NAMESPACE, metadata_only=True, only_with=self.group),
+            Watch(RuntimeClass.RESOURCE, Enqueue.SUSPENDED_OF_RUNTIME_CLASS, metadata_only=True, only_with=self.group),
+        )
+
+    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
+        """Whether the group exists."""
+        if self.policy_of(runtime) is not None:
+            yield self._group_of(job)
+
+    def enforce_pod_group_policy(self, info: Info, job: TrainJob) -> None:
+        """Say on each pod which group it belongs to."""
+        if self.policy_of(info.runtime) is not None:
+            self.mark_pods(info, job)
+
+    def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
+        """The group of all pods. An existing group is changed only while the job is suspended, when no pod runs."""
+        policy = self.policy_of(info.runtime)
+        if policy is None or (info.facts.exists(self._group_of(job)) and not _is_suspended(job)):
+            return
+        spec = {
+            "minMember": _members(info.pod_sets),
+            "minResources": _requests(info.pod_sets),
+            **self.group_fields(info, policy),
+        }
+        yield Component.owned_by(job, self.group, job.name, {"spec": spec}, stage=Stage.POD_GROUP)
+
+    def _group_of(self, job: TrainJob) -> Reference:
+        return Reference(self.group, job.namespace, job.name)
+
+
+def _is_suspended(job: TrainJob) -> bool:
+    return job.spec is not None and bool(job.spec.suspend)
+
+
+def _members(pod_sets: Iterable[PodSet]) -> int:
     """Number of pods of one replica of every pod set, initializers and launcher included."""
     return sum(pod_set.count for pod_set in pod_sets)
 
 
-def gang_requests(pod_sets: Iterable[PodSet]) -> Mapping[str, str]:
+def _requests(pod_sets: Iterable[PodSet]) -> Mapping[str, str]:
     """What those pods request together, by resource name in its order, as canonical quantities."""
     total: Amounts = {}
     for pod_set in pod_sets:
         add(total, {name: amount * pod_set.count for name, amount in pod_set.requests().items()})
     return {name: total[name].canonical() for name in sorted(total)}
-
-
-def may_regroup(job: TrainJob, *, exists: bool) -> bool:
-    """Whether a group may be written: it is new, or none of its pods run because the job is suspended."""
-    return not exists or (job.spec is not None and bool(job.spec.suspend))

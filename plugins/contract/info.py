@@ -1,33 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model that plugins share: what the runtime and the TrainJob have become so far.
+"""The model that plugins share: the job's template, with everything that plugins have set so far.
 
-It is made from the inputs once per run, each phase changes it through its methods, and the builders read the result.
-The inputs themselves (the TrainJob, the runtime, the facts) are frozen.
+It is made from the inputs once per run. Plugins change it through its methods, phase by phase, and builders read the
+result. The inputs (the TrainJob, the runtime, the facts) must not be changed.
 """
 
 from collections.abc import Mapping
 
 from trainwright.api.jobset.v1alpha2 import JobSetSpec
 from trainwright.api.kubernetes.core.v1 import EnvVar, ResourceRequirements
-from trainwright.api.trainer.v1alpha1 import (
-    ClusterTrainingRuntime,
-    MLPolicy,
-    PodGroupPolicy,
-    TrainingRuntime,
-    TrainJob,
-)
+from trainwright.api.trainer.v1alpha1 import MLPolicy, PodGroupPolicy, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER
+from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract.container import ContainerModel
 from trainwright.plugins.contract.facts import ClusterFacts
 from trainwright.plugins.contract.podset import PodSet
 from trainwright.plugins.contract.provenance import Ledger
 from trainwright.plugins.contract.trainer import TrainerSettings
 
-Runtime = TrainingRuntime | ClusterTrainingRuntime
-
 
 class Info:
-    """One run of the pipeline."""
+    """The state of one run of the pipeline."""
 
     __slots__ = (
         "_ledger",
@@ -60,26 +53,26 @@ class Info:
         spec = runtime.spec
         self._ledger = ledger
         self.job = job
-        """The TrainJob: frozen."""
+        """The TrainJob: an input, not to be changed."""
         self.runtime = runtime
-        """The runtime that it names: frozen."""
+        """The runtime that it names: an input, not to be changed."""
         self.facts = facts
-        """What is known of the cluster: frozen."""
+        """Facts about the cluster: an input, not to be changed."""
         self.ml_policy: MLPolicy | None = spec.ml_policy if spec is not None else None
         """The runtime's policy for the framework; None if it has none."""
         self.pod_group_policy: PodGroupPolicy | None = spec.pod_group_policy if spec is not None else None
         """The runtime's policy for gang scheduling; None if it has none."""
         self.template = template
-        """The JobSet's spec: the template, with patches and resources merged in. It is the builder's; other plugins
-        change it through pod sets."""
+        """The spec of the JobSet: the runtime's template, with patches and resources merged in. Only the plugin that
+        owns the template's kind changes it directly; other plugins use the pod sets."""
         self.pod_sets = pod_sets
-        """One per replicated job, in the same order."""
+        """One for each replicated job, in the same order."""
         self.labels = labels
         """Labels of the JobSet."""
         self.annotations = annotations
         """Annotations of the JobSet."""
         self.trainer = TrainerSettings(job.spec.trainer if job.spec is not None else None, ledger)
-        """What the trainer runs."""
+        """Image, command and arguments of the trainer."""
         self._pod_labels: dict[str, str] = {}
         self._pod_annotations: dict[str, str] = {}
 
@@ -110,14 +103,14 @@ class Info:
 
     @property
     def trainer_env(self) -> tuple[EnvVar, ...]:
-        """The variables of the TrainJob, as they go into a container; later ones of the same name win."""
+        """The variables of the TrainJob, as they go into a container. Of two with the same name, the later one wins."""
         trainer = self.job.spec.trainer if self.job.spec is not None else None
         return tuple(carried(variable) for variable in (trainer.env if trainer is not None else None) or ())
 
     def resources_per_node(self) -> ResourceRequirements | None:
-        """What process counts are made from: the TrainJob's resources alone if it has some, else the runtime's.
+        """The resources that process counts are derived from: the TrainJob's if it sets any, else the runtime's.
 
-        Of the runtime, the first container `node` in a job that is the trainer's or named `node`.
+        The runtime's are those of the first container `node` in a trainer job or in a job named `node`.
         """
         trainer = self.job.spec.trainer if self.job.spec is not None else None
         if trainer is not None and trainer.resources_per_node is not None:
@@ -150,7 +143,7 @@ class Info:
         self._pod_annotations[key] = value
 
     def _note_marks(self, what: str, marks: Mapping[str, str], key: str, value: str, why: str) -> None:
-        """In each replicated job, where the runtime or a patch may have wanted another value."""
+        """Note the value in each replicated job, where the runtime or a patch may have set another one."""
         for job in self.template.replicated_jobs or ():
             metadata = job.template.spec.template.metadata if job.template.spec is not None else None
             own: Mapping[str, str] = getattr(metadata, what, None) or {}
@@ -161,8 +154,9 @@ class Info:
 def carried(variable: EnvVar) -> EnvVar:
     """A variable of the TrainJob as it goes into a container.
 
-    A literal value is written out even when it is empty, and gives way to a source. Of a field its path is carried, of
-    a resource all three parts, written out: a JobSet that runs already has them so, and cannot be changed.
+    A literal value is written even when it is empty; a source takes precedence over it. A field source keeps its path
+    only, and a resource source has all three parts. Existing JobSets have variables in this form, and cannot be
+    changed.
     """
     if variable.value_from is None:
         return EnvVar(name=variable.name, value=variable.value or "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One replicated job, as plugins see and change it: its pods, their number, their names in the network."""
+"""One replicated job, as plugins see and change it: its pods, their number and their host names."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,7 +16,7 @@ from trainwright.plugins.contract.upsert import upsert_volume
 
 
 class PodSet:
-    """The pods of one replicated job. Sets and lists are in the order of the template."""
+    """The pods of one replicated job. All lists have the order of the template."""
 
     __slots__ = (
         "_containers",
@@ -37,7 +37,7 @@ class PodSet:
         self._subdomain = subdomain
         self._count = count
         self.path = f"spec.replicatedJobs[{job.name}]"
-        """Where it is in the JobSet."""
+        """Its path in the JobSet."""
         self._pod = pod = pod_spec(job)
         self._containers = tuple(self._model(item, "containers") for item in pod.containers or ())
         self._init_containers = tuple(self._model(item, "initContainers") for item in pod.init_containers or ())
@@ -49,19 +49,17 @@ class PodSet:
 
     @property
     def step(self) -> str | None:
-        """Which step of a TrainJob it is, from the label of the job's template; None for a job of the runtime's own."""
-        metadata = self._job.template.metadata
-        labels = metadata.labels if metadata is not None else None
-        return labels.get(LABEL_ANCESTOR_STEP) if labels else None
+        """The step of the TrainJob that it runs, from the label of its template; None if it has no such label."""
+        return step_of(self._job)
 
     @property
     def count(self) -> int:
-        """Number of pods of one replica."""
+        """The number of pods of one replica."""
         return self._count
 
     @property
     def replicas(self) -> int:
-        """Number of jobs; JobSet's default is one."""
+        """The number of replicas; JobSet's default is one."""
         return 1 if self._job.replicas is None else self._job.replicas
 
     @property
@@ -94,19 +92,19 @@ class PodSet:
         return next((container for container in self._containers if container.name == name), None)
 
     def any_container(self, name: str) -> ContainerModel | None:
-        """The regular container of that name, or else the init container."""
+        """The regular or init container of that name."""
         return next((item for item in (*self._containers, *self._init_containers) if item.name == name), None)
 
     def host(self, replica: int = 0, index: int = 0) -> str:
-        """Host name of one pod, resolvable within the namespace."""
+        """Host name of one pod, which resolves in the namespace."""
         return f"{self._host_prefix}-{self.name}-{replica}-{index}.{self._subdomain}"
 
     def hosts(self) -> Iterator[str]:
-        """Host names of all pods, by replica and then by index."""
+        """Host names of all pods, ordered by replica and then by index."""
         return (self.host(replica, index) for replica in range(self.replicas) for index in range(self._count))
 
     def requests(self) -> Mapping[str, Quantity]:
-        """What one pod requests, by resource name: what the scheduler would count."""
+        """What one pod requests, by resource name, as the scheduler counts it."""
         return pod_requests(self._pod)
 
     def set_count(self, count: int, *, why: str, source: str = "") -> None:
@@ -115,7 +113,7 @@ class PodSet:
         self._ledger.record(f"{self.path}.template.spec.parallelism", count, before=before, why=why, source=source)
 
     def set_volume(self, volume: Volume, *, why: str) -> None:
-        """Add a volume; one of the same name is replaced whole."""
+        """Add a volume. It replaces a volume of the same name entirely."""
         if self._pod.volumes is None:
             self._pod.volumes = []
         before = upsert_volume(self._pod.volumes, volume)
@@ -125,10 +123,12 @@ class PodSet:
     def add_init_container(self, container: Container, *, why: str) -> ContainerModel:
         """Append an init container; it runs after those of the template.
 
-        Raises Refusal if the pod has a container of that name: two plugins, or a plugin and a runtime, want it.
+        Raises Refusal if the pod already has a container of that name.
         """
         if self.any_container(container.name) is not None:
-            raise Refusal(f"replicated job {self.name} has a container {container.name} already; rename the runtime's")
+            raise Refusal(
+                f"replicated job {self.name} already has a container {container.name}; rename the one in the runtime"
+            )
         self._pod.init_containers = [*(self._pod.init_containers or ()), container]
         model = self._model(container, "initContainers")
         self._init_containers = (*self._init_containers, model)
@@ -143,8 +143,14 @@ class PodSet:
         return ContainerModel(container, f"{self._pod_path}.{where}[{container.name}]", self._ledger)
 
 
+def step_of(job: ReplicatedJob) -> str | None:
+    """The step that a replicated job is labelled with."""
+    metadata = job.template.metadata
+    return (metadata.labels or {}).get(LABEL_ANCESTOR_STEP) if metadata is not None else None
+
+
 def pod_spec(job: ReplicatedJob) -> PodSpec:
-    """The pod of a replicated job; what a template leaves out on the way there is made, to be written to."""
+    """The pod spec of a replicated job; the objects around it that the template leaves out are created."""
     template = job.template
     if template.spec is None:
         template.spec = JobSpec(template=PodTemplateSpec())

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extension points: what a plugin may be.
+"""The extension points of the pipeline.
 
-A plugin is an object with a `name`; it takes part in a phase by having the method of that extension point, with exactly
-these parameters. The registry checks that before anything runs. All methods are plain functions: they get frozen inputs
-and the shared model, and wait for nothing. Those of Build may look at spec and metadata of the job and of facts, but at
-no status: a new status alone is no reason to build again.
+A plugin is an object with a `name`. It takes part in a phase by having the method of that extension point, with exactly
+these parameters; the registry checks them at start-up. All methods are plain functions that get the inputs and the
+shared model, and do not block. The methods of Build may read spec and metadata of the job and of facts but no status,
+because a new status alone does not cause another build.
 
 Startup          WatchExtension
-PreExecution     CustomValidation
+PreExecution     CustomValidation, ShapedValidation
 Build            EnforceMLPolicy, EnforcePodGroupPolicy, EnforcePodSpec, PreComponentBuilder, ComponentBuilder
 PostExecution    TrainJobStatus (one plugin only)
 """
@@ -17,40 +17,42 @@ from typing import Protocol, runtime_checkable
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
+from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract.components import Component
 from trainwright.plugins.contract.declarations import Watch
-from trainwright.plugins.contract.facts import ClusterFacts, Reference
+from trainwright.plugins.contract.facts import ClusterFacts
 from trainwright.plugins.contract.findings import Finding
-from trainwright.plugins.contract.info import Info, Runtime
+from trainwright.plugins.contract.info import Info
+from trainwright.plugins.contract.reference import Reference
 
 
 @runtime_checkable
 class Plugin(Protocol):
-    """All that a plugin must have. These may be set beside it, as attributes of the class:
+    """What every plugin has. It may also have these attributes:
 
-    `before`, `after`  tuples of plugin names: run earlier or later than those; names that are not loaded do not matter
+    `before`, `after`  tuples of plugin names: run earlier or later than those; names that are not loaded are ignored
     `rules`            tuple of `Rule`: the rights on the API server that its watches, facts and objects need
     `off_by_default`   True: it runs only where the Configuration enables it
-    `Configuration`    a msgspec struct class: its settings in the manager's Configuration; the plugin is then made with
-                       an instance of it as the only argument, else without arguments
+    `Configuration`    a msgspec struct class for its settings in the manager's Configuration; the constructor of the
+                       plugin then takes an instance of it as its only argument, else it takes no argument
     """
 
     name: str
-    """Unique among the plugins that are loaded; as in the Configuration, in messages and in conditions."""
+    """Unique among the loaded plugins. The Configuration, messages and conditions use it."""
 
 
 @runtime_checkable
 class WatchExtension(Protocol):
-    """Startup: events of further kinds wake TrainJobs."""
+    """Startup: let events of further kinds wake TrainJobs."""
 
     def watches(self) -> Sequence[Watch]:
-        """What to watch; asked once."""
+        """What to watch; called once."""
         ...
 
 
 @runtime_checkable
 class UsesFacts(Protocol):
-    """Startup of each run: which objects of the cluster the plugin must know of."""
+    """Before each run: name the objects of the cluster that the plugin needs."""
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
         """References that later calls will look up in `info.facts` (or `facts`) for this job."""
@@ -59,7 +61,7 @@ class UsesFacts(Protocol):
 
 @runtime_checkable
 class UsesValidationFacts(Protocol):
-    """PreExecution: which further objects `validate` must know of, that no build needs to be read for."""
+    """PreExecution: name further objects that only `validate` needs, and no build."""
 
     def validation_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
         """References that `validate` will look up in `info.facts`, beside those of `uses_facts`."""
@@ -71,16 +73,29 @@ class CustomValidation(Protocol):
     """PreExecution: refuse a TrainJob, or warn of it, when it is created or updated."""
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
-        """Everything that is wrong, not only the first. `old` is None on creation.
+        """Everything that is wrong, not only the first problem. `old` is None on creation.
 
-        No phase of the build has run on `info`: counts are the runtime's, and nothing that plugins set is there.
+        No phase of the build has run on `info`: counts are those of the runtime, and plugins have set nothing.
+        """
+        ...
+
+
+@runtime_checkable
+class ShapedValidation(Protocol):
+    """PreExecution: the same for rules about the outcome, once all plugins have shaped the template."""
+
+    def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
+        """Everything that is wrong with the outcome. `old` is None on creation.
+
+        Phases 1 to 4 of Build have run on `info`: counts and names are final. The method is not called when `validate`
+        of any plugin found an error, nor when the template could not be shaped.
         """
         ...
 
 
 @runtime_checkable
 class EnforceMLPolicy(Protocol):
-    """Build, 1: what the framework needs: number of pods, environment, ports, volumes."""
+    """Build, phase 1: set up the framework: number of pods, variables, ports, volumes."""
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Change `info`. Raises Refusal if the framework cannot be set up."""
@@ -89,16 +104,16 @@ class EnforceMLPolicy(Protocol):
 
 @runtime_checkable
 class EnforcePodGroupPolicy(Protocol):
-    """Build, 2: marks of the gang scheduler on the pods."""
+    """Build, phase 2: mark the pods for the gang scheduler."""
 
     def enforce_pod_group_policy(self, info: Info, job: TrainJob) -> None:
-        """Change `info`. The numbers of pods are settled. Raises Refusal."""
+        """Change `info`. The numbers of pods are final. Raises Refusal."""
         ...
 
 
 @runtime_checkable
 class EnforcePodSpec(Protocol):
-    """Build, 3: what pods need for other reasons than a policy of the runtime."""
+    """Build, phase 3: set what pods need for other reasons than a policy of the runtime."""
 
     def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
         """Change `info`. Raises Refusal."""
@@ -107,7 +122,7 @@ class EnforcePodSpec(Protocol):
 
 @runtime_checkable
 class PreComponentBuilder(Protocol):
-    """Build, 4: bring the template in line with the pod sets. For the plugin that owns the template's kind."""
+    """Build, phase 4: write the pod sets into the template. For the plugin that owns the template's kind."""
 
     def prepare_components(self, info: Info, job: TrainJob) -> None:
         """Change `info.template`. Raises Refusal."""
@@ -116,16 +131,16 @@ class PreComponentBuilder(Protocol):
 
 @runtime_checkable
 class ComponentBuilder(Protocol):
-    """Build, 5: make objects."""
+    """Build, phase 5: build objects."""
 
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        """The objects to apply, in any order; none means: leave those that exist alone. Raises Refusal."""
+        """The objects to apply, in any order. Objects that are not yielded are left as they are. Raises Refusal."""
         ...
 
 
 @runtime_checkable
 class UsesStatusFacts(Protocol):
-    """PostExecution: which objects of the cluster `status` must know of. The runtime does not matter there any more."""
+    """PostExecution: name the objects of the cluster that `status` needs. It depends on the TrainJob alone."""
 
     def status_facts(self, job: TrainJob) -> Iterable[Reference]:
         """References that `status` will look up in its facts for this job."""
@@ -134,10 +149,10 @@ class UsesStatusFacts(Protocol):
 
 @runtime_checkable
 class TrainJobStatus(Protocol):
-    """PostExecution: what has become of the job. At most one plugin has it."""
+    """PostExecution: compute the status of the job. At most one plugin has it."""
 
     def status(self, job: TrainJob, facts: ClusterFacts) -> Status | None:
-        """The whole new status, made from a copy of the current one; None leaves it as it is."""
+        """The whole new status, based on a copy of the current one; None leaves the status as it is."""
         ...
 
 
@@ -146,6 +161,7 @@ EXTENSION_POINTS: dict[str, type] = {
     "uses_facts": UsesFacts,
     "validation_facts": UsesValidationFacts,
     "validate": CustomValidation,
+    "validate_shaped": ShapedValidation,
     "enforce_ml_policy": EnforceMLPolicy,
     "enforce_pod_group_policy": EnforcePodGroupPolicy,
     "enforce_pod_spec": EnforcePodSpec,
@@ -154,4 +170,7 @@ EXTENSION_POINTS: dict[str, type] = {
     "status_facts": UsesStatusFacts,
     "status": TrainJobStatus,
 }
-"""Extension points by the method that a plugin has, in the order in which they run."""
+"""Extension points by the name of their method, in the order in which they run."""
+
+SHAPING = ("enforce_ml_policy", "enforce_pod_group_policy", "enforce_pod_spec", "prepare_components")
+"""The hooks that change the model, in the order in which they run."""

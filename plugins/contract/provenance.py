@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who set which value, and why.
+"""Records which plugin set which value, and why.
 
-Every write of a plugin goes through the model of the contract and leaves an entry here. From the entries come
-`trainwright render --explain` and the conflicts: a value that a plugin set and that somebody else (another plugin, the
-runtime, the TrainJob) wanted to be different.
+Every write of a plugin goes through the model of the contract and adds an entry here. `trainwright render --explain`
+prints the entries. A value that was set twice, and differently, gives an override: a warning for the user.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 TRAIN_JOB = "the TrainJob"
-"""Source of values that a plugin only carries over from the TrainJob."""
+"""Source of values that a plugin copies from the TrainJob."""
 RUNTIME = "the runtime"
 """Source of values that were in the template before any plugin ran."""
 
@@ -20,19 +19,19 @@ class Setting:
     """One value in the output."""
 
     path: str
-    """In the JobSet, list items by key: `spec.replicatedJobs[node]…containers[node].env[PET_NNODES]`."""
+    """Path in the JobSet, with list items by key: `spec.replicatedJobs[node]…containers[node].env[PET_NNODES]`."""
     value: Any
     plugin: str
-    """Who wrote it; empty for the template, which is made before any plugin runs."""
+    """The plugin that wrote it; empty for the template, which is made before plugins run."""
     source: str
-    """Whose value it is: the plugin's name, `TRAIN_JOB`, or the patch of a manager."""
+    """Where the value comes from: a plugin, `TRAIN_JOB`, or the patch of a manager."""
     phase: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """A value that one side set and the other replaced."""
+class Override:
+    """A value that one source set and another one replaced."""
 
     path: str
     loser: str
@@ -43,19 +42,25 @@ class Conflict:
 
 
 class Ledger:
-    """The book of one pipeline run."""
+    """The record of one run of the pipeline."""
 
-    __slots__ = ("_conflicts", "_settings", "phase", "plugin")
+    __slots__ = ("_overrides", "_settings", "phase", "plugin")
 
     def __init__(self) -> None:
         self._settings: dict[str, Setting] = {}
-        self._conflicts: dict[str, Conflict] = {}
+        self._overrides: dict[str, Override] = {}
         self.plugin = ""
-        """Who is writing now; set by the pipeline."""
+        """The plugin that writes now; set by the pipeline."""
         self.phase = "template"
 
+    def copy(self) -> "Ledger":
+        """A ledger that begins with the entries of this one."""
+        copied = Ledger()
+        copied._settings, copied._overrides = dict(self._settings), dict(self._overrides)
+        return copied
+
     def record(self, path: str, value: Any, *, before: Any, why: str, source: str = "") -> None:
-        """Note that the current plugin set the value at the path, where `before` was (None: nothing)."""
+        """Note that the current plugin replaced `before` (None: no value) at the path by the value."""
         who = source or self.plugin
         earlier = self._settings.get(path)
         if earlier is not None and earlier.source == who and earlier.value == value:
@@ -65,7 +70,7 @@ class Ledger:
         self._settings[path] = Setting(path, value, self.plugin, who, self.phase, why)
 
     def carried(self, path: str, value: Any, *, why: str) -> None:
-        """Note a value of the TrainJob that the template took over before any plugin ran."""
+        """Note a value of the TrainJob that is in the template before plugins run."""
         self._settings[path] = Setting(path, value, "", TRAIN_JOB, "template", why)
 
     def patched(self, path: str, value: Any, *, before: Any, manager: str) -> None:
@@ -76,11 +81,11 @@ class Ledger:
         """The last setting of each path, in the order in which the paths were first set."""
         return tuple(self._settings.values())
 
-    def conflicts(self) -> tuple[Conflict, ...]:
-        """The last conflict of each path."""
-        return tuple(self._conflicts.values())
+    def overrides(self) -> tuple[Override, ...]:
+        """The last override of each path."""
+        return tuple(self._overrides.values())
 
     def _replaced(self, path: str, loser: str, winner: str) -> None:
-        """Users and patches are there to replace values of the runtime; everything else is a surprise to somebody."""
+        """Note an override. Users and patches may replace values of the runtime; any other replacement is noted."""
         if winner != loser and (loser != RUNTIME or winner == self.plugin):
-            self._conflicts[path] = Conflict(path, loser, winner)
+            self._overrides[path] = Override(path, loser, winner)

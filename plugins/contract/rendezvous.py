@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the processes of a distributed training meet: the first pod of the trainer."""
+"""The address at which the processes of a distributed training meet: a port of the first pod of the trainer."""
 
 from typing import Final
 
@@ -14,14 +14,14 @@ PORT: Final = str(TRAINER_PORT)
 
 
 def open_trainer_port(container: ContainerModel, *, why: str) -> None:
-    """Declare the port at which the first pod listens."""
+    """Declare the port that the first pod listens on."""
     container.set_port(ContainerPort(container_port=TRAINER_PORT), why=why)
 
 
 def takes_part(info: Info, pods: PodSet) -> bool:
     """Whether the framework is set up in the trainer's main container.
 
-    A TrainJob without spec.trainer leaves the container to the runtime, as far as that can work: several nodes could
-    not find each other.
+    Without spec.trainer, the container of a single node stays as the runtime has it. Several nodes are always set up,
+    since they could not find each other otherwise.
     """
     return (info.job.spec is not None and info.job.spec.trainer is not None) or pods.count > 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Amounts of resources: what a pod requests, and how many devices and CPUs a process count is made from.
+"""Amounts of resources: what a pod requests, and the numbers of devices and CPUs that process counts derive from.
 
-Only requests count; what the API server would add to a container that has limits alone is not emulated, since queueing
-systems recompute these sums in the same way.
+Only requests count. The requests that the API server adds to a container that has only limits are left out, as in
+Kubeflow Trainer and in Kueue, which recomputes these sums.
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ Amounts = dict[str, Quantity]
 def pod_requests(pod: PodSpec) -> Amounts:
     """What the scheduler counts for one pod.
 
-    The sum of containers and sidecars, or the largest moment of initialisation if that needs more; pod-level requests
-    replace the sum, overhead comes on top.
+    That is the sum of containers and sidecars, or the peak during initialisation if it is higher. Requests of the pod
+    as a whole replace the sum; overhead is added.
     """
     sidecars: Amounts = {}
     peak: Amounts = {}
@@ -44,7 +44,7 @@ def pod_requests(pod: PodSpec) -> Amounts:
 
 
 def amounts(wire: Mapping[str, Wire] | None) -> Amounts:
-    """Read a resource list. Raises Refusal for what is no quantity."""
+    """Read a resource list. Raises Refusal for a value that is not a quantity."""
     return {name: _parsed(name, value) for name, value in (wire or {}).items()}
 
 
@@ -55,28 +55,28 @@ def add(total: Amounts, more: Mapping[str, Quantity]) -> None:
 
 
 def raise_to(total: Amounts, other: Mapping[str, Quantity]) -> None:
-    """Raise each resource to the other's amount where that is more."""
+    """Raise each resource to the other amount where that is higher."""
     for name, amount in other.items():
         if name not in total or amount > total[name]:
             total[name] = amount
 
 
 def gpu_count(resources: ResourceRequirements | None) -> int:
-    """Number of accelerators of one pod: requests, or limits where the requests say none. 0 without any."""
+    """Number of accelerators of one container: its requests, or its limits if it requests none. 0 without any."""
     if resources is None:
         return 0
     return _gpus(resources.requests) or _gpus(resources.limits)
 
 
 def cpu_count(resources: ResourceRequirements | None) -> int:
-    """Number of CPUs of one pod, a part counting as one: requests, or limits where the requests say none."""
+    """Number of CPUs of one container, rounded up: its requests, or its limits if it requests none."""
     if resources is None:
         return 0
     return _units(resources.requests, "cpu") or _units(resources.limits, "cpu")
 
 
 def _gpus(wire: Mapping[str, Wire] | None) -> int:
-    """The resource whose name speaks of GPUs; of several, one that ends in /gpu, then the first by name."""
+    """The resource with `gpu` in its name; of several, one that ends in /gpu, else the first by name."""
     names = sorted(name for name in wire or {} if "gpu" in name.lower())
     if not names:
         return 0

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trainer container will run: the TrainJob's image, command and arguments, as plugins have rewritten them.
+"""What the trainer container runs: image, command and arguments of the TrainJob, as plugins have rewritten them.
 
-Some frameworks start the user's command through a wrapper. They cannot write into the TrainJob, which is an input, nor
-into the container, where the TrainJob's values go last; so the resolved values are here, and the builder takes them.
+Some frameworks start the user's command through a wrapper. They cannot change the TrainJob, which is an input, and what
+they write into the container would be replaced by the TrainJob's values. So they change the values here, which the
+builder writes into the container.
 """
 
 from trainwright.api.trainer.v1alpha1 import Trainer
@@ -10,7 +11,7 @@ from trainwright.plugins.contract.provenance import Ledger
 
 
 class TrainerSettings:
-    """None means that the runtime's value stays; an empty list clears it."""
+    """None keeps the runtime's value; an empty list clears it."""
 
     __slots__ = ("_args", "_command", "_image", "_ledger", "_why")
 
@@ -28,26 +29,26 @@ class TrainerSettings:
 
     @property
     def command(self) -> tuple[str, ...] | None:
-        """The command of the TrainJob, or what a plugin made of it."""
+        """The command of the TrainJob, or the one that a plugin set."""
         return None if self._command is None else tuple(self._command)
 
     @property
     def args(self) -> tuple[str, ...] | None:
-        """The arguments of the TrainJob, or what a plugin made of them."""
+        """The arguments of the TrainJob, or those that a plugin set."""
         return None if self._args is None else tuple(self._args)
 
     def set_command(self, command: list[str], *, why: str) -> None:
-        """Run this instead."""
+        """Replace the command."""
         self._command = list(command)
         self._why["command"] = (self._ledger.plugin, why)
 
     def set_args(self, args: list[str] | None, *, why: str) -> None:
-        """Pass these instead; None leaves those of the runtime."""
+        """Replace the arguments; None keeps those of the runtime."""
         self._args = _copied(args)
         self._why["args"] = (self._ledger.plugin, why)
 
     def origin(self, what: str) -> tuple[str, str] | None:
-        """Plugin and reason of the last rewrite of `command` or `args`; None while they are the TrainJob's."""
+        """The plugin that last set `command` or `args`, and why; None while they are the TrainJob's."""
         return self._why.get(what)
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one item is set in a list of a container or a pod: in place where it was, else at the end.
+"""Sets one item in a list of a container or a pod.
 
-Lists of Kubernetes are keyed: environment variables and volumes by name, mounts by path. An item replaces the one of
-its key whole, so that a variable never ends up with both a value and a source. Ports have rules of their own.
+Lists of Kubernetes have keys: environment variables and volumes their name, mounts their path. An item replaces the
+item with its key entirely, at the same place, so that a variable never has both a value and a source; a new item goes
+to the end. Ports have rules of their own.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,9 +32,9 @@ def upsert_mount(items: list[VolumeMount], item: VolumeMount) -> VolumeMount | N
 def upsert_port(items: list[ContainerPort], item: ContainerPort) -> ContainerPort | None:
     """Set a port; returns the one that it replaced.
 
-    The port with the same number or the same name is replaced. A port without a name also replaces the only other port
-    without one, whatever its number: jobs of existing clusters run like that, and a running JobSet cannot be changed.
-    With several of them nothing can be meant, so the port is added.
+    It replaces the port with the same number or the same name. A port without a name also replaces the only other port
+    without a name, whatever its number: Kubeflow Trainer does so, and the JobSets of existing jobs cannot be changed.
+    With several ports without a name it is ambiguous which one to replace, so the port is added.
     """
     return _upsert(items, item, lambda other: other is _port_like(items, item))
 

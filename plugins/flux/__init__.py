@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flux: a Flux instance over all nodes, which runs the command of the TrainJob."""
+"""The Flux plugin: starts a Flux instance over all nodes, which runs the command of the TrainJob."""
 
 from trainwright.plugins.flux.plugin import FluxPlugin
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CURVE certificate with which the brokers of a Flux instance trust each other (ZeroMQ RFC 26; Z85 is RFC 32).
+"""The CURVE certificate by which the brokers of a Flux instance trust each other (ZeroMQ RFC 26; Z85 is RFC 32).
 
-Made from fresh randomness, once, when the Secret is created. A key that follows from public facts, such as the uid of
-the TrainJob, is none: whoever can read the TrainJob could join the instance.
+It is generated from random bytes when the Secret is created. A key that is derived from public data, such as the uid of
+the TrainJob, would let everyone who can read the TrainJob join the instance.
 """
 
 import base64
 
-from trainwright.controller.runtime.objects import Document
+from trainwright.api.objects import Document
 
 KEY = "curve.cert"
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -15,7 +15,7 @@ _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?
 
 def with_new_certificate(document: Document) -> Document:
     """The document of the Secret with a new certificate, named after the TrainJob that owns it."""
-    # Loaded here: only who creates keys needs it.
+    # Imported here: most processes never create keys.
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey  # noqa: PLC0415
 
     key = X25519PrivateKey.generate()

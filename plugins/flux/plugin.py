@@ -27,9 +27,9 @@ from trainwright.plugins.contract import (
     Reference,
     Rule,
     Runtime,
+    Stage,
     Watch,
     invalid,
-    owned_metadata,
 )
 from trainwright.plugins.flux.curve import KEY, with_new_certificate
 from trainwright.plugins.flux.scripts import broker_configuration, entrypoint_script, init_script
@@ -52,11 +52,15 @@ _INSTALL, _SOFTWARE, _CURVE, _MEMORY = "flux-install", "spack-install", "flux-cu
 
 
 class FluxPlugin:
-    """Source: spec/plugins.md section 2.2. The number of pods and the TrainJob's variables are PlainML's."""
+    """Makes a ConfigMap with scripts and a Secret with a certificate, and lets the nodes start Flux, which runs the
+    command.
+
+    For runtimes with `mlPolicy.flux`. PlainML sets the number of nodes and the TrainJob's variables.
+    """
 
     name = "Flux"
     after = ("PlainML",)
-    # A Secret is made once and never read or changed.
+    # A Secret is created once, and never read or changed.
     rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(Secret.RESOURCE, *WATCH, "create"))
 
     def watches(self) -> Sequence[Watch]:
@@ -64,12 +68,12 @@ class FluxPlugin:
         return (Watch(ConfigMap.RESOURCE, metadata_only=True), Watch(Secret.RESOURCE, metadata_only=True))
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
-        """Whether there is a certificate already."""
+        """Whether the certificate exists."""
         if runtime.spec is not None and runtime.spec.ml_policy is not None and runtime.spec.ml_policy.flux is not None:
             yield _certificate_of(job)
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
-        """The name of the init container is taken."""
+        """The runtime must not have an init container with the name of the one that the plugin adds."""
         nodes = info.pod_set(NODE)
         if _policy(info) is None or nodes is None:
             return
@@ -79,7 +83,7 @@ class FluxPlugin:
                 yield invalid("spec.trainer.initContainers", _INSTALLER, problem)
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
-        """Wrap the command, and give the nodes Flux, the scripts and the certificate."""
+        """Wrap the command, and mount Flux, the scripts and the certificate into the nodes."""
         if _policy(info) is None:
             return
         image = settings_of(info)[VIEW_IMAGE]
@@ -96,19 +100,18 @@ class FluxPlugin:
                         container.set_mount(mount, why="Flux, its scripts and its certificate")
 
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        """The scripts; and the certificate, unless there is one."""
+        """The scripts, and the certificate unless it exists."""
         policy = _policy(info)
         if policy is None:
             return
         yield _scripts(info, job, policy)
         if not info.facts.exists(_certificate_of(job)):
-            yield Component(
-                {
-                    "apiVersion": Secret.RESOURCE.api_version,
-                    "kind": Secret.RESOURCE.kind,
-                    "metadata": owned_metadata(job, _certificate_name(job)),
-                    "data": {KEY: PLACEHOLDER},
-                },
+            yield Component.owned_by(
+                job,
+                Secret.RESOURCE,
+                _certificate_name(job),
+                {"data": {KEY: PLACEHOLDER}},
+                stage=Stage.POD_INPUT,
                 generate=with_new_certificate,
             )
 
@@ -178,14 +181,8 @@ def _scripts(info: Info, job: TrainJob, policy: FluxMLPolicySource) -> Component
     entrypoint = entrypoint_script(
         main_host=f"{job.name}-{NODE}-0-0", run_flags=shape.run_flags, resource_flags=shape.resource_flags
     )
-    return Component(
-        {
-            "apiVersion": ConfigMap.RESOURCE.api_version,
-            "kind": ConfigMap.RESOURCE.kind,
-            "metadata": owned_metadata(job, _scripts_name(job)),
-            "data": {
-                _ENTRYPOINT_SCRIPT: entrypoint,
-                _INIT_SCRIPT: init_script(hosts=hosts, job_name=job.name, broker=broker),
-            },
-        }
-    )
+    data = {
+        _ENTRYPOINT_SCRIPT: entrypoint,
+        _INIT_SCRIPT: init_script(hosts=hosts, job_name=job.name, broker=broker),
+    }
+    return Component.owned_by(job, ConfigMap.RESOURCE, _scripts_name(job), {"data": data}, stage=Stage.POD_INPUT)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two scripts of a Flux job: what the view's image prepares, and what each node then runs.
+"""The two scripts of a Flux job: one prepares a volume, in an init container; the other one runs on each node.
 
-The view brings Flux itself. It is copied from its image to a shared volume, so that any image can be trained in. The
-scripts meet in that volume, below /mnt/flux. Values are put in by name; everything else is the shell's.
+The image of the init container (the view) has Flux, which is copied to a shared volume, so that training can use any
+image. Both scripts use this volume below /mnt/flux. `$name` is replaced by a value; `$$` is the `$` of the shell.
 """
 
 from string import Template
@@ -139,17 +139,17 @@ exit "$${code}"
 
 
 def broker_configuration(*, hosts: str, subdomain: str, namespace: str, device: str, queue_policy: str) -> str:
-    """broker.toml, the same on all nodes."""
+    """The file broker.toml, which is the same on all nodes."""
     return _BROKER.substitute(
         hosts=hosts, subdomain=subdomain, namespace=namespace, device=device, queue_policy=queue_policy
     ).rstrip("\n")
 
 
 def init_script(*, hosts: str, job_name: str, broker: str) -> str:
-    """init.sh of the init container."""
+    """The script init.sh of the init container."""
     return _INIT.substitute(hosts=hosts, main_host=f"{job_name}-0", broker=broker)
 
 
 def entrypoint_script(*, main_host: str, run_flags: str, resource_flags: str) -> str:
-    """entrypoint.sh of the nodes. Exits with the code of the training."""
+    """The script entrypoint.sh of the nodes, which exits with the exit code of the training."""
     return _ENTRYPOINT.substitute(main_host=main_host, run_flags=run_flags, resource_flags=resource_flags)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts of a Flux job depend on."""
+"""The values that the scripts of a Flux job depend on."""
 
 from dataclasses import dataclass
 
@@ -41,9 +41,9 @@ class Shape:
 
 
 def settings_of(info: Info) -> dict[str, str]:
-    """Image, device and queue policy: the TrainJob's variables, else those of the container, else defaults.
+    """Image, device and queue policy: from the TrainJob's variables, else from those of the container, else defaults.
 
-    Only literal values can be read here; a variable of another source, or of none, has no value before the pod runs.
+    Only literal values are used; a variable with a source has no value before the pod runs.
     """
     container = info.trainer_container
     variables: tuple[EnvVar, ...] = (*(container.env if container is not None else ()), *info.trainer_env)
@@ -52,7 +52,7 @@ def settings_of(info: Info) -> dict[str, str]:
 
 
 def shape_of(info: Info, job: TrainJob, policy: FluxMLPolicySource, nodes: PodSet | None) -> Shape:
-    """Numbers of the TrainJob, else of the runtime."""
+    """The numbers of the TrainJob, else those of the runtime."""
     trainer = job.spec.trainer if job.spec is not None else None
     count = trainer.num_nodes if trainer is not None else None
     tasks = trainer.num_proc_per_node if trainer is not None else None
@@ -64,9 +64,9 @@ def shape_of(info: Info, job: TrainJob, policy: FluxMLPolicySource, nodes: PodSe
 
 
 def command_of(info: Info) -> str:
-    """What the user wanted to run, as one line: command and arguments of the TrainJob, or the container's command.
+    """The command to run, as one line: command and arguments of the TrainJob, or the command of the container.
 
-    Arguments of the container stay there, and reach the script as they are.
+    Arguments of the container are not part of it: they stay in the container, which passes them to the script.
     """
     container = info.trainer_container
     own = container.command if container is not None else ()
@@ -75,5 +75,5 @@ def command_of(info: Info) -> str:
 
 
 def index_range(count: int) -> str:
-    """Indices of that many things: 0, or 0-3."""
+    """The range of that many indices: 0, or 0-3."""
     return "0" if count == 1 else f"0-{count - 1}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JobSet: owns the template's kind. Builds the JobSet from the pod sets, and reads the status from it."""
+"""The JobSet plugin: builds the JobSet of a job from the template, and computes the status of the job from it."""
 
 from trainwright.plugins.jobset.plugin import JobSetPlugin
 

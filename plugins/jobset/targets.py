@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do patches hit something? Their managers' names, the replicated jobs and containers that they name, and the variables
-that only the TrainJob's own sections may set.
+"""Checks the entries of runtimePatches: the name of the manager, and the replicated jobs and containers that they
+change.
 
-Targets are looked up in the runtime's template, not in the patched one, where a patch would find itself.
+A patch must not set variables that belong to spec.trainer or spec.initializer. Targets are looked up in the runtime's
+own template; the patched one would contain whatever the patch names.
 """
 
 import re
@@ -38,13 +39,13 @@ def patch_findings(info: Info, job: TrainJob) -> Iterator[Finding]:
 
 def _manager_findings(manager: str) -> Iterator[Finding]:
     if not manager:
-        yield required(_MANAGER, "name who patches, such as example.com/team")
+        yield required(_MANAGER, "must name the manager of the patch, such as example.com/team")
         return
     domain, slash, path = manager.partition("/")
     if not slash or not path or not _DOMAIN.fullmatch(domain) or len(domain) > _DOMAIN_LIMIT:
         yield invalid(_MANAGER, manager, "must be a domain and a path, such as example.com/team")
     elif not _PATH.fullmatch(path):
-        yield invalid(_MANAGER, manager, "the path after the domain has characters that no URL path may have")
+        yield invalid(_MANAGER, manager, "the path after the domain has characters that are not allowed in a URL path")
 
 
 def _container_findings(replicated: ReplicatedJob, target: ReplicatedJobPatch) -> Iterator[Finding]:
@@ -62,7 +63,7 @@ def _container_findings(replicated: ReplicatedJob, target: ReplicatedJobPatch) -
                 problem = f"replicated job {target.name} has no {kind} {patch.name}; it has {_names(known)}"
                 yield invalid(_PATCHES, patch, problem)
             elif kind == "container" and patch.name in _OWN_SECTION and patch.env:
-                problem = f"variables of container {patch.name} are set in spec.trainer.env or spec.initializer"
+                problem = f"must not set env of container {patch.name}; use spec.trainer.env or spec.initializer"
                 yield invalid(_PATCHES, patch, problem)
 
 

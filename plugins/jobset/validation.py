@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the JobSet plugin refuses: initializers that the runtime has no place for, and patches with no target or at a
-bad moment."""
+"""The validation of the JobSet plugin: initializers, and the targets and the time of patches."""
 
 from collections.abc import Iterator
 
 import msgspec
 
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import RuntimePatch, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     DATASET_INITIALIZER,
@@ -14,7 +14,6 @@ from trainwright.api.trainer.v1alpha1.constants import (
     VOLUME_INITIALIZER,
 )
 from trainwright.api.typed import as_typed
-from trainwright.controller.runtime.objects import Document
 from trainwright.plugins.contract import (
     FactUnavailable,
     Finding,
@@ -50,10 +49,12 @@ def _initializer_problem(info: Info, job: TrainJob, name: str) -> Iterator[Findi
     assert job.spec is not None
     pod_set = info.pod_set(name)
     if pod_set is None:
-        yield invalid("spec.runtimeRef", job.spec.runtime_ref, f"the runtime must have a replicated job {name}")
+        yield invalid(
+            "spec.runtimeRef", job.spec.runtime_ref, f"the runtime has no replicated job {name}, which the job needs"
+        )
         return
     if pod_set.any_container(name) is None:
-        problem = f"the runtime's replicated job {name} must have a container {name}"
+        problem = f"the runtime's replicated job {name} has no container {name}, which the job needs"
         yield invalid("spec.runtimeRef", job.spec.runtime_ref, problem)
         return
     container = pod_set.container(name)
@@ -63,7 +64,7 @@ def _initializer_problem(info: Info, job: TrainJob, name: str) -> Iterator[Findi
 
 
 def _moment_findings(info: Info, old: TrainJob | None, job: TrainJob, reference: Reference) -> Iterator[Finding]:
-    """Patches change what pods are made from, so they may change only while there are none."""
+    """Patches change the pods, so they may change only while no pod runs."""
     if old is None or old.spec is None or job.spec is None:
         return
     if _said(old.spec.runtime_patches) == _said(job.spec.runtime_patches):
@@ -79,10 +80,12 @@ def _moment_findings(info: Info, old: TrainJob | None, job: TrainJob, reference:
     status = jobset.status if jobset is not None else None
     for entry in (status.replicated_jobs_status if status is not None else None) or ():
         if entry.active > 0:
-            problem = f"replicated job {entry.name} still has {entry.active} active; wait until its pods are gone"
+            problem = (
+                f"replicated job {entry.name} still has active jobs ({entry.active}); wait until their pods are gone"
+            )
             yield forbidden(_PATCHES, problem)
 
 
 def _said(patches: list[RuntimePatch] | None) -> list[Document]:
-    """What the entries say. Typed clients such as Kueue's leave empty lists out when they update a job."""
+    """The entries without empty values, which typed clients such as Kueue's leave out when they update a job."""
     return [as_typed(RuntimePatch, msgspec.to_builtins(patch)) for patch in patches or ()]

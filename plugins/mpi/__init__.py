@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPI: a launcher that starts processes on the nodes over SSH, with a host file that lists them."""
+"""The MPI plugin: a launcher starts processes over SSH on the nodes that a host file lists."""
 
 from trainwright.plugins.mpi.plugin import MPIPlugin
 

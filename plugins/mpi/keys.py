@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SSH key pair with which the launcher reaches the nodes.
+"""The SSH key pair by which the launcher reaches the nodes.
 
-Made once, when the Secret is created; the pipeline's document holds placeholders, so that the same inputs give the same
-bytes and no key is ever printed.
+It is generated when the Secret is created. The document of the pipeline has placeholders, so that the same inputs give
+the same bytes, and that no key is printed.
 """
 
 import base64
 
-from trainwright.controller.runtime.objects import Document
+from trainwright.api.objects import Document
 
 PRIVATE = "ssh-privatekey"
 PUBLIC = "ssh-publickey"
@@ -15,7 +15,7 @@ PUBLIC = "ssh-publickey"
 
 def with_new_keys(document: Document) -> Document:
     """The document with a fresh ECDSA P-521 pair: private key in PEM (SEC1), public key as an authorized_keys line."""
-    # Loaded here: only who creates keys needs it.
+    # Imported here: most processes never create keys.
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
 

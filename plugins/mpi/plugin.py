@@ -29,10 +29,10 @@ from trainwright.plugins.contract import (
     Refusal,
     Rule,
     Runtime,
+    Stage,
     Watch,
     gpu_count,
     invalid,
-    owned_metadata,
 )
 from trainwright.plugins.mpi.keys import PRIVATE, PUBLIC, with_new_keys
 
@@ -50,10 +50,13 @@ _RESERVED = frozenset({_ENV_HOSTS, _ENV_FQDN, _ENV_SLOTS, _ENV_RSH})
 
 
 class MPIPlugin:
-    """Source: spec/plugins.md section 2.5."""
+    """Makes a Secret with SSH keys and a ConfigMap with the host file, mounts both, and sets the variables of Open MPI.
+
+    For runtimes with `mlPolicy.mpi`. It also sets the number of nodes; the launcher may be one of them.
+    """
 
     name = "MPI"
-    # A Secret is made once and never read or changed.
+    # A Secret is created once, and never read or changed.
     rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY), Rule.on(Secret.RESOURCE, *WATCH, "create"))
 
     def watches(self) -> Sequence[Watch]:
@@ -61,12 +64,12 @@ class MPIPlugin:
         return (Watch(ConfigMap.RESOURCE, metadata_only=True), Watch(Secret.RESOURCE, metadata_only=True))
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
-        """Whether there are keys already."""
+        """Whether the keys exist."""
         if runtime.spec is not None and runtime.spec.ml_policy is not None and runtime.spec.ml_policy.mpi is not None:
             yield _keys_of(job)
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
-        """Several nodes need both jobs where the launcher is one of them; some variables are not the user's."""
+        """Where the launcher is a node, several nodes need both jobs. Users must not set the variables of Open MPI."""
         policy = _policy(info)
         trainer = job.spec.trainer if job.spec is not None else None
         if policy is None or trainer is None:
@@ -81,7 +84,7 @@ class MPIPlugin:
             yield invalid("spec.trainer.env", trainer.env, f"{', '.join(reserved)}: set by the MPI plugin; remove them")
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
-        """Set the number of nodes, mount keys and host file, and point the launcher at them."""
+        """Set the number of nodes, mount keys and host file, and set the variables of the launcher."""
         policy = _policy(info)
         if policy is None:
             return
@@ -105,30 +108,21 @@ class MPIPlugin:
                 _point_to_hosts(policy, container, _slots(info, job))
 
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        """The keys, unless they exist, and the host file."""
+        """The host file, and the keys unless they exist."""
         policy = _policy(info)
         if policy is None:
             return
         if not info.facts.exists(_keys_of(job)):
-            yield Component(
-                {
-                    "apiVersion": Secret.RESOURCE.api_version,
-                    "kind": Secret.RESOURCE.kind,
-                    "metadata": owned_metadata(job, _keys_name(job)),
-                    "type": "kubernetes.io/ssh-auth",
-                    "immutable": True,
-                    "data": {PRIVATE: PLACEHOLDER, PUBLIC: PLACEHOLDER},
-                },
-                generate=with_new_keys,
-            )
-        yield Component(
-            {
-                "apiVersion": ConfigMap.RESOURCE.api_version,
-                "kind": ConfigMap.RESOURCE.kind,
-                "metadata": owned_metadata(job, _hosts_name(job)),
-                "data": {_HOSTS_FILE: _host_file(info, policy, _slots(info, job))},
+            keys = {
+                "type": "kubernetes.io/ssh-auth",
+                "immutable": True,
+                "data": {PRIVATE: PLACEHOLDER, PUBLIC: PLACEHOLDER},
             }
-        )
+            yield Component.owned_by(
+                job, Secret.RESOURCE, _keys_name(job), keys, stage=Stage.POD_INPUT, generate=with_new_keys
+            )
+        hosts = {"data": {_HOSTS_FILE: _host_file(info, policy, _slots(info, job))}}
+        yield Component.owned_by(job, ConfigMap.RESOURCE, _hosts_name(job), hosts, stage=Stage.POD_INPUT)
 
 
 def _policy(info: Info) -> MPIMLPolicySource | None:
@@ -148,7 +142,7 @@ def _keys_of(job: TrainJob) -> Reference:
 
 
 def _set_nodes(policy: MPIMLPolicySource, job: TrainJob, nodes: PodSet | None) -> None:
-    """The launcher counts as one of the nodes when it is one; at least one pod of the other kind stays."""
+    """Where the launcher is a node, it counts as one of them; the job `node` keeps at least one pod."""
     trainer = job.spec.trainer if job.spec is not None else None
     if nodes is None or trainer is None or trainer.num_nodes is None:
         return
@@ -162,7 +156,7 @@ def _set_nodes(policy: MPIMLPolicySource, job: TrainJob, nodes: PodSet | None) -
 
 
 def _slots(info: Info, job: TrainJob) -> int:
-    """Processes on each node: the TrainJob's number, else the runtime's, where one stands for one per accelerator."""
+    """Processes on each node: the TrainJob's number, else the runtime's; 1 there means one for each accelerator."""
     policy = _policy(info)
     trainer = job.spec.trainer if job.spec is not None else None
     if trainer is not None and trainer.num_proc_per_node is not None:
@@ -199,7 +193,7 @@ def _point_to_hosts(policy: MPIMLPolicySource, container: ContainerModel, slots:
 
 
 def _host_file(info: Info, policy: MPIMLPolicySource, slots: int) -> str:
-    """One line per pod that takes part, in the order of the template."""
+    """One line for each pod that runs processes, in the order of the template."""
     _only_open_mpi(policy)
     taking_part = (NODE, LAUNCHER) if policy.run_launcher_as_node else (NODE,)
     hosts = (host for pod_set in info.pod_sets if pod_set.name in taking_part for host in pod_set.hosts())

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a TrainJob and a runtime to objects, and from objects to a status."""
+"""Turns a TrainJob and a runtime into objects, and objects into a status."""
 
-from trainwright.plugins.pipeline.pipeline import Pipeline, Rendering
+from trainwright.plugins.pipeline.pipeline import FactReader, Pipeline
+from trainwright.plugins.pipeline.rendering import Rendering
+from trainwright.plugins.pipeline.run import Run
+from trainwright.plugins.pipeline.status import StatusRun
 
-__all__ = ["Pipeline", "Rendering"]
+__all__ = ["FactReader", "Pipeline", "Rendering", "Run", "StatusRun"]

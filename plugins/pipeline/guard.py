@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calling a plugin so that whatever happens in there has its name on it, and its inputs stay as they are."""
+"""Calls plugins, names the plugin in every error, and detects changes of the inputs.
 
-from collections.abc import Callable, Iterable
+Plugins get copies of the inputs, which are made once for a run and compared with the inputs at the end of each phase.
+If they differ, the phase runs again on new copies, with a comparison after each hook, to find the plugin that changed
+them. So most runs cost one comparison for each phase.
+"""
+
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.plugins.contract import (
-    FactUnavailable,
-    InputMutated,
-    Ledger,
-    PluginFailure,
-    Refusal,
-    Runtime,
-)
+from trainwright.plugins.contract import FactUnavailable, InputMutated, Ledger, PluginFailure, Refusal, Runtime
+from trainwright.plugins.registry import Loaded
 
 T = TypeVar("T")
 
 
 class Guard:
-    """The calls of one run: on copies of the inputs, which are compared with the originals after each call."""
+    """Calls hooks on copies of the inputs."""
 
-    __slots__ = ("_inputs", "job", "ledger", "old", "runtime")
+    __slots__ = ("_originals", "_strict", "job", "ledger", "old", "runtime")
 
-    def __init__(self, job: TrainJob, runtime: Runtime | None = None, old: TrainJob | None = None) -> None:
+    def __init__(
+        self, job: TrainJob, runtime: Runtime | None = None, old: TrainJob | None = None, *, strict: bool = False
+    ) -> None:
+        """`strict`: compare the inputs after each call."""
         self.job = job.deepcopy()
         """The TrainJob that plugins get."""
         self.runtime = runtime.deepcopy() if runtime is not None else None
@@ -30,30 +32,80 @@ class Guard:
         self.old = old.deepcopy() if old is not None else None
         """The TrainJob before an update that plugins get."""
         self.ledger = Ledger()
-        """Where their writes are noted."""
-        self._inputs = (("the TrainJob", job), ("the runtime", runtime), ("the old TrainJob", old))
+        """Where the writes of plugins are noted."""
+        self._originals = (("the TrainJob", job), ("the runtime", runtime), ("the old TrainJob", old))
+        self._strict = strict
 
-    def call(self, name: str, hook: str, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a hook. Raises Refusal, PluginFailure, InputMutated or FactUnavailable."""
-        self.ledger.plugin, self.ledger.phase = name, hook
+    def changed(self) -> str:
+        """The first input that was changed, in words; empty if none was."""
+        copies = (self.job, self.runtime, self.old)
+        return next(
+            (what for (what, original), copy in zip(self._originals, copies, strict=True) if original != copy), ""
+        )
+
+    def call(self, entry: Loaded, hook: str, *arguments: Any) -> Any:
+        """Call a hook. Raises Refusal, PluginFailure, FactUnavailable; InputMutated if strict."""
+        return self._attributed(entry, hook, getattr(entry.plugin, hook), *arguments)
+
+    def collect(self, entry: Loaded, hook: str, *arguments: Any) -> list[Any]:
+        """Call a hook that returns or yields several items. Raises like `call`, also while the items are collected."""
+        return self._attributed(entry, hook, lambda: list(getattr(entry.plugin, hook)(*arguments)))
+
+    def _attributed(self, entry: Loaded, hook: str, function: Callable[..., T], *arguments: Any) -> T:
+        self.ledger.plugin, self.ledger.phase = entry.name, hook
         try:
             result = function(*arguments)
         except Refusal as refusal:
-            raise refusal.attributed(name, hook) from refusal.__cause__
+            raise refusal.attributed(entry.name, hook) from refusal.__cause__
         except FactUnavailable:
             raise
         except Exception as error:
             problem = f"{hook} failed: {type(error).__name__}: {error}"
-            raise PluginFailure(problem, plugin=name, phase=hook) from error
-        self._unchanged(name, hook)
+            raise PluginFailure(problem, plugin=entry.name, phase=hook) from error
+        if self._strict and (what := self.changed()):
+            problem = f"{hook} changed {what}, which is an input; change info instead"
+            raise InputMutated(problem, plugin=entry.name, phase=hook)
         return result
 
-    def collect(self, name: str, hook: str, function: Callable[..., Iterable[T]], *arguments: Any) -> list[T]:
-        """Call a hook that returns or yields several things. Raises like `call`, also for what is raised on the way."""
-        return self.call(name, hook, lambda: list(function(*arguments)))
 
-    def _unchanged(self, name: str, hook: str) -> None:
-        for (what, original), copy in zip(self._inputs, (self.job, self.runtime, self.old), strict=True):
-            if original != copy:
-                problem = f"{hook} changed {what}, which is an input; change info instead"
-                raise InputMutated(problem, plugin=name, phase=hook)
+class Inputs:
+    """The inputs of one run, and the copies that its phases share."""
+
+    __slots__ = ("_given", "_shared")
+
+    def __init__(self, job: TrainJob, runtime: Runtime | None = None, old: TrainJob | None = None) -> None:
+        self._given = (job, runtime, old)
+        self._shared: Guard | None = None
+
+    def phase(self, hooks: Callable[[Guard], T]) -> T:
+        """Run a phase: a function that calls its hooks on the guard that it gets.
+
+        Raises what the function raises, and InputMutated with the name of the plugin that changed an input.
+        """
+        guard = self.shared()
+        try:
+            result = hooks(guard)
+        except Exception:
+            # A change by one plugin may have made another one fail.
+            if not guard.changed():
+                raise
+        else:
+            if not guard.changed():
+                return result
+        self.renew()
+        hooks(self.guard(strict=True))
+        raise InputMutated(f"a plugin changed {guard.changed()}, which is an input, but not when the phase ran again")
+
+    def shared(self) -> Guard:
+        """The guard of all phases."""
+        if self._shared is None:
+            self._shared = self.guard()
+        return self._shared
+
+    def renew(self) -> None:
+        """Give the next phases new copies, because a plugin has changed the shared ones."""
+        self._shared = None
+
+    def guard(self, *, strict: bool = False) -> Guard:
+        """A guard with copies of its own."""
+        return Guard(*self._given, strict=strict)

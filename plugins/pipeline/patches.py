@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""spec.runtimePatches: what other controllers and users lay over the runtime's template.
+"""Applies spec.runtimePatches, by which users and other controllers change the runtime's template for one job.
 
-Entries are applied one after another, in the order of the list, each as a strategic merge patch of the JobSet's spec.
+The entries are applied in the order of the list, each as a strategic merge patch of the JobSet's spec.
 """
 
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ import msgspec
 
 from trainwright.api.jobset.v1alpha2 import JobSetSpec
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import JobSetTemplatePatch, RuntimePatch
 from trainwright.api.typed import as_typed
-from trainwright.controller.runtime.objects import Document
 from trainwright.plugins.contract import Ledger, Refusal
 from trainwright.plugins.pipeline.strategic import Scribe, merge
 
 
 def patched_metadata(base: ObjectMeta | None, patches: Sequence[RuntimePatch]) -> tuple[dict[str, str], dict[str, str]]:
-    """Labels and annotations of the JobSet; of the same key the last entry of the list wins.
+    """Labels and annotations of the JobSet. Of entries with the same key, the last one wins.
 
-    Nothing else of a template's metadata has a meaning for the JobSet.
+    The JobSet takes nothing else from the metadata of the template.
     """
     labels = dict(base.labels or {}) if base is not None else {}
     annotations = dict(base.annotations or {}) if base is not None else {}
@@ -33,7 +33,10 @@ def patched_metadata(base: ObjectMeta | None, patches: Sequence[RuntimePatch]) -
 
 
 def patched_template(base: JobSetSpec, patches: Sequence[RuntimePatch], ledger: Ledger) -> JobSetSpec:
-    """A copy of the runtime's JobSet spec with all entries merged into it; for the zeroes in both see `as_typed`."""
+    """A copy of the runtime's JobSet spec with all entries applied. Raises Refusal if the result is not a JobSet spec.
+
+    Zero values of both are left out as `as_typed` describes.
+    """
     merged: Document = as_typed(JobSetSpec, msgspec.to_builtins(base))
     changes = [change for change in map(_change, patches) if change is not None]
     for manager, patch in changes:
@@ -42,7 +45,9 @@ def patched_template(base: JobSetSpec, patches: Sequence[RuntimePatch], ledger: 
     try:
         found: JobSetSpec = msgspec.convert(merged, JobSetSpec)
     except msgspec.ValidationError as error:
-        raise Refusal(f"the template with spec.runtimePatches is no JobSet: {error}", phase="template") from error
+        raise Refusal(
+            f"the template is not a valid JobSet with spec.runtimePatches applied: {error}", phase="template"
+        ) from error
     return found
 
 
@@ -54,7 +59,7 @@ def _change(patch: RuntimePatch) -> tuple[str, Document] | None:
 
 
 def _restore_order(merged: Document, names: Sequence[str]) -> None:
-    """Replicated jobs start in the order of the runtime, whatever order patches name them in."""
+    """Replicated jobs keep the order of the runtime, because JobSet starts them in that order."""
     rank = {name: index for index, name in enumerate(names)}
     jobs = merged.get("replicatedJobs")
     if jobs:

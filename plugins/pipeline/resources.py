@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laying the TrainJob's resources over those of a container."""
+"""Merges the TrainJob's resources into those of a container."""
 
 from trainwright.api.kubernetes.core.v1 import ResourceRequirements
 
 
 def merge_resources(base: ResourceRequirements | None, over: ResourceRequirements) -> ResourceRequirements:
-    """Limits and requests per resource, the second one's amounts winning.
+    """Limits and requests, merged by resource; the amounts of `over` take precedence.
 
-    Claims of either side are left out: the containers of existing jobs have none, and a JobSet cannot be changed.
+    Claims are left out, as in Kubeflow Trainer: the JobSets of existing jobs have none, and cannot be changed.
     """
     return ResourceRequirements(
         limits=_merged(base.limits if base is not None else None, over.limits),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strategic merge patches, as Kubernetes applies them to a typed object.
 
-Which lists are merged, and by which key, is read from the models. Absent values of a patch say nothing, and empty ones
-have been left out before; there are no directives here, so nothing can be deleted.
+The models say which lists are merged, and by which key. A patch cannot delete anything: absent and empty values have no
+effect, and directives such as `$patch: delete` do not exist here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,38 +12,38 @@ from typing import Any
 from trainwright.api import merge as metadata
 from trainwright.api.base import Struct, copy_open
 from trainwright.api.kubernetes.core.v1 import EnvVar, EnvVarSource, Volume
-from trainwright.controller.runtime.objects import Document
+from trainwright.api.objects import Document
 from trainwright.plugins.contract import Ledger
 
 _RIVALS: Mapping[type[Struct], frozenset[str]] = {
     model: frozenset(metadata.fields(model)) - {"name"} for model in (EnvVar, EnvVarSource, Volume)
 }
-"""Structs of which only one field, apart from the name, may be set: what a patch sets takes the place of the others."""
+"""Structs in which only one field beside the name may be set: the field of a patch replaces the one that is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scribe:
-    """Notes who set what while a patch is merged."""
+    """Notes in the ledger what a patch sets."""
 
     ledger: Ledger
     manager: str
     path: str = "spec"
 
     def at(self, step: str) -> "Scribe":
-        """For a field below."""
+        """The scribe of a field of this value."""
         return Scribe(self.ledger, self.manager, f"{self.path}.{step}")
 
     def item(self, key: Any) -> "Scribe":
-        """For an item of a list."""
+        """The scribe of an item of this list."""
         return Scribe(self.ledger, self.manager, f"{self.path}[{key}]")
 
     def note(self, value: Any, before: Any) -> None:
-        """The value was set."""
+        """Note that the patch set the value."""
         self.ledger.patched(self.path, value, before=before, manager=self.manager)
 
 
 def merge(model: type[Struct], base: Document, patch: Mapping[str, Any], scribe: Scribe) -> Document:
-    """The base with the patch in it, both in wire form. Neither is changed."""
+    """The base with the patch applied, both in wire form. Neither is changed."""
     fields = metadata.fields(model)
     said = {name: value for name, value in patch.items() if name in fields}
     merged = _without_rivals(model, base, said)
@@ -73,7 +73,7 @@ def _merged(field: metadata.Field, base: Any, value: Any, scribe: Scribe) -> Any
 def _merged_items(
     model: type[Struct], key: str, base: Sequence[Document], patch: Sequence[Document], scribe: Scribe
 ) -> list[Document]:
-    """Items of the same key are merged, others added; the order is explained at `in_merge_order`."""
+    """Merge items with the same key and add the others; `in_merge_order` describes the order."""
     before = {item.get(key): item for item in base}
     changed: dict[Any, Document] = {}
     for item in patch:
@@ -86,11 +86,11 @@ def _merged_items(
 
 
 def in_merge_order(base: Sequence[Any], untouched: Sequence[Any], patched: Sequence[Any]) -> list[Any]:
-    """Keys of a merged list.
+    """The order of the keys of a merged list.
 
-    Two queues: what the patch left alone in the base's order, and what it has in its own. The first one's head goes
-    next only if both heads are in the base and it precedes the other there. So new items come before the rest of the
-    base, and a patch can change the order of items.
+    It merges two queues: the untouched items in the order of the base, and the items of the patch in the patch's order.
+    The head of the first queue goes next only if the head of the second one is in the base too, and behind it there. So
+    new items come before the rest of the base, and a patch can change the order of items.
     """
     place = {name: index for index, name in enumerate(base)}
     left, right = list(untouched), list(patched)
@@ -102,7 +102,7 @@ def in_merge_order(base: Sequence[Any], untouched: Sequence[Any], patched: Seque
 
 
 def _without_rivals(model: type[Struct], base: Document, patch: Mapping[str, Any]) -> Document:
-    """The base without what cannot stand beside the patch: a volume has one source, a variable has one value."""
+    """The base without fields that exclude those of the patch: a volume has one source, a variable one value."""
     rivals = _RIVALS.get(model)
     if rivals is None or rivals.isdisjoint(patch):
         return dict(base)

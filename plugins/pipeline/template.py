@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From runtime and TrainJob to the model that plugins share: the template of this job.
+"""Makes the template of one job from its runtime: the model that plugins then change.
 
-In this order: labels and annotations, runtimePatches, then per replicated job the number of pods and the resources of
-the TrainJob. Nothing of the inputs is shared with the result, so whatever a plugin does, they stay as they are.
+It takes labels and annotations, applies runtimePatches, and merges the TrainJob's resources into the replicated jobs.
+The result shares no data with the inputs, so plugins can change it freely.
 """
+
+from dataclasses import dataclass
 
 from trainwright.api.jobset.v1alpha2 import JobSetSpec, ReplicatedJob
 from trainwright.api.trainer.v1alpha1 import MLPolicy, TrainJob
-from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
-from trainwright.plugins.contract import ClusterFacts, Info, Ledger, PodSet, Refusal, Runtime
+from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER
+from trainwright.plugins.contract import ClusterFacts, Info, Ledger, PodSet, Refusal, Runtime, step_of
 from trainwright.plugins.pipeline.patches import patched_metadata, patched_template
 from trainwright.plugins.pipeline.resources import merge_resources
 
@@ -16,43 +18,68 @@ TEMPLATE = "template"
 """The phase before the plugins, as errors name it."""
 
 
-def resolve(job: TrainJob, runtime: Runtime, facts: ClusterFacts, ledger: Ledger) -> Info:
-    """The model before any plugin has run. Raises Refusal if job and runtime make no template."""
+@dataclass(frozen=True, slots=True)
+class JobTemplate:
+    """The template of one job before plugins run."""
+
+    spec: JobSetSpec
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    ledger: Ledger
+
+    def copy(self) -> "JobTemplate":
+        """A copy for a further model: plugins change the template of a model."""
+        return JobTemplate(self.spec.deepcopy(), dict(self.labels), dict(self.annotations), self.ledger.copy())
+
+    def info(self, job: TrainJob, runtime: Runtime, facts: ClusterFacts) -> Info:
+        """The model for plugins. Plugins change the template through it; copy the template first to use it again."""
+        policy = runtime.spec.ml_policy if runtime.spec is not None else None
+        network = self.spec.network
+        subdomain = (network.subdomain if network is not None else None) or job.name
+        pod_sets = tuple(
+            PodSet(
+                replicated,
+                host_prefix=job.name,
+                subdomain=subdomain,
+                count=_count(replicated, policy),
+                ledger=self.ledger,
+            )
+            for replicated in self.spec.replicated_jobs or ()
+        )
+        return Info(
+            job=job,
+            runtime=runtime,
+            facts=facts,
+            template=self.spec,
+            pod_sets=pod_sets,
+            labels=self.labels,
+            annotations=self.annotations,
+            ledger=self.ledger,
+        )
+
+
+def resolve(job: TrainJob, runtime: Runtime) -> JobTemplate:
+    """The template of the job. Raises Refusal if it cannot be made."""
     if job.spec is None:
         raise Refusal("the TrainJob has no spec; name a runtime in spec.runtimeRef", phase=TEMPLATE)
     base = runtime.spec.template if runtime.spec is not None else None
     policy = runtime.spec.ml_policy if runtime.spec is not None else None
     patches = job.spec.runtime_patches or ()
+    ledger = Ledger()
     labels, annotations = patched_metadata(base.metadata if base is not None else None, patches)
-    # A runtime without a template gives an empty JobSet, which never runs anything: nothing forbids to write one.
+    # A runtime without a template is valid and gives an empty JobSet, which runs nothing.
     spec = base.spec if base is not None else None
-    template = patched_template(spec if spec is not None else JobSetSpec(), patches, ledger)
-    subdomain = (template.network.subdomain if template.network is not None else None) or job.name
-    pod_sets = []
+    try:
+        template = patched_template(spec if spec is not None else JobSetSpec(), patches, ledger)
+    except ValueError as error:
+        raise Refusal(f"the template cannot be used: {error}", phase=TEMPLATE) from error
     for replicated in template.replicated_jobs or ():
         _merge_trainer_resources(replicated, job, policy, ledger)
-        count = _count(replicated, policy)
-        pod_sets.append(PodSet(replicated, host_prefix=job.name, subdomain=subdomain, count=count, ledger=ledger))
-    return Info(
-        job=job,
-        runtime=runtime,
-        facts=facts,
-        template=template,
-        pod_sets=tuple(pod_sets),
-        labels=labels,
-        annotations=annotations,
-        ledger=ledger,
-    )
-
-
-def step_of(replicated: ReplicatedJob) -> str | None:
-    """The step that a replicated job is labelled with."""
-    metadata = replicated.template.metadata
-    return (metadata.labels or {}).get(LABEL_ANCESTOR_STEP) if metadata is not None else None
+    return JobTemplate(template, labels, annotations, ledger)
 
 
 def _count(replicated: ReplicatedJob, policy: MLPolicy | None) -> int:
-    """The trainer has the policy's number of nodes, if there is a policy; every other job what its template says."""
+    """Number of pods: the policy's number of nodes for the trainer, the template's parallelism for every other job."""
     if policy is not None and step_of(replicated) == STEP_TRAINER:
         count = policy.num_nodes
     else:

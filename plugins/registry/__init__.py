@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From installed distributions to verified plugins in a declared order."""
+"""Finds the installed plugins, verifies them and puts them in order."""
 
 from trainwright.plugins.registry.discovery import ENTRY_POINTS, Candidate, built_in, installed
 from trainwright.plugins.registry.registry import Loaded, Registry, Selection

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in plugins, by name, and where each is.
+"""The built-in plugins by name, with the class of each.
 
-They are listed and not discovered, so that a broken installation cannot lose one; modules are imported when the
-registry is built. Plugins of other distributions come as entry points.
+They are listed here and not found through entry points, so that a broken installation cannot lose one. Their modules
+are imported when the registry is built. Plugins of other distributions are entry points.
 """
 
 from collections.abc import Mapping
@@ -18,4 +18,4 @@ BUILT_IN: Mapping[str, str] = {
     "Volcano": "trainwright.plugins.volcano:VolcanoPlugin",
     "XGBoost": "trainwright.plugins.xgboost:XGBoostPlugin",
 }
-"""Plugin name to `module:class`. Names are those of the original, so that a Configuration moves over."""
+"""Plugin name to `module:class`. The names are those of Kubeflow Trainer, so that its Configuration keeps working."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finding plugins: the built-in ones, and the entry points `trainwright.plugins` of installed distributions.
 
-A plugin that cannot be imported is a problem that is reported by name; it is never skipped.
+A plugin that cannot be imported is reported by name and never skipped.
 """
 
 import importlib
@@ -14,13 +14,13 @@ import trainwright
 from trainwright.plugins.registry.catalogue import BUILT_IN
 
 ENTRY_POINTS = "trainwright.plugins"
-"""Group of entry points. The name of an entry point is the name of its plugin, its value the class."""
+"""The group of entry points. The name of an entry point is the name of its plugin; its value is the class."""
 OURSELVES = "trainwright"
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plugin that can be loaded."""
+    """A plugin that is installed and can be loaded."""
 
     name: str
     target: str
@@ -32,7 +32,7 @@ class Candidate:
         return f"plugin {self.name} (distribution {self.distribution} {self.version})"
 
     def load(self) -> Any:
-        """The class, or whatever is there. Raises what importing raises."""
+        """The object that `target` names. Raises what the import raises."""
         module, _, attribute = self.target.partition(":")
         found: Any = importlib.import_module(module)
         for part in attribute.split(".") if attribute else ():

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one order in which plugins run, in every phase: what they declare, then their names.
+"""The order in which plugins run in every phase: by what they declare, then by name.
 
-Deterministic: the same plugins give the same order on every start, whatever the order in which they were found.
+The same plugins have the same order on every start, whatever the order in which they were found.
 """
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 
-class OrderingCycle(Exception):  # noqa: N818 - what was found
-    """Plugins that want to run before each other; `members` is one such circle, the first name again at the end."""
+class OrderingCycle(Exception):  # noqa: N818 - it names what was found
+    """Plugins that are to run before each other. `members` is one such circle, with its first name again at the end."""
 
     def __init__(self, members: tuple[str, ...]) -> None:
         super().__init__(" before ".join(members))
@@ -17,9 +17,9 @@ class OrderingCycle(Exception):  # noqa: N818 - what was found
 
 
 def ordered(before: Mapping[str, AbstractSet[str]], after: Mapping[str, AbstractSet[str]]) -> tuple[str, ...]:
-    """Names so that each comes before what it declares to precede and after what it declares to follow.
+    """The names in an order that every `before` and `after` agrees with.
 
-    Both mappings have the same keys: all names. Others that are declared are ignored. Raises OrderingCycle.
+    Both mappings have all names as keys; other names in their values are ignored. Raises OrderingCycle.
     """
     waits_for = {name: set(after[name]) & set(before) for name in before}
     for name, followers in before.items():

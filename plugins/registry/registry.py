@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which plugins run, verified and in order.
+"""The plugins of a process: selected by the Configuration, loaded, verified and ordered, once at start-up.
 
-Built once at start-up: candidates are filtered by the Configuration, loaded, verified and ordered. Whatever is wrong is
-collected, so that one start shows every problem.
+All problems are collected, so that one start shows every one of them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from trainwright.api.config.v1alpha1 import Plugins
-from trainwright.controller.runtime.rights import merged
+from trainwright.api.rights import merged
 from trainwright.plugins.contract import EXTENSION_POINTS, Plugin, RegistryError, Rule, Watch
 from trainwright.plugins.registry.discovery import Candidate, built_in, installed
 from trainwright.plugins.registry.order import OrderingCycle, ordered
@@ -20,7 +19,7 @@ from trainwright.plugins.registry.verification import class_problems, plugin_pro
 
 T = TypeVar("T")
 SINGLE = ("status",)
-"""Hooks that only one plugin may have."""
+"""Hooks that at most one plugin may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,46 +31,46 @@ class Loaded:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the plugin."""
         return self.candidate.name
 
     @property
     def hooks(self) -> tuple[str, ...]:
-        """The hooks that it has, in the order of the phases."""
+        """The hooks of the plugin, in the order of the phases."""
         return tuple(hook for hook in EXTENSION_POINTS if hasattr(self.plugin, hook))
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rights that it declares."""
+        """The rights that the plugin declares."""
         return tuple(getattr(self.plugin, "rules", ()))
 
     @property
     def before(self) -> frozenset[str]:
-        """Names that it precedes."""
+        """The plugins that it runs before."""
         return frozenset(getattr(self.plugin, "before", ()))
 
     @property
     def after(self) -> frozenset[str]:
-        """Names that it follows."""
+        """The plugins that it runs after."""
         return frozenset(getattr(self.plugin, "after", ()))
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which plugins are wanted, from the Configuration."""
+    """Which plugins run, and their settings."""
 
     enabled: frozenset[str] | None = None
-    """Plugins that run although they are off by default."""
+    """Plugins to run although they are off by default."""
     disabled: frozenset[str] = frozenset()
-    """Plugins that do not run; they are not even imported."""
+    """Plugins that do not run; they are not imported either."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings by plugin name, as the Configuration has them: plain data, or an instance of the plugin's class."""
+    """Settings by plugin name: plain data as in the Configuration, or an instance of the plugin's settings class."""
     only: frozenset[str] | None = None
-    """No others than these, for tests; None: all that are installed."""
+    """Load these plugins only, for tests; None loads all that are installed."""
 
     @classmethod
     def of(cls, plugins: Plugins | None) -> "Selection":
-        """What the section `plugins` of the Configuration says."""
+        """The selection of the Configuration's section `plugins`."""
         if plugins is None:
             return cls()
         return cls(
@@ -82,7 +81,7 @@ class Selection:
 
 
 class Registry:
-    """The plugins of this process, in their order. Never changes."""
+    """The plugins of this process, in order. It never changes."""
 
     def __init__(self, plugins: Sequence[Loaded]) -> None:
         self._plugins = tuple(plugins)
@@ -90,7 +89,7 @@ class Registry:
 
     @classmethod
     def load(cls, selection: Selection | None = None, candidates: Iterable[Candidate] | None = None) -> "Registry":
-        """Load, verify and order the plugins; by default the built-in ones and those of entry points.
+        """Load, verify and order the plugins. By default these are the built-in ones and those of entry points.
 
         Raises RegistryError with every problem that was found.
         """
@@ -149,7 +148,7 @@ def _unknown(wanted: Selection, known: Sequence[Candidate]) -> list[str]:
     names = {candidate.name for candidate in known}
     asked = {"enabled": wanted.enabled or frozenset(), "disabled": wanted.disabled, "settings": wanted.settings.keys()}
     return [
-        f"plugin {name}: {where} in the Configuration, but not installed; there are {', '.join(sorted(names))}"
+        f"plugin {name}: {where} in the Configuration, but not installed; installed are {', '.join(sorted(names))}"
         for where, some in asked.items()
         for name in sorted(some - names)
     ]
@@ -162,7 +161,7 @@ def _twice(known: Sequence[Candidate]) -> list[str]:
         other = first.setdefault(candidate.name, candidate)
         if other is not candidate:
             problems.append(
-                f"{candidate}: expected a name of its own, found the same in distribution {other.distribution}"
+                f"{candidate}: its name is taken by a plugin of distribution {other.distribution}; names must be unique"
             )
     return problems
 
@@ -173,7 +172,7 @@ def _singles(loaded: Sequence[Loaded]) -> list[str]:
         having = [entry.name for entry in loaded if hook in entry.hooks]
         if len(having) > 1:
             names = ", ".join(sorted(having))
-            problems.append(f"hook {hook}: expected at most one plugin, found {names}: too many status plugins")
+            problems.append(f"hook {hook}: expected at most one plugin, found {names}; disable all but one of them")
     return problems
 
 
@@ -186,12 +185,12 @@ def _in_order(loaded: Sequence[Loaded]) -> list[Loaded]:
         )
     except OrderingCycle as cycle:
         members = [str(by_name[name].candidate) for name in sorted(set(cycle.members))]
-        raise RegistryError([f"{'; '.join(members)}: the declared order is a circle: {cycle}"]) from cycle
+        raise RegistryError([f"{'; '.join(members)}: before and after form a circle: {cycle}"]) from cycle
     return [by_name[name] for name in names]
 
 
 def _instance(candidate: Candidate, wanted: Selection) -> tuple[Plugin | None, list[str]]:
-    """The plugin, or its problems; neither for one that is off by default and was not asked for."""
+    """The plugin, or its problems; neither for a plugin that is off by default and not enabled."""
     try:
         found = candidate.load()
     except Exception as error:
@@ -204,7 +203,7 @@ def _instance(candidate: Candidate, wanted: Selection) -> tuple[Plugin | None, l
     try:
         plugin = _made(found, wanted.settings.get(candidate.name))
     except Exception as error:
-        return None, [f"cannot be made: {type(error).__name__}: {error}"]
+        return None, [f"cannot be created: {type(error).__name__}: {error}"]
     return plugin, list(plugin_problems(plugin, candidate.name))
 
 
@@ -212,7 +211,7 @@ def _made(found: Any, settings: Any) -> Plugin:
     model = getattr(found, "Configuration", None)
     if model is None:
         if settings is not None:
-            raise TypeError("the Configuration has settings for it, but it takes none")
+            raise TypeError("the Configuration has settings for it, but the plugin takes none")
         return cast("Plugin", found())
     given = settings if isinstance(settings, model) else msgspec.convert(settings or {}, model)
     return cast("Plugin", found(given))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a plugin keep the contract? Asked once at start-up, before the first TrainJob could find out.
+"""Checks at start-up that a plugin keeps the contract, so that no TrainJob finds out later.
 
-Each check returns its problems as text that says what was expected and what is there.
+Each check yields its problems as texts that say what was expected and what was found.
 """
 
 import inspect
@@ -12,11 +12,12 @@ import msgspec
 
 from trainwright.plugins.contract import EXTENSION_POINTS, Rule
 
+_CONTRACT = "trainwright.plugins.contract"
 _DECLARATIONS = frozenset({"name", "before", "after", "rules", "Configuration", "off_by_default"})
 
 
 def class_problems(found: Any) -> Iterator[str]:
-    """Problems of what an entry point leads to, before it is instantiated."""
+    """Problems of the object that an entry point names, before it is instantiated."""
     if not inspect.isclass(found):
         yield f"expected a class, found {type(found).__name__} {found!r}"
         return
@@ -29,7 +30,7 @@ def plugin_problems(plugin: Any, expected_name: str) -> Iterator[str]:
     """Problems of an instance."""
     name = getattr(plugin, "name", None)
     if name != expected_name:
-        yield f"name: expected {expected_name!r} as announced, found {name!r}"
+        yield f"name: expected {expected_name!r} as in the entry point, found {name!r}"
     yield from _order_problems(plugin)
     yield from _rule_problems(plugin)
     yield from _hook_problems(plugin)
@@ -51,18 +52,19 @@ def _rule_problems(plugin: Any) -> Iterator[str]:
 
 
 def _hook_problems(plugin: Any) -> Iterator[str]:
-    hooks = 0
+    count, hooks = 0, ", ".join(EXTENSION_POINTS)
+    known = _DECLARATIONS | _asked_by_bases(type(plugin))
     for attribute in sorted(vars(type(plugin)).keys() | _inherited(type(plugin))):
-        if attribute.startswith("_") or attribute in _DECLARATIONS:
+        if attribute.startswith("_") or attribute in known:
             continue
         value = getattr(plugin, attribute, None)
         if attribute in EXTENSION_POINTS:
-            hooks += 1
+            count += 1
             yield from _signature_problems(attribute, value)
         elif callable(value) and not inspect.isclass(value):
-            yield f"hook {attribute}: expected one of {', '.join(EXTENSION_POINTS)}, or a leading underscore"
-    if hooks == 0:
-        yield f"expected at least one hook of {', '.join(EXTENSION_POINTS)}, found none"
+            yield f"hook {attribute}: expected one of {hooks}; other methods begin with an underscore"
+    if count == 0:
+        yield f"expected at least one hook of {hooks}, found none"
 
 
 def _signature_problems(hook: str, method: Any) -> Iterator[str]:
@@ -71,7 +73,7 @@ def _signature_problems(hook: str, method: Any) -> Iterator[str]:
         yield f"hook {hook}: expected a method, found {method!r}"
         return
     if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
-        yield f"hook {hook}: expected a plain function, found an async one; facts replace reads, see uses_facts"
+        yield f"hook {hook}: expected a plain function, found an async one; announce what it reads with uses_facts"
         return
     parameters = inspect.signature(method).parameters.values()
     actual = tuple(parameter.name for parameter in parameters)
@@ -83,6 +85,12 @@ def _signature_problems(hook: str, method: Any) -> Iterator[str]:
 
 def _inherited(plugin: type) -> set[str]:
     return {name for base in plugin.__mro__[1:-1] for name in vars(base) if not getattr(base, "_is_protocol", False)}
+
+
+def _asked_by_bases(plugin: type) -> set[str]:
+    """Methods that a base class of the contract asks for, such as GangScheduler, and that are no hooks."""
+    bases = (base for base in plugin.__mro__ if base.__module__.startswith(f"{_CONTRACT}."))
+    return {name for base in bases for name in getattr(base, "__abstractmethods__", ())}
 
 
 def _is_struct_class(value: Any) -> bool:

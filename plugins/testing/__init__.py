@@ -6,7 +6,7 @@
     result = run(MyPlugin(), job=train_job("trainer: {numNodes: 2}"), runtime=runtime())
     assert result.env("node")["MY_NODES"] == "2"
 
-`run` takes the same way as the manager: registry with its checks, all phases, the JobSet plugin at the end.
+`run` does what the manager does: the registry with its checks, all phases, and the JobSet plugin.
 """
 
 from trainwright.plugins.testing.builders import RUNTIME, runtime, train_job

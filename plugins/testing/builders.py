@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TrainJobs and runtimes from a few lines of YAML, defaulted as the API server would."""
+"""TrainJobs and runtimes from a few lines of YAML, with the defaults that the API server sets."""
 
 from typing import Any
 
@@ -23,9 +23,9 @@ spec:
 
 
 def train_job(spec: str = "", *, metadata: dict[str, Any] | None = None, **fields: Any) -> TrainJob:
-    """A stored TrainJob `job` in namespace `team` that names `runtime()`.
+    """A stored TrainJob `job` in namespace `team` that refers to `runtime()`.
 
-    The spec comes as YAML, as keywords in wire form (`runtimePatches=[...]`), or both.
+    The spec is YAML, keywords in wire form (`runtimePatches=[...]`), or both.
     """
     whole = {
         "runtimeRef": {"name": "blueprint", "kind": "TrainingRuntime"},

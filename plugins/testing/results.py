@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of the pipeline, with short ways to what tests look at."""
+"""One run of the pipeline, with shortcuts to what tests look at."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime.objects import Document
 from trainwright.plugins.contract import OFFLINE, ClusterFacts, Component, Plugin, Runtime, Verdict
 from trainwright.plugins.pipeline import Pipeline, Rendering
 from trainwright.plugins.registry import Registry, Selection, built_in
@@ -16,19 +16,19 @@ from trainwright.plugins.testing.builders import train_job
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a job became."""
+    """The verdict on a job and the objects that it became."""
 
     verdict: Verdict
     rendering: Rendering
 
     def component(self, kind: str, name: str | None = None) -> Component:
-        """The object of that kind (and name). Raises LookupError that lists what there is."""
+        """The component of that kind (and name). Raises LookupError with a list of all components."""
         for component in self.rendering.components:
-            _, its_kind, _, its_name = component.key
-            if its_kind == kind and name in (None, its_name):
+            reference = component.reference
+            if reference.resource.kind == kind and name in (None, reference.name):
                 return component
-        there = ", ".join(f"{c.key[1]} {c.key[3]}" for c in self.rendering.components) or "nothing"
-        raise LookupError(f"no {kind} {name or ''}: the pipeline gave {there}")
+        there = ", ".join(f"{c.resource.kind} {c.reference.name}" for c in self.rendering.components) or "nothing"
+        raise LookupError(f"no {kind} {name or ''}: the pipeline built {there}")
 
     def object(self, kind: str, name: str | None = None) -> Document:
         """The document of that kind (and name). Raises LookupError."""
@@ -50,7 +50,7 @@ class Result:
         return _named([*pod.get("containers", []), *pod.get("initContainers", [])], name)
 
     def env(self, job: str = "node", container: str = "node") -> Mapping[str, Any]:
-        """The variables of a container in their order: literal values, or the source as a dictionary."""
+        """The variables of a container, in order: literal values, or the source as a dictionary."""
         variables = self.container(job, container).get("env", [])
         return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in variables}
 
@@ -68,7 +68,8 @@ def run(
     """
     pipeline = Pipeline(Registry.of(*_with_jobset(plugins)))
     job, runtime = job or train_job(), runtime or default_runtime()
-    return Result(pipeline.validate(job, runtime, facts, old=old), pipeline.render(job, runtime, facts))
+    begun = pipeline.begin(job, runtime, old)
+    return Result(begun.validate(facts), begun.render(facts))
 
 
 def _with_jobset(plugins: tuple[Plugin, ...]) -> tuple[Plugin, ...]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torch: sets up torchrun, and turns a torchtune command into one that fits nodes and devices."""
+"""The Torch plugin: sets up torchrun, and completes torchtune commands for the nodes and devices of the job."""
 
 from trainwright.plugins.torch.plugin import TorchPlugin
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extension points of the Torch plugin: the PET_* variables that torchrun takes its settings from."""
+"""The extension points of the Torch plugin: the variables PET_*, from which torchrun reads its settings."""
 
 from collections.abc import Iterable
 
@@ -22,21 +22,25 @@ from trainwright.plugins.torch.tune import tuned_command, wants_tune
 from trainwright.plugins.torch.validation import findings
 
 AUTO = "auto"
-"""torchrun's word for: one process per accelerator."""
+"""torchrun starts one process for each accelerator."""
 
 
 class TorchPlugin:
-    """Source: spec/plugins.md section 2.8."""
+    """Sets the number of nodes and the variables of torchrun, in the trainer and in the targets of `envInjection`.
+
+    For runtimes with `mlPolicy.torch`. For a torchtune command it adds the recipe and the configuration instead of the
+    address of the first node.
+    """
 
     name = "Torch"
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
-        """Reserved variables, targets of envInjection, and what torchtune cannot do."""
+        """Check for reserved variables, targets of envInjection that do not exist, and limits of torchtune."""
         policy = info.ml_policy.torch if info.ml_policy is not None else None
         return findings(info, policy, job) if policy is not None else ()
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
-        """Set the number of pods, and the variables of the main container and of envInjection's targets."""
+        """Set the number of pods, and the variables of the main container and of the targets of envInjection."""
         policy = info.ml_policy.torch if info.ml_policy is not None else None
         if policy is None:
             return
@@ -65,9 +69,9 @@ class TorchPlugin:
 
 
 def processes_per_node(info: Info, job: TrainJob) -> tuple[str, str]:
-    """Value of PET_NPROC_PER_NODE, and why.
+    """The value of PET_NPROC_PER_NODE, and why.
 
-    The TrainJob's number; else one per accelerator, which torchrun counts itself; else one per CPU.
+    It is the TrainJob's number; else `auto` if there are accelerators, which torchrun counts; else the number of CPUs.
     """
     trainer = job.spec.trainer if job.spec is not None else None
     if trainer is not None and trainer.num_proc_per_node is not None:
@@ -104,5 +108,5 @@ def _inject(info: Info, policy: TorchMLPolicySource, pods: PodSet | None, proces
 
 
 def _first_host(info: Info, pods: PodSet | None) -> str:
-    """Host of the first node; a runtime without a labelled trainer keeps to the conventional name."""
+    """Host name of the first node; where no job has the trainer label, that of the first pod of the job `node`."""
     return pods.host() if pods is not None else f"{info.job.name}-{NODE}-0-0.{info.subdomain}"

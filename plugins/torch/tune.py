@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchtune: recipe and configuration that fit the model, the nodes, the devices and the arguments.
+"""The torchtune recipe and configuration for the model, the nodes, the devices and the arguments of a job.
 
-Validation and build ask the same questions here. Models are known by the name of the runtime, torchtune-<name>-<size>.
+Validation and build both use this module. The name of the runtime, torchtune-<name>-<size>, says which model it is.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from trainwright.plugins.contract import PORT, Info, PodSet, gpu_count
 
 ENTRY_POINT = ("tune", "run")
 MANAGED = ("output_dir", "tokenizer.path", "checkpointer.checkpoint_dir", "tokenizer.merges_file")
-"""Settings that belong to the runtime, since they name its volumes."""
+"""Settings that only the runtime sets, because they name its volumes."""
 QLORA = "_qlora"
 QLORA_SINGLE_DEVICE = "_qlora_single_device"
 
@@ -24,26 +24,26 @@ _DORA = "model.use_dora"
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How the model is tuned, read from the arguments."""
+    """The tuning method that the arguments select."""
 
     lora: bool
     quantised: bool
 
 
 def wants_tune(info: Info) -> bool:
-    """Whether the TrainJob runs torchtune: its command is exactly this."""
+    """Whether the command of the TrainJob is `tune run`."""
     return info.trainer.command == ENTRY_POINT
 
 
 def method_of(args: Iterable[str]) -> Method:
-    """Low-rank and quantised tuning; DoRA cannot be quantised, so it turns the latter off."""
+    """The method of these arguments. DoRA cannot be quantised."""
     args = tuple(args)
     quantised = _is_on(args, _QUANTISED) and not _is_on(args, _DORA)
     return Method(lora=any(_LORA in arg for arg in args), quantised=quantised)
 
 
 def model_of(runtime_name: str) -> str:
-    """Directory of the model's configurations, empty for a name that does not tell: llama3_2/1B."""
+    """The directory of the model's configurations, such as llama3_2/1B; empty for names of another form."""
     parts = runtime_name.split("-")
     if len(parts) != 3:
         return ""
@@ -51,7 +51,7 @@ def model_of(runtime_name: str) -> str:
 
 
 def choose(nodes: int, processes: str, gpus: int, method: Method) -> tuple[str, str]:
-    """Recipe, and suffix of its configuration."""
+    """The recipe and the suffix of its configuration."""
     if nodes != 1:
         return "full_finetune_distributed", "_full_multinode" if nodes > 1 else "_full"
     single = processes == "1" or gpus == 1
@@ -65,7 +65,7 @@ def choose(nodes: int, processes: str, gpus: int, method: Method) -> tuple[str, 
 
 
 def tuned_command(info: Info, job: TrainJob, pods: PodSet, processes: str) -> list[str]:
-    """The whole command: entry point, rendezvous if there are several processes, recipe, configuration, overrides."""
+    """The whole command: entry point, rendezvous (for several processes), recipe, configuration, overrides."""
     assert job.spec is not None
     gpus = gpu_count(info.resources_per_node())
     command: list[str] = list(ENTRY_POINT)
@@ -77,7 +77,7 @@ def tuned_command(info: Info, job: TrainJob, pods: PodSet, processes: str) -> li
 
 
 def _overrides(info: Info) -> list[str]:
-    """The runtime's own settings, from the commands of its trainer containers."""
+    """The settings of the runtime, from the commands of its trainer containers."""
     return [
         part
         for pod_set in info.pod_sets

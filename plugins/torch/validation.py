@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the Torch plugin refuses."""
+"""The validation of the Torch plugin."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,9 @@ def _injection_findings(info: Info, policy: TorchMLPolicySource, job: TrainJob) 
         for name in target.container_names:
             if pod_set is None or pod_set.any_container(name) is None:
                 where = f"container {name} of replicated job {target.job_name}"
-                yield invalid("spec.runtimeRef", target, f"the runtime's envInjection names {where}, which it lacks")
+                yield invalid(
+                    "spec.runtimeRef", target, f"the envInjection of the runtime names {where}, which does not exist"
+                )
 
 
 def _tune_findings(info: Info, job: TrainJob, trainer: Trainer) -> Iterator[Finding]:
@@ -46,7 +48,11 @@ def _tune_findings(info: Info, job: TrainJob, trainer: Trainer) -> Iterator[Find
     processes = "auto" if trainer.num_proc_per_node is None else str(trainer.num_proc_per_node)
     _, suffix = choose(nodes, processes, gpu_count(info.resources_per_node()), method)
     if model not in _MODELS:
-        yield invalid("spec.runtimeRef.name", name, f"no torchtune model by that name; there are {', '.join(_MODELS)}")
+        yield invalid(
+            "spec.runtimeRef.name",
+            name,
+            f"this runtime is for no known torchtune model; known are {', '.join(_MODELS)}",
+        )
     if nodes > 1 and model not in _ON_SEVERAL_NODES:
         yield invalid("spec.trainer.numNodes", nodes, f"must be 1 for {model or 'this runtime'}")
     if QLORA in suffix and model in _NEVER_QUANTISED:
@@ -57,7 +63,7 @@ def _tune_findings(info: Info, job: TrainJob, trainer: Trainer) -> Iterator[Find
         yield invalid("spec.trainer.numProcPerNode", given, problem)
         yield invalid("spec.trainer.resourcesPerNode", trainer.resources_per_node, problem)
     if nodes > 1 and (method.lora or method.quantised):
-        yield invalid("spec.trainer.numNodes", nodes, "low-rank tuning runs on one node only")
+        yield invalid("spec.trainer.numNodes", nodes, "LoRA runs on one node only")
     yield from _managed_findings(trainer)
 
 

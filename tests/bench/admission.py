@@ -21,11 +21,29 @@ from typing import Any, TypeAlias
 import msgspec
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Service
-from trainwright.controller.runtime import Client, Done, Group, HTTPTransport, Key, Manager, Result, load_config, run
+from trainwright.controller.runtime import (
+    Client,
+    Done,
+    Group,
+    HTTPTransport,
+    Key,
+    Manager,
+    ProcessSettings,
+    Result,
+    ServerSettings,
+    load_config,
+    run,
+)
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.component import free_port
-from trainwright.controller.runtime.webhook.admission import Admission, Verdict, mutate_path, validate_path
+from trainwright.controller.runtime.testing.waiting import contains, eventually
+from trainwright.controller.runtime.webhook.admission import (
+    AdmissionRequest,
+    AdmissionResponse,
+    mutate_path,
+    validate_path,
+)
 from trainwright.controller.runtime.webhook.webhooks import ByURL, Webhooks
 
 AT_ONCE = 16
@@ -51,16 +69,16 @@ def configuration(kind: str, namespace: str, path: str) -> dict[str, Any]:
     }
 
 
-def validate(admission: Admission[ConfigMap]) -> Verdict | None:
+def validate(request: AdmissionRequest[ConfigMap]) -> AdmissionResponse | None:
     """Looks at everything and refuses nothing."""
-    assert admission.new is not None
-    return Verdict(warnings=tuple(key for key in admission.new.data or {} if key == "never"))
+    assert request.new is not None
+    return AdmissionResponse(warnings=tuple(key for key in request.new.data or {} if key == "never"))
 
 
-def default(admission: Admission[ConfigMap]) -> None:
+def default(request: AdmissionRequest[ConfigMap]) -> None:
     """Fills in one field."""
-    assert admission.new is not None
-    admission.new.data = {"added": "yes", **(admission.new.data or {})}
+    assert request.new is not None
+    request.new.data = {"added": "yes", **(request.new.data or {})}
 
 
 def make(kubeconfig: Path, namespace: str, port: int, metrics: int) -> Manager:
@@ -68,9 +86,8 @@ def make(kubeconfig: Path, namespace: str, port: int, metrics: int) -> Manager:
     manager = Manager(
         load_config(kubeconfig),
         field_manager="bench",
-        metrics_address=f"127.0.0.1:{metrics}",
-        probe_address=None,
-        tune_collector=True,
+        servers=ServerSettings(metrics=f"127.0.0.1:{metrics}", probes=None),
+        process=ProcessSettings(tune_collector=True),
     )
     hooks = Webhooks(
         manager.client,
@@ -191,8 +208,7 @@ async def bench(count: int) -> None:
         command = [sys.executable, __file__, "--manager", str(plane.kubeconfig), hooked, str(port), str(metrics)]
         plane.launch("manager", command)
         probe = {"metadata": {"name": "p", "namespace": hooked}}
-        while "data" not in await client.create(probe, kind=ConfigMap.RESOURCE, dry_run=True):  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+        await eventually(lambda: client.create(probe, kind=ConfigMap.RESOURCE, dry_run=True), contains("data"))
         without = await burst(client, bare, count)
         await reconciled(client, bare, count)
         before = await measured(client)

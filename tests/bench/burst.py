@@ -29,6 +29,7 @@ from tests.bench.admission import durations, print_growth
 from tests.managers import MANAGER, start_manager
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 TRAINER = "/apis/trainer.kubeflow.org/v1alpha1"
@@ -169,17 +170,17 @@ def resident_mib(pid: int) -> float:
 async def probe(client: BareClient, namespace: str, name: str) -> dict[str, Any]:
     """Create one TrainJob and return the JobSet that the manager makes of it, as what the manager would apply."""
     await client.create(train_job(namespace, name))
-    deadline = time.monotonic() + READY_SECONDS
-    while time.monotonic() < deadline:
+
+    async def jobset() -> dict[str, Any] | None:
         found = (await client.call("GET", f"{JOBSET}/namespaces/{namespace}/jobsets"))["items"]
-        for document in found:
-            if document["metadata"]["name"] == name:
-                kept = ("labels", "annotations", "ownerReferences")
-                document["metadata"] = {key: value for key, value in document["metadata"].items() if key in kept}
-                document.pop("status", None)
-                return {**document, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
-        await asyncio.sleep(0.1)
-    raise SystemExit("error: the manager made no JobSet of the first TrainJob")
+        return next((document for document in found if document["metadata"]["name"] == name), None)
+
+    document = await eventually(jobset, seconds=READY_SECONDS, what="the JobSet of the first TrainJob")
+    assert document is not None
+    kept = ("labels", "annotations", "ownerReferences")
+    document["metadata"] = {key: value for key, value in document["metadata"].items() if key in kept}
+    document.pop("status", None)
+    return {**document, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
 
 
 async def measure(control_plane: ControlPlane, jobs: int) -> None:

@@ -91,7 +91,7 @@ CASES = {
 def whole(pipeline: Pipeline, blueprint: bytes, job: bytes) -> int:
     """Bytes in, bytes out; returns their number."""
     decoded = msgspec.json.decode(job, type=TrainJob)
-    rendering = pipeline.render(decoded, msgspec.json.decode(blueprint, type=ClusterTrainingRuntime), OFFLINE)
+    rendering = pipeline.begin(decoded, msgspec.json.decode(blueprint, type=ClusterTrainingRuntime)).render(OFFLINE)
     return sum(len(msgspec.json.encode(component.document)) for component in rendering.components)
 
 
@@ -126,7 +126,7 @@ def main() -> None:
             msgspec.json.decode(job, type=TrainJob),
             msgspec.json.decode(blueprint, type=ClusterTrainingRuntime),
         )
-        checked = milliseconds(lambda d=decoded, m=made: len(pipeline.validate(d, m, OFFLINE).errors), rounds)  # type: ignore[misc]
+        checked = milliseconds(lambda d=decoded, m=made: len(pipeline.begin(d, m).validate(OFFLINE).errors), rounds)  # type: ignore[misc]
         print(f"{name:28} {took:8.3f} {took / bare:11.1f} {checked:13.3f}")
 
 

@@ -22,7 +22,18 @@ import msgspec
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
-from trainwright.controller.runtime import Client, ClusterConfig, Done, HTTPTransport, Key, Manager, Result, load_config
+from trainwright.controller.runtime import (
+    NO_SERVERS,
+    Client,
+    ClusterConfig,
+    Done,
+    HTTPTransport,
+    Key,
+    Manager,
+    ProcessSettings,
+    Result,
+    load_config,
+)
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.manager import collector
@@ -262,7 +273,7 @@ async def bench_reconcile(config: ClusterConfig, make_namespace: Callable[[], st
             for n in range(objects)
         ]
         await in_parallel([partial(client.create, parent) for parent in parents])
-        manager = Manager(config, metrics_address=None, probe_address=None, tune_collector=True)
+        manager = Manager(config, servers=NO_SERVERS, process=ProcessSettings(tune_collector=True))
         copies = Copies(manager, namespace, objects, workers)
         async with lag_of(f"{objects} reconciles with {workers} workers"):
             started, cpu = time.perf_counter(), time.process_time()

@@ -2,8 +2,8 @@
 """Our manager in the shared cluster, as config/ installs it, and the objects that its tests use."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ class Trainer:
     def __init__(self, cluster: ControlPlane, namespace: str) -> None:
         self.cluster = cluster
         self.namespace = namespace
+        self._file: list[dict[str, Any]] | None = None
 
     def runtime(self, name: str, **pod: Any) -> str:
         """Create a TrainingRuntime with one container; `pod` holds more fields of its pods. Returns its name."""
@@ -39,7 +40,19 @@ class Trainer:
     def create(self, kind: str, name: str, spec: dict[str, Any]) -> None:
         metadata = {"name": name, "namespace": self.namespace}
         document = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
-        self.cluster.kubectl("create", "--filename=-", stdin=json.dumps(document))
+        if self._file is not None:
+            self._file.append(document)
+        else:
+            self.cluster.kubectl("create", "--filename=-", stdin=json.dumps(document))
+
+    @contextmanager
+    def one_file(self) -> Iterator[None]:
+        """What is created in the block is created by one kubectl, in that order, when the block ends."""
+        self._file = []
+        yield
+        items, self._file = self._file, None
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+        self.cluster.kubectl("create", "--filename=-", stdin=text)
 
     def kubectl(self, *arguments: str) -> str:
         return self.cluster.kubectl("--namespace", self.namespace, *arguments)
@@ -62,14 +75,6 @@ class Trainer:
         return {condition["type"]: (condition["status"], condition["reason"]) for condition in found}
 
 
-def eventually(condition: Callable[[], object], *, seconds: float = 60) -> None:
-    """Wait until the condition holds; what it says must stay true once it is, so the moment does not matter."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not become true in time"
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="session")
 def manager(cluster: ControlPlane) -> Iterator[ControlPlane]:
     """The cluster, with what config/default installs and our manager, which has the rights of its role only."""
@@ -87,10 +92,9 @@ def trainer(manager: ControlPlane, cluster_namespace: str) -> Trainer:
 
 
 @pytest.fixture
-def unadmitted(trainer: Trainer) -> Trainer:
-    """The same, but nothing in the namespace is asked of our webhooks, as while they are not installed yet."""
-    trainer.cluster.kubectl("label", "namespace", trainer.namespace, f"{WITHOUT_ADMISSION}=true")
-    return trainer
+def unadmitted(manager: ControlPlane) -> Trainer:
+    """The same, but our webhooks are not called for this namespace, as before they are installed."""
+    return Trainer(manager, manager.create_namespace(labels={WITHOUT_ADMISSION: "true"}))
 
 
 @pytest.fixture

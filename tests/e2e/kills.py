@@ -7,9 +7,7 @@ once in one cluster. The job is one of Open MPI: a snapshot, a hostfile, a Secre
 """
 
 import asyncio
-import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +18,12 @@ from tests.e2e.conftest import NOWHERE
 from tests.managers import start_manager
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, load_config
-from trainwright.controller.runtime.objects import Document
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy
-from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
+from trainwright.controller.runtime.testing.waiting import GaveUp, eventually
 
 JOB = "job"
 SNAPSHOT, HOSTFILE, KEYS = f"{JOB}-runtime-snapshot", f"{JOB}-mpi-hostfile", f"{JOB}-mpi-ssh-auth"
@@ -118,13 +116,7 @@ async def kill_at(plane: ControlPlane, client: Client, name: str) -> list[str]:
     point = POINTS[name]
     namespace = await asyncio.to_thread(plane.create_namespace, "kill")
     async with FaultProxy(load_config(plane.kubeconfig)) as proxy:
-        kubeconfig = write_kubeconfig(
-            plane.folder / f"{namespace}.kubeconfig",
-            server=proxy.config.server,
-            authority=plane.ca,
-            user="administrator",
-            credential={"token": plane.token},
-        )
+        kubeconfig = plane.users.kubeconfig_with_token(namespace, plane.token, server=proxy.config.server)
 
         async def start() -> None:
             await asyncio.to_thread(
@@ -136,7 +128,7 @@ async def kill_at(plane: ControlPlane, client: Client, name: str) -> list[str]:
         await client.create(runtime(namespace, point.life.pod), kind=TrainingRuntime.RESOURCE)
         await client.create(train_job(namespace, point.life.spec), kind=TrainJob.RESOURCE)
         if point.life.then is not None:
-            await _eventually(lambda: _is_settled(client, namespace, point.life))
+            await eventually(lambda: _is_settled(client, namespace, point.life), seconds=SECONDS)
             await client.patch(TrainJob, JOB, namespace, {"spec": point.life.then})
         async with asyncio.timeout(SECONDS):
             await fault.held.wait()
@@ -145,8 +137,8 @@ async def kill_at(plane: ControlPlane, client: Client, name: str) -> list[str]:
         proxy.clear()
         await start()
         try:
-            with suppress(TimeoutError):
-                await _eventually(lambda: _is_over(client, namespace, point.life))
+            with suppress(GaveUp):
+                await eventually(lambda: _is_over(client, namespace, point.life), seconds=SECONDS)
             return await _faults(plane, client, namespace, point.life, before)
         finally:
             await asyncio.to_thread(plane.stop_program, namespace)
@@ -162,7 +154,7 @@ async def kill_everywhere(plane: ControlPlane, *, at_once: int) -> dict[str, lis
             async with gate:
                 try:
                     return await kill_at(plane, client, name)
-                except TimeoutError:
+                except (GaveUp, TimeoutError):
                     return ["the point was not reached"]
 
         return dict(zip(POINTS, await asyncio.gather(*map(one, POINTS)), strict=True))
@@ -237,15 +229,6 @@ async def _faults(plane: ControlPlane, client: Client, namespace: str, life: Lif
 def conditions(job: Document) -> dict[str, tuple[str, str]]:
     """Status and reason by type."""
     return {c["type"]: (c["status"], c["reason"]) for c in job.get("status", {}).get("conditions", [])}
-
-
-async def _eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Raises TimeoutError."""
-    limit = time.monotonic() + SECONDS
-    while not await holds():
-        if time.monotonic() > limit:
-            raise TimeoutError
-        await asyncio.sleep(0.2)
 
 
 def runtime(namespace: str, pod: Document) -> Document:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import NOWHERE, Trainer, eventually
+from tests.e2e.conftest import NOWHERE, Trainer
 from tests.installation import NAME, NAMESPACE, Installation, kustomized
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
+from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
 IMAGE = "registry.example.com/trainwright:1"
 
@@ -65,7 +66,7 @@ def deployed(control_plane: ControlPlane) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(text)["items"]
     assert len(found) == len(objects)
     for one in found:
-        # The API server stamps the owners of fields anew, once, after somebody else's apply; the generation tells more.
+        # The API server may update managedFields once after another client's apply; the generation says more.
         del one["metadata"]["resourceVersion"]
     return found
 
@@ -74,8 +75,8 @@ def deploy(control_plane: ControlPlane) -> str:
     """The first deployment, with the manager started once its pods are there; returns what make printed."""
     process = make(control_plane, "deploy", f"IMG={IMAGE}")
     try:
-        eventually(lambda: control_plane.kubectl("get", "deployments", "--all-namespaces", "--output=name"))
-        eventually(lambda: "validator" in control_plane.kubectl("get", "validatingwebhookconfigurations"))
+        eventually_sync(lambda: control_plane.kubectl("get", "deployments", "--all-namespaces", "--output=name"))
+        eventually_sync(lambda: control_plane.kubectl("get", "validatingwebhookconfigurations"), contains("validator"))
         Installation(control_plane).start()
         code, output, errors = done(process)
     except BaseException:
@@ -109,7 +110,7 @@ def test_a_cluster_gets_the_manager_and_loses_nothing_but_it(empty: ControlPlane
     change_configuration(empty)
     trainer = Trainer(empty, empty.create_namespace())
     trainer.job("kept", trainer.runtime("waits", **NOWHERE))
-    eventually(trainer.pods)
+    eventually_sync(trainer.pods)
     code, output, errors = done(make(empty, "undeploy"))
     assert code == 0, errors
     runtimes = len([one for one in kustomized(empty, "runtimes") if one["kind"] == "ClusterTrainingRuntime"])
@@ -118,7 +119,7 @@ def test_a_cluster_gets_the_manager_and_loses_nothing_but_it(empty: ControlPlane
     left = json.loads(empty.kubectl("get", "all,secrets,leases,roles", f"--namespace={NAMESPACE}", "--output=json"))
     assert [one["metadata"]["name"] for one in left["items"]] == []
     assert len(trainer.pods()) == 1
-    # Nobody is asked about it any more, so it can be changed and deleted.
+    # No webhook is called any more, so it can be changed and deleted.
     trainer.kubectl("delete", "trainjob", "kept", "--timeout=60s")
 
 
@@ -135,14 +136,14 @@ def check_roles_of_users(control_plane: ControlPlane) -> None:
             return False
         return True
 
-    eventually(lambda: may("edit", "create", jobs) and may("view", "get", jobs))
-    eventually(lambda: may("kubeflow-trainer-admin", "create", runtimes))
+    eventually_sync(lambda: may("edit", "create", jobs) and may("view", "get", jobs))
+    eventually_sync(lambda: may("kubeflow-trainer-admin", "create", runtimes))
     assert not may("edit", "create", runtimes)
     assert not may("view", "create", jobs)
 
 
 def change_configuration(control_plane: ControlPlane) -> None:
-    """It is read at the start only, so the manager has to be started anew."""
+    """The manager reads it at the start only, so it has to restart."""
     changed = {"data": {"controller_manager_config.yaml": "plugins: {disabled: [Flux]}\n"}}
     control_plane.kubectl(
         "patch", "configmap", "kubeflow-trainer-config", f"--namespace={NAMESPACE}", "--patch", json.dumps(changed)
@@ -150,9 +151,9 @@ def change_configuration(control_plane: ControlPlane) -> None:
     process = make(control_plane, "deploy", f"IMG={IMAGE}")
     try:
         assert process.stdout is not None
-        assert "its configuration changed: restarting the manager, which reads it at the start\n" in process.stdout
+        assert "the Configuration changed: restarting the manager, which reads it at the start\n" in process.stdout
         annotation = "jsonpath={.spec.template.metadata.annotations.kubectl\\.kubernetes\\.io/restartedAt}"
-        eventually(
+        eventually_sync(
             lambda: control_plane.kubectl("get", "deployment", NAME, f"--namespace={NAMESPACE}", "-o", annotation)
         )
     finally:
@@ -172,8 +173,8 @@ def test_a_missing_jobset_is_named_and_nothing_is_changed(control_plane: Control
     ("arguments", "says"),
     [
         ({}, "name the image of the manager"),
-        ({"IMG": "a b"}, "is no image"),
-        ({"IMG": "Upper/case"}, "is no image"),
+        ({"IMG": "a b"}, "is not an image"),
+        ({"IMG": "Upper/case"}, "is not an image"),
         ({"IMG": "example.com/trainwright:1", "KUBECTL": "/nowhere/kubectl"}, "there is no /nowhere/kubectl"),
         ({"IMG": "example.com/trainwright:1", "KUBECONFIG": "/nowhere/config"}, "kubectl has no cluster to work on"),
     ],

@@ -2,10 +2,13 @@
 """How a TrainJob may end, and what may happen to it and its runtime on the way, with the real controllers."""
 
 import json
+from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import NOWHERE, Trainer, eventually
+from tests.e2e.conftest import NOWHERE, Trainer
+from tests.repository import ROOT
+from trainwright.controller.runtime.testing.waiting import equals, eventually_sync, has_length, is_empty
 
 
 def created(trainer: Trainer, resource: str, name: str) -> int:
@@ -17,37 +20,89 @@ def created(trainer: Trainer, resource: str, name: str) -> int:
     )
 
 
-def test_a_job_whose_pods_fail_fails(trainer: Trainer) -> None:
+def fail_pod(trainer: Trainer, name: str) -> None:
+    """The container of a pod fails, and kubelet does not start it again."""
+    body = {"status": {"phase": "Failed"}}
+    trainer.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "--patch", json.dumps(body))
+
+
+def runtime_that_fails(trainer: Trainer, **job_spec: Any) -> str:
+    """A runtime whose pods are never started again in place. Returns its name."""
     pod = {"containers": [{"name": "node", "image": "example.com/none"}], "restartPolicy": "Never", **NOWHERE}
     step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-    job = {"metadata": step, "spec": {"backoffLimit": 0, "template": {"spec": pod}}}
+    job = {"metadata": step, "spec": {**job_spec, "template": {"spec": pod}}}
     template = {"spec": {"replicatedJobs": [{"name": "node", "template": job}]}}
     trainer.create("TrainingRuntime", "fails", {"mlPolicy": {"numNodes": 1}, "template": template})
-    trainer.job("failing", "fails")
-    eventually(trainer.pods)
-    (found,) = trainer.pods()
-    body = json.dumps({"status": {"phase": "Failed"}})
-    trainer.kubectl("patch", "pod", found["metadata"]["name"], "--subresource=status", "--type=merge", "--patch", body)
-    eventually(lambda: trainer.conditions("failing") == {"Failed": ("True", "FailedJobs")})
-    # It stays failed, and its JobSet stays for whoever looks for the cause.
+    return "fails"
+
+
+def test_a_job_whose_pods_fail_fails(trainer: Trainer) -> None:
+    trainer.job("failing", runtime_that_fails(trainer, backoffLimit=0))
+    (found,) = eventually_sync(trainer.pods)
+    fail_pod(trainer, found["metadata"]["name"])
+    eventually_sync(lambda: trainer.conditions("failing"), equals({"Failed": ("True", "FailedJobs")}))
+    # It stays failed, and its JobSet stays, so that users can look for the cause.
     assert trainer.get("jobset", "failing") is not None
+
+
+def test_failed_pods_stay_where_pods_are_not_restarted_in_place(trainer: Trainer) -> None:
+    trainer.job("failing", runtime_that_fails(trainer, backoffLimit=1), trainer={"numNodes": 2})
+    failed = []
+    for attempt in (1, 2):
+        pods = eventually_sync(trainer.pods, has_length(attempt + 1))
+        running = [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] != "Failed"]
+        fail_pod(trainer, running[0])
+        failed.append(running[0])
+    eventually_sync(lambda: trainer.conditions("failing"), equals({"Failed": ("True", "FailedJobs")}))
+    # The pod that was still running is deleted.
+    left = eventually_sync(trainer.pods, has_length(2))
+    assert sorted(pod["metadata"]["name"] for pod in left) == sorted(failed)
+
+
+def test_the_pods_of_a_shipped_runtime_are_gone_after_the_last_restart(trainer: Trainer) -> None:
+    """JobSet sets `restartPolicy: OnFailure`; at the backoff limit the Job controller deletes pods and their logs."""
+    trainer.cluster.kubectl("apply", "--server-side", f"--filename={ROOT}/config/runtimes/torch-distributed.yaml")
+    pod = {"template": {"spec": {"template": {"spec": NOWHERE}}}}
+    patch = {"replicatedJobs": [{"name": "node", **pod}]}
+    trainer.create(
+        "TrainJob",
+        "crashing",
+        {
+            "runtimeRef": {"name": "torch-distributed"},
+            "trainer": {"numNodes": 2},
+            "runtimePatches": [{"manager": "example.com/test", "trainingRuntimeSpec": {"template": {"spec": patch}}}],
+        },
+    )
+    pods = eventually_sync(trainer.pods, has_length(2))
+    assert [pod["spec"]["restartPolicy"] for pod in pods] == ["OnFailure", "OnFailure"]
+    (job,) = json.loads(trainer.kubectl("get", "jobs", "--output=json"))["items"]
+    limit = job["spec"]["backoffLimit"]
+    # As kubelet reports a container that crashes for the last time: the pod has not failed, it waits to be restarted.
+    crashed = {"name": "node", "image": "i", "imageID": "", "ready": False, "restartCount": limit}
+    waiting = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 1}}}
+    body = {"status": {"phase": "Running", "containerStatuses": [{**crashed, **waiting}]}}
+    name = pods[0]["metadata"]["name"]
+    trainer.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "--patch", json.dumps(body))
+    eventually_sync(lambda: trainer.conditions("crashing"), equals({"Failed": ("True", "FailedJobs")}))
+    # The crashed pod, and those of the other nodes.
+    eventually_sync(lambda: trainer.kubectl("get", "pods", "--output=name"), is_empty)
 
 
 def test_a_job_beyond_its_deadline_frees_what_it_held(trainer: Trainer) -> None:
     trainer.job("late", trainer.runtime("waits", **NOWHERE), activeDeadlineSeconds=4)
-    eventually(trainer.pods)
-    eventually(lambda: trainer.conditions("late") == {"Failed": ("True", "DeadlineExceeded")})
-    eventually(lambda: trainer.get("jobset", "late") is None and trainer.pods() == [])
+    eventually_sync(trainer.pods)
+    eventually_sync(lambda: trainer.conditions("late"), equals({"Failed": ("True", "DeadlineExceeded")}))
+    eventually_sync(lambda: (trainer.get("jobset", "late"), trainer.pods()), equals((None, [])))
     assert created(trainer, "jobsets", "late") == 1
 
 
 @pytest.mark.parametrize("cascade", ["foreground", "background"])
 def test_a_deleted_job_goes_with_all_that_it_made(trainer: Trainer, cascade: str) -> None:
     trainer.job("deleted", trainer.runtime("waits", **NOWHERE), trainer={"numNodes": 2})
-    eventually(lambda: len(trainer.pods()) == 2)
+    eventually_sync(trainer.pods, has_length(2))
     trainer.kubectl("delete", "trainjob", "deleted", f"--cascade={cascade}", "--timeout=60s")
-    eventually(lambda: trainer.get("jobset", "deleted") is None and trainer.pods() == [])
-    eventually(lambda: trainer.get("configmap", "deleted-runtime-snapshot") is None)
+    eventually_sync(lambda: (trainer.get("jobset", "deleted"), trainer.pods()), equals((None, [])))
+    eventually_sync(lambda: trainer.get("configmap", "deleted-runtime-snapshot"), is_empty)
     # What garbage collection took was not made again.
     assert created(trainer, "jobsets", "deleted") == 1
     assert created(trainer, "configmaps", "deleted-runtime-snapshot") == 1
@@ -56,15 +111,15 @@ def test_a_deleted_job_goes_with_all_that_it_made(trainer: Trainer, cascade: str
 def test_a_runtime_that_is_edited_and_deleted_does_not_reach_the_job(trainer: Trainer) -> None:
     runtime = trainer.runtime("changes", **NOWHERE)
     trainer.job("steady", runtime)
-    eventually(trainer.pods)
+    eventually_sync(trainer.pods)
     image = "/spec/template/spec/replicatedJobs/0/template/spec/template/spec/containers/0/image"
     body = json.dumps([{"op": "replace", "path": image, "value": "example.com/other"}])
     trainer.kubectl("patch", "trainingruntime", runtime, "--type=json", "--patch", body)
     trainer.kubectl("patch", "trainjob", "steady", "--type=merge", "--patch", '{"spec": {"suspend": true}}')
-    eventually(lambda: trainer.pods() == [])
+    eventually_sync(trainer.pods, is_empty)
     trainer.kubectl("delete", "trainingruntime", runtime)
     trainer.kubectl("patch", "trainjob", "steady", "--type=merge", "--patch", '{"spec": {"suspend": false}}')
-    eventually(trainer.pods)
+    eventually_sync(trainer.pods)
     (pod,) = trainer.pods()
     assert pod["spec"]["containers"][0]["image"] == "example.com/none"
     assert trainer.conditions("steady") == {"Suspended": ("False", "Resumed")}

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Trainer, eventually
+from tests.e2e.conftest import Trainer
 from tests.e2e.test_wheel import build
 from tests.installation import CONFIG, forbidden, install, kustomized
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
 
 # Packages may have to be downloaded.
 pytestmark = pytest.mark.timeout(900)
@@ -173,7 +174,7 @@ def test_the_manager_runs_as_in_a_pod(image: Path, tmp_path: Path) -> None:
         assert re.search(r"(?m)^NoNewPrivs:\s+1$", status)
         trainer = Trainer(control_plane, control_plane.create_namespace())
         trainer.job("imaged", trainer.runtime("plain"))
-        eventually(lambda: trainer.conditions("imaged") == {"Complete": ("True", "AllJobsCompleted")})
+        eventually_sync(lambda: trainer.conditions("imaged"), equals({"Complete": ("True", "AllJobsCompleted")}))
         assert forbidden(control_plane) == []
 
 
@@ -185,7 +186,7 @@ def test_without_an_engine_it_says_so(tmp_path: Path) -> None:
         [*command, "a:1"], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False
     )
     assert (without.returncode, without.stdout) == (1, "")
-    assert "no container engine: docker and podman are not installed" in without.stderr
+    assert "no container engine; install and start docker or podman" in without.stderr
     nameless = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
     assert nameless.returncode == 2
     assert "make build-image IMG=" in nameless.stderr

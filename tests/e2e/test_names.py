@@ -9,7 +9,6 @@ import pytest
 
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
-from trainwright.controller.trainer.admission import too_long
 from trainwright.plugins.contract import ClusterFacts
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
@@ -53,10 +52,10 @@ def test_the_longest_name_that_jobset_takes(
         job.set_defaults()
         (jobset,) = (
             component.document
-            for component in PIPELINE.render(job, runtime(*names), FACTS).components
+            for component in PIPELINE.begin(job, runtime(*names)).render(FACTS).components
             if component.document["kind"] == "JobSet"
         )
-        warned = too_long(PIPELINE, job, runtime(*names), FACTS)
+        warned = PIPELINE.begin(job, runtime(*names)).validate(FACTS).warnings
         assert bool(warned) == bool(refusal(cluster, jobset)) == (length > longest), (warned, refusal(cluster, jobset))
 
 

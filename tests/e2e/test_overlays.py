@@ -3,11 +3,12 @@
 
 from pathlib import Path
 
-from tests.e2e.conftest import Trainer, eventually
+from tests.e2e.conftest import Trainer
 from tests.installation import CONFIG, NAME, NAMESPACE, as_pod, forbidden, install
 from tests.managers import COMMAND
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
 from trainwright.controller.runtime.webhook.placement import DEFAULT_FOLDER
 
 
@@ -18,8 +19,8 @@ def test_a_manager_of_one_namespace_leaves_the_others_alone() -> None:
         here, elsewhere = Trainer(control_plane, "default"), Trainer(control_plane, control_plane.create_namespace())
         for trainer in (elsewhere, here):
             trainer.job("plain", trainer.runtime("plain"))
-        eventually(lambda: here.conditions("plain") == {"Complete": ("True", "AllJobsCompleted")})
-        # Created first, and nobody's: neither admitted by the manager nor run.
+        eventually_sync(lambda: here.conditions("plain"), equals({"Complete": ("True", "AllJobsCompleted")}))
+        # Created first, and in no manager's care: neither admitted nor run.
         assert elsewhere.get("jobset", "plain") is None
         assert forbidden(control_plane) == []
         calls = control_plane.audit_log.calls(user_agent="trainwright")
@@ -41,7 +42,7 @@ def test_with_cert_manager_the_manager_serves_the_files_that_are_mounted(tmp_pat
         installation.start(command=command)
         trainer = Trainer(control_plane, control_plane.create_namespace())
         trainer.job("plain", trainer.runtime("plain"))
-        eventually(lambda: trainer.conditions("plain") == {"Complete": ("True", "AllJobsCompleted")})
+        eventually_sync(lambda: trainer.conditions("plain"), equals({"Complete": ("True", "AllJobsCompleted")}))
         assert forbidden(control_plane) == []
         assert "kubeflow-trainer-webhook-cert" not in control_plane.kubectl(
             "get", "secrets", f"--namespace={NAMESPACE}"

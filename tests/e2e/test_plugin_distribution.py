@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plugin of somebody else: built as a wheel, installed with pip into an environment of its own, found and used."""
+"""A plugin of another project: built as a wheel, installed with pip into an environment of its own, found and used."""
 
 import subprocess
 import sys

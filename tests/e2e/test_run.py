@@ -19,7 +19,7 @@ def test_a_port_that_is_taken_is_said() -> None:
         )
     assert done.returncode == 1
     assert done.stderr == (
-        f"error: port {port} on 127.0.0.1 is taken: stop the program that listens there, or choose another port\n"
+        f"error: port {port} on 127.0.0.1 is in use: stop the program that listens there, or choose another port\n"
     )
 
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster as the original leaves it, and our manager started in it: running JobSets are not touched, others resume.
+"""Our manager starts in a cluster that Kubeflow Trainer has left: running JobSets are not touched, others resume.
 
-What the original leaves are the objects of the recorded cases, applied as it applies them. JobSet's webhooks are real.
+Kubeflow Trainer leaves the objects of the recorded cases, applied as it applies them. JobSet's webhooks are real.
 """
 
 import asyncio
 import base64
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.waiting import eventually
 
 CONFORMANCE = ROOT / "tests" / "conformance"
 AT_ONCE = 8
@@ -43,7 +43,7 @@ def resource(document: Json) -> Resource:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a case creates, and what the original made of it."""
+    """What a case creates, and what Kubeflow Trainer made of it."""
 
     name: str
     given: list[Json]
@@ -68,7 +68,7 @@ def recorded() -> list[Recorded]:
 
 
 class Original:
-    """Leaves a cluster as the original would."""
+    """Leaves a cluster as Kubeflow Trainer does."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -117,10 +117,11 @@ class Original:
 
 async def until(client: Client, namespace: str, holds: Callable[[list[Json]], bool]) -> None:
     """Wait until the JobSets of the namespace are so."""
-    limit = time.monotonic() + SECONDS
-    while not holds((await client.list(JobSet.RESOURCE, namespace)).items):
-        assert time.monotonic() < limit, "it did not become true in time"
-        await asyncio.sleep(0.2)
+
+    async def jobsets() -> list[Json]:
+        return (await client.list(JobSet.RESOURCE, namespace)).items
+
+    await eventually(jobsets, holds, seconds=SECONDS)
 
 
 @pytest.fixture
@@ -164,14 +165,14 @@ async def test_no_running_jobset_is_touched(plane: ControlPlane) -> None:
     assert writes == []
 
 
-async def test_suspended_jobs_resume_whatever_order_the_original_wrote_things_in(plane: ControlPlane) -> None:
+async def test_suspended_jobs_resume_whatever_order_kubeflow_trainer_wrote_things_in(plane: ControlPlane) -> None:
     client = Client(HTTPTransport(load_config(plane.kubeconfig)))
     try:
         namespaces = {}
         for case in recorded():
             if case.name in {"132-xgb-processors", "020-torch-defaults", "084-mpi-defaults"}:
                 namespace = await Original(client).namespace(f"taken-{case.name}")
-                # The original's plugins come in another order in each process, and with them the variables.
+                # Kubeflow Trainer's plugins, and with them the variables, are in another order in each process.
                 made = [_backwards(document) if document["kind"] == "JobSet" else document for document in case.made]
                 other = Recorded(case.name, case.given, case.job, made)
                 assert await Original(client).leave(other, namespace, suspended=True)

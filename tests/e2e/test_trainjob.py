@@ -3,19 +3,20 @@
 
 import json
 
-from tests.e2e.conftest import NOWHERE, Trainer, eventually
+from tests.e2e.conftest import NOWHERE, Trainer
 from tests.managers import MANAGER
+from trainwright.controller.runtime.testing.waiting import contains, equals, eventually_sync, has_length, is_empty
 
 
 def test_a_job_becomes_a_jobset_jobs_and_pods_and_completes(trainer: Trainer) -> None:
     trainer.job("plain", trainer.runtime("plain"), trainer={"numNodes": 2, "env": [{"name": "A", "value": "b"}]})
-    eventually(lambda: trainer.conditions("plain") == {"Complete": ("True", "AllJobsCompleted")})
+    eventually_sync(lambda: trainer.conditions("plain"), equals({"Complete": ("True", "AllJobsCompleted")}))
     jobset = trainer.get("jobset", "plain")
     assert jobset is not None
     assert [owner["kind"] for owner in jobset["metadata"]["ownerReferences"]] == ["TrainJob"]
     assert len(trainer.pods()) == 2
     assert all({"name": "A", "value": "b"} in pod["spec"]["containers"][0]["env"] for pod in trainer.pods())
-    eventually(lambda: counts(trainer, "plain") == {"node": (0, 1)})
+    eventually_sync(lambda: counts(trainer, "plain"), equals({"node": (0, 1)}))
 
 
 def counts(trainer: Trainer, name: str) -> dict[str, tuple[int, int]]:
@@ -26,29 +27,30 @@ def counts(trainer: Trainer, name: str) -> dict[str, tuple[int, int]]:
 
 def test_a_deleted_jobset_comes_back(trainer: Trainer) -> None:
     trainer.job("again", trainer.runtime("waits", **NOWHERE))
-    eventually(lambda: trainer.get("jobset", "again"))
-    first = (trainer.get("jobset", "again") or {})["metadata"]["uid"]
+    first = (eventually_sync(lambda: trainer.get("jobset", "again")) or {})["metadata"]["uid"]
     trainer.kubectl("delete", "jobset", "again")
-    eventually(lambda: (trainer.get("jobset", "again") or {"metadata": {"uid": first}})["metadata"]["uid"] != first)
+    eventually_sync(
+        lambda: trainer.get("jobset", "again"), lambda found: found is not None and found["metadata"]["uid"] != first
+    )
 
 
 def test_a_field_of_ours_that_somebody_edits_is_repaired(trainer: Trainer) -> None:
     trainer.job("edited", trainer.runtime("waits", **NOWHERE))
-    eventually(lambda: trainer.get("jobset", "edited"))
+    eventually_sync(lambda: trainer.get("jobset", "edited"))
     trainer.kubectl("patch", "jobset", "edited", "--type=merge", "--patch", json.dumps({"spec": {"suspend": True}}))
-    eventually(lambda: not (trainer.get("jobset", "edited") or {})["spec"].get("suspend"))
+    eventually_sync(lambda: (trainer.get("jobset", "edited") or {})["spec"].get("suspend"), is_empty)
 
 
 def test_suspending_stops_the_pods_and_resuming_starts_them(trainer: Trainer) -> None:
     trainer.job("paused", trainer.runtime("waits", **NOWHERE), trainer={"numNodes": 2})
-    eventually(lambda: len(trainer.pods()) == 2)
+    eventually_sync(trainer.pods, has_length(2))
     assert trainer.conditions("paused") == {}
     suspend(trainer, "paused", suspended=True)
-    eventually(lambda: trainer.pods() == [])
-    eventually(lambda: trainer.conditions("paused") == {"Suspended": ("True", "Suspended")})
+    eventually_sync(trainer.pods, is_empty)
+    eventually_sync(lambda: trainer.conditions("paused"), equals({"Suspended": ("True", "Suspended")}))
     suspend(trainer, "paused", suspended=False)
-    eventually(lambda: len(trainer.pods()) == 2)
-    eventually(lambda: trainer.conditions("paused") == {"Suspended": ("False", "Resumed")})
+    eventually_sync(trainer.pods, has_length(2))
+    eventually_sync(lambda: trainer.conditions("paused"), equals({"Suspended": ("False", "Resumed")}))
 
 
 def suspend(trainer: Trainer, name: str, *, suspended: bool) -> None:
@@ -60,14 +62,15 @@ def test_a_killed_manager_that_starts_again_writes_nothing(own_trainer: Trainer)
     runtime = trainer.runtime("waits", **NOWHERE)
     for index in range(5):
         trainer.job(f"kept-{index}", runtime)
-    eventually(lambda: len(trainer.pods()) == 5)
-    eventually(lambda: all(counts(trainer, f"kept-{index}") == {"node": (1, 0)} for index in range(5)))
+    eventually_sync(trainer.pods, has_length(5))
+    running = [{"node": (1, 0)}] * 5
+    eventually_sync(lambda: [counts(trainer, f"kept-{index}") for index in range(5)], equals(running))
     log = trainer.cluster.audit_log
     before = sum(1 for _ in log.calls(user_agent="trainwright"))
     trainer.cluster.restart(MANAGER, kill=True)
     # That it works again shows that it has seen, and looked at, everything that was there.
     trainer.job("new", runtime)
-    eventually(lambda: trainer.get("jobset", "new"))
+    eventually_sync(lambda: trainer.get("jobset", "new"))
     calls = list(log.calls(user_agent="trainwright"))[before:]
     assert [
         call for call in calls if call.is_write and not call.name.startswith("new") and call.resource != "leases"
@@ -78,28 +81,41 @@ def test_a_killed_manager_that_starts_again_writes_nothing(own_trainer: Trainer)
 def test_a_missing_runtime_blocks_the_job_until_it_is_there(unadmitted: Trainer) -> None:
     trainer = unadmitted
     trainer.job("early", "late")
-    eventually(lambda: trainer.conditions("early") == {"Blocked": ("True", "RuntimeMissing")})
+    eventually_sync(lambda: trainer.conditions("early"), equals({"Blocked": ("True", "RuntimeMissing")}))
     found = (trainer.get("trainjob", "early") or {})["status"]["conditions"][0]
     assert found["message"] == (
         f"TrainingRuntime late does not exist in namespace {trainer.namespace}: create it, or delete this TrainJob"
     )
     assert found["observedGeneration"] == 1
     trainer.runtime("late")
-    eventually(lambda: trainer.conditions("early") == {"Complete": ("True", "AllJobsCompleted")})
+    eventually_sync(lambda: trainer.conditions("early"), equals({"Complete": ("True", "AllJobsCompleted")}))
 
 
-def test_a_runtime_that_comes_a_moment_later_is_never_remarked_on(unadmitted: Trainer) -> None:
-    trainer = unadmitted
-    trainer.job("together", "soon")
-    trainer.runtime("soon")
-    eventually(lambda: "Complete" in trainer.conditions("together"))
-    assert "Blocked" not in trainer.conditions("together")
+def test_a_runtime_that_comes_a_moment_later_is_never_reported(unadmitted: Trainer) -> None:
+    with unadmitted.one_file():
+        unadmitted.job("together", "soon")
+        unadmitted.runtime("soon", **NOWHERE)
+    eventually_sync(lambda: unadmitted.get("jobset", "together"))
+    # The job has pods, so its status has been written since; what was reported would be there.
+    eventually_sync(lambda: counts(unadmitted, "together"), equals({"node": (1, 0)}))
+    calls = [
+        call
+        for call in unadmitted.cluster.audit_log.calls(user_agent="trainwright")
+        if call.is_write and call.namespace == unadmitted.namespace
+    ]
+    assert [call for call in calls if call.resource == "events"] == []
+    first = next(index for index, call in enumerate(calls) if call.resource == "jobsets")
+    # Nothing but the snapshot was written before, and no status with a condition.
+    assert {(call.resource, call.subresource) for call in calls[:first]} <= {("configmaps", "")}
+    assert unadmitted.conditions("together") == {}
+    events = json.loads(unadmitted.kubectl("get", "events.events.k8s.io", "--output=json"))["items"]
+    assert [event["note"] for event in events if event["regarding"]["kind"] == "TrainJob"] == []
 
 
 def test_a_job_of_another_manager_is_left_alone(trainer: Trainer) -> None:
     runtime = trainer.runtime("plain")
     trainer.job("theirs", runtime, managedBy="kueue.x-k8s.io/multikueue")
     trainer.job("ours", runtime)
-    eventually(lambda: "Complete" in trainer.conditions("ours"))
+    eventually_sync(lambda: trainer.conditions("ours"), contains("Complete"))
     assert trainer.get("jobset", "theirs") is None
     assert trainer.conditions("theirs") == {}

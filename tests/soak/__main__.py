@@ -6,10 +6,13 @@ did not; the others run all the same.
 """
 
 import argparse
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 FOLDER = Path(__file__).parent
 
@@ -27,6 +30,10 @@ def soak(name: str, rounds: int | None) -> int:
     return subprocess.run(command, cwd=FOLDER.parents[1], check=False).returncode
 
 
+def _terminated(number: int, _: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
 def main() -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(
@@ -37,6 +44,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(programs()):
         parser.error(f"no such program: {', '.join(sorted(unknown))}")
+    # An exception, as Ctrl-C is: it kills the program that runs, and what that started ends with it.
+    signal.signal(signal.SIGTERM, _terminated)
     report = []
     for name in arguments.names or programs():
         print(f"--- {name}", flush=True)

@@ -32,6 +32,7 @@ from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.errors import KubernetesError
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.runtime.webhook.admission import validate_path
 from trainwright.controller.runtime.webhook.webhooks import Shared, Webhooks
 
@@ -93,8 +94,7 @@ async def one_round(client: Client, namespace: str, count: Count) -> None:
             async with asyncio.TaskGroup() as group:
                 for _ in range(AT_ONCE):
                     group.create_task(ask(replicas))
-                while len(count.authorities) < before + 2:  # noqa: ASYNC110 - the world has no event
-                    await asyncio.sleep(0.1)
+                await eventually(lambda: count.authorities, lambda seen: len(seen) >= before + 2, seconds=600)
                 await client.delete(Secret, "cert", namespace)
         count.writes += sum(keeper_of(replica).statistics.writes for replica in replicas)
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from tests.integration.runtime.elections import Election, Wire, until
+from tests.integration.runtime.elections import Election, Wire
 from trainwright.controller.runtime.leaderelection.timing import Timing
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
+from trainwright.controller.runtime.testing.waiting import at_least, eventually
 
 STOPPED_SECONDS = 20.0
 FIRST_WRITE_SECONDS = 1.0
@@ -53,7 +53,7 @@ async def stand_still(election: Election, old: str, new: str, seconds: float) ->
     await asyncio.sleep(seconds)
     with suppress(ProcessLookupError):  # the kernel has ended it, stopped as it was
         os.kill(pid, signal.SIGCONT)
-    await until(lambda: not component.running, "the old leader ends")
+    await eventually(lambda: not component.running, what="the old leader ends")
     await election.wait_writes(new, more=20)
 
 
@@ -62,14 +62,14 @@ async def cut(election: Election, old: str, new: str, wire: Wire) -> None:
     wire.cut()
     component = election.control_plane.components[old]
     await election.wait_writes(new, more=20)
-    await until(lambda: not component.running, "the old leader ends")
+    await eventually(lambda: not component.running, what="the old leader ends")
 
 
 async def crash(election: Election, old: str, _: str, __: Wire) -> None:
     """The API server dies under both and comes back; the leader may keep the lease."""
     await asyncio.to_thread(election.control_plane.restart, "kube-apiserver", kill=True)
     before = sum(1 for _ in election.writes())
-    await until(lambda: sum(1 for _ in election.writes()) > before + 20, f"{old} or another writes again")
+    await eventually(lambda: sum(1 for _ in election.writes()), at_least(before + 21), what=f"{old} or another writes")
 
 
 FAULTS: dict[str, Fault] = {"kill": kill, "stop": stop_and_continue, "pause": pause, "cut": cut, "crash": crash}
@@ -98,13 +98,8 @@ async def one_round(plane: ControlPlane, name: str, tally: Tally, timing: Timing
     assert port is not None
     async with AsyncExitStack() as stack:
         wire = await stack.enter_async_context(Wire(port).running())
-        kubeconfig = write_kubeconfig(
-            plane.folder / f"{old}.kubeconfig",
-            server=f"https://127.0.0.1:{wire.port}",
-            authority=plane.ca,
-            user="administrator",
-            credential={"token": plane.token},
-        )
+        server = f"https://127.0.0.1:{wire.port}"
+        kubeconfig = plane.users.kubeconfig_with_token(old, plane.token, server=server)
         try:
             election.start(old, kubeconfig=kubeconfig)
             await election.wait_writes(old, more=20)

@@ -11,7 +11,6 @@ import argparse
 import functools
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from tests.managers import MANAGER, is_asked
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.audit import Call
+from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync
 
 USER = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 GROUPS = ROOT / "tests" / "conformance" / "crds"
@@ -57,16 +57,17 @@ class Round:
 
     def until(self, what: str, holds: Held) -> None:
         """Wait. Raises RefusedError as soon as something is refused, TimeoutError if nothing is and nothing happens."""
-        deadline = time.monotonic() + SECONDS
-        while True:
+
+        def look() -> object:
             for call in self.calls():
                 if call.code == 403:
                     raise RefusedError(f"{call.verb} {call.uri}")
-            if holds():
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{what}; {self.last_error}")
-            time.sleep(0.3)
+            return holds()
+
+        try:
+            eventually_sync(look, seconds=SECONDS, what=what)
+        except GaveUp as error:
+            raise TimeoutError(f"{error}; {self.last_error}") from None
 
     def get(self, kind: str, name: str, namespace: str) -> Document:
         text = self.control_plane.kubectl(
@@ -151,7 +152,7 @@ def everything(this: Round) -> None:
     this.until("the finalizer goes", lambda: "finalizers" not in this.get(*there)["metadata"])
     secrets = ("mpi-mpi-ssh-auth", "flux-flux-curve")
     this.until("the Secrets are made", lambda: all(this.get("secrets", name, here) for name in secrets))
-    # As the original ships it.
+    # As Kubeflow Trainer ships it.
     control_plane.kubectl("patch", "secret", CERTIFICATE, f"--namespace={NAMESPACE}", '--patch={"data": null}')
     this.until("the certificate is made anew", lambda: "data" in this.get("secret", CERTIFICATE, NAMESPACE))
     tell_twice(this, here)

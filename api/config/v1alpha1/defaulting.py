@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defaults of the Configuration that a schema cannot say."""
+"""Defaults of the Configuration that a schema cannot express."""
 
 from trainwright.api.config.v1alpha1.models import ControllerHealth
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that the API fixes beside its fields: labels, annotations, jobs, containers, conditions, reasons.
+"""Names that are part of the API beside its fields: labels, annotations, jobs, containers, conditions, reasons.
 
-Manifests, SDKs and queueing systems rely on these; none may change. Names that only one plugin uses live in there.
+Manifests, SDKs and queueing systems depend on them, so they must not change. Names that only one plugin uses are in
+that plugin.
 """
 
 from typing import Final
@@ -11,7 +12,7 @@ VERSION: Final = "v1alpha1"
 
 # Labels and annotations.
 LABEL_ANCESTOR_STEP: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
-"""On replicated jobs of a runtime: which part of a TrainJob they belong to."""
+"""On replicated jobs of a runtime: the step of a TrainJob that they run."""
 LABEL_FRAMEWORK: Final = "trainer.kubeflow.org/framework"
 LABEL_SUPPORT: Final = "trainer.kubeflow.org/support"
 SUPPORT_DEPRECATED: Final = "deprecated"
@@ -19,7 +20,7 @@ LABEL_WEBHOOK_VALIDATION: Final = "trainer.kubeflow.org/webhook-validation"
 WEBHOOK_VALIDATION_DISABLED: Final = "disabled"
 ANNOTATION_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FINALIZER_RESOURCE_IN_USE: Final = "trainer.kubeflow.org/resource-in-use"
-"""Earlier versions put it on runtimes; it is only removed."""
+"""Earlier versions of Kubeflow Trainer put it on runtimes; the manager only removes it."""
 
 # Steps, which are also the names of replicated jobs and containers of initializers.
 STEP_TRAINER: Final = "trainer"

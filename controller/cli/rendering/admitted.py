@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What admission says of runtimes, for the runtimes of files: the webhooks' own functions, without a webhook."""
+"""Checks the runtimes of files as admission does, by the functions of the webhooks."""
 
 from collections.abc import Iterator
 from typing import cast
 
 from trainwright.api.kubernetes.authentication.v1 import UserInfo
+from trainwright.api.objects import labels_of
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime
 from trainwright.api.trainer.v1alpha1.constants import LABEL_WEBHOOK_VALIDATION, WEBHOOK_VALIDATION_DISABLED
-from trainwright.controller.runtime.objects import labels_of
-from trainwright.controller.runtime.webhook.admission import Admission
-from trainwright.controller.trainer.admission import deprecation, is_deprecated, validate_runtime
+from trainwright.controller.runtime.webhook.admission import AdmissionRequest
+from trainwright.controller.trainer.admission.trainjobs import deprecation, is_deprecated, validate_runtime
 from trainwright.plugins.contract import Runtime
 
 
 def runtime_problems(runtime: Runtime) -> Iterator[str]:
-    """Why a runtime would be refused. Runtimes can opt out of the check by a label."""
+    """The reasons to refuse a runtime. A label on the runtime turns the check off."""
     if labels_of(runtime).get(LABEL_WEBHOOK_VALIDATION) == WEBHOOK_VALIDATION_DISABLED:
         return
     verdict = validate_runtime(
-        Admission(
+        AdmissionRequest(
             operation="CREATE",
-            # The check takes either kind, but one at a time.
+            # The check is generic over the two kinds of runtime.
             new=cast("ClusterTrainingRuntime", runtime),
             old=None,
             name=runtime.name,
@@ -35,6 +35,6 @@ def runtime_problems(runtime: Runtime) -> Iterator[str]:
 
 
 def runtime_warnings(runtime: Runtime) -> Iterator[str]:
-    """What a user of the runtime is told."""
+    """The warnings for users of the runtime."""
     if isinstance(runtime, ClusterTrainingRuntime) and is_deprecated(runtime):
         yield deprecation(runtime)

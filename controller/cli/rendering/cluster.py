@@ -1,38 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trainwright render --cluster`: runtimes and facts from a cluster, and the difference from what is there.
+"""`trainwright render --cluster`: reads runtimes and facts from a cluster, and compares with the existing objects.
 
-Reads, and applies as dry runs; changes nothing. Content of Secrets is never shown.
+It reads and makes dry-run applies, and changes nothing. It never shows the content of Secrets.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from trainwright.api.base import Resource
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.errors import ApiError, ConfigurationError, NotFound
-from trainwright.controller.runtime.objects import Document
 from trainwright.plugins.contract import ClusterFacts, Component, Reference, Runtime, Unreadable
-from trainwright.plugins.pipeline import Pipeline
 
-FIELD_MANAGER = "trainer"
-"""Whose fields the difference is about: the manager's."""
 _SERVERS_OWN = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid", "selfLink")
 _HIDDEN = "(hidden)"
 
 
 class ClusterView:
-    """What a cluster has. Made inside an event loop; close it there."""
+    """The objects of a cluster. Create it inside an event loop, and close it there."""
+
+    advice = "the cluster has no such runtime either"
 
     def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
-        """Raises ConfigurationError when there is no way to a cluster."""
+        """Raises ConfigurationError if no cluster is configured."""
         transport = HTTPTransport(load_config(kubeconfig, context))
         self._client = Client(transport, user_agent="trainwright-render")
         self._discovery = Discovery(self._client)
 
     async def close(self) -> None:
-        """Give up the connections."""
+        """Close the connections."""
         await self._client.close()
 
     async def job(self, job: TrainJob) -> TrainJob | None:
@@ -53,9 +54,8 @@ class ClusterView:
         except NotFound:
             return None
 
-    async def facts(self, pipeline: Pipeline, job: TrainJob, runtime: Runtime) -> ClusterFacts:
-        """The answers to what plugins must know for this job."""
-        references = pipeline.admission_references(job, runtime)
+    async def read(self, references: Iterable[Reference]) -> ClusterFacts:
+        """The objects as they are now. A refused read is part of the answer (`Unreadable`)."""
         return ClusterFacts({reference: await self._fact(reference) for reference in references})
 
     async def difference(self, component: Component) -> tuple[Document | None, Document]:
@@ -81,7 +81,9 @@ class ClusterView:
             return await self._discovery.resource_of(document)
         except NotFound as error:
             what = f"{document['kind']} of {document['apiVersion']}"
-            raise ConfigurationError(f"the cluster does not serve {what}; install what defines it") from error
+            raise ConfigurationError(
+                f"the cluster does not serve {what}; install its CustomResourceDefinition"
+            ) from error
 
     async def _fact(self, reference: Reference) -> Any:
         try:
@@ -93,7 +95,7 @@ class ClusterView:
 
 
 def _shown(document: Document) -> Document:
-    """Without what only the server writes, and without secrets."""
+    """The document without fields that the server writes, and without the content of Secrets."""
     metadata = {key: value for key, value in document["metadata"].items() if key not in _SERVERS_OWN}
     shown = {**document, "metadata": metadata}
     shown.pop("status", None)

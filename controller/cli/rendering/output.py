@@ -1,39 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Printing what was rendered: as YAML, as JSON, or as a difference; and who set what."""
+"""Prints what was rendered, as YAML, as JSON or as a diff, and explains which plugin set which value."""
 
 import difflib
 import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.manifest import dump
+from trainwright.api.messages import value_text
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime.objects import Document
+from trainwright.controller.cli.rendering.views import View
 from trainwright.plugins.contract import Runtime
 from trainwright.plugins.pipeline import Rendering
-
-if TYPE_CHECKING:
-    # Loads the client, which most uses do without.
-    from trainwright.controller.cli.rendering.cluster import ClusterView
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """One TrainJob and what it became."""
+    """One TrainJob and the objects that it became."""
 
     job: TrainJob
     runtime: Runtime
     rendering: Rendering
     differences: tuple[tuple[Document | None, Document], ...] | None = None
-    """Each object as a cluster has it and as it would be; None when no cluster was asked."""
+    """Each object as it is in the cluster and as it would be after applying; None without a comparison."""
 
-    async def compared(self, view: "ClusterView") -> "Rendered":
-        """The same with the differences to what the cluster has."""
+    async def compared(self, view: View) -> "Rendered":
+        """The same with a comparison of each object."""
         return replace(self, differences=tuple([await view.difference(c) for c in self.rendering.components]))
 
     @property
@@ -43,7 +41,7 @@ class Rendered:
 
 
 def show(rendered: Iterable[Rendered], form: str, *, explain: bool) -> None:
-    """Print to standard output. Comments of an explanation keep YAML and differences valid."""
+    """Print to standard output. An explanation is printed as comments, so that YAML and diffs stay valid."""
     everything = list(rendered)
     if form == "json":
         sys.stdout.write(_json(everything, explain=explain) if everything else "")
@@ -55,12 +53,12 @@ def show(rendered: Iterable[Rendered], form: str, *, explain: bool) -> None:
 
 
 def explanation(rendering: Rendering) -> Iterator[str]:
-    """One line per value: where, what, who, why; then the conflicts."""
+    """One line for each value: path, value, plugin and reason; then the overrides."""
     for setting in rendering.settings:
         who = f"{setting.plugin or 'template'}, {setting.phase}"
-        yield f"{setting.path} = {_short(setting.value)}  # {who}: {setting.why}"
-    for conflict in rendering.conflicts:
-        yield f"conflict: {conflict}"
+        yield f"{setting.path} = {value_text(setting.value, 100)}  # {who}: {setting.why}"
+    for override in rendering.overrides:
+        yield f"conflict: {override}"
 
 
 def _yaml(one: Rendered) -> Iterator[str]:
@@ -76,7 +74,7 @@ def _json(everything: list[Rendered], *, explain: bool) -> str:
             {
                 "trainJob": one.job.name,
                 "settings": msgspec.to_builtins(one.rendering.settings),
-                "conflicts": msgspec.to_builtins(one.rendering.conflicts),
+                "conflicts": msgspec.to_builtins(one.rendering.overrides),
             }
             for one in everything
         ]
@@ -84,7 +82,7 @@ def _json(everything: list[Rendered], *, explain: bool) -> str:
 
 
 def _difference(one: Rendered) -> Iterator[str]:
-    """What would change in the cluster; without one, what became of the template, and the objects beside it."""
+    """The changes of the objects in the cluster; without a cluster, those of the template, and the further objects."""
     if one.differences is not None:
         for live, after in one.differences:
             name = f"{after['kind']} {after['metadata']['name']}"
@@ -108,8 +106,3 @@ def _lines(document: Document | None) -> list[str]:
     if document is None:
         return []
     return dump(document).splitlines(keepends=True)
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
-    return text if len(text) <= 100 else f"{text[:99]}…"

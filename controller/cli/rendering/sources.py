@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From files, folders and standard input to TrainJobs and runtimes.
+"""Reads TrainJobs and runtimes from files, folders and standard input.
 
-Everything that is wrong is collected with file and line, so that one run shows all of it. Documents of other kinds are
-nobody's concern here and are left out of folders, but a file that is named must hold something to render.
+All problems are collected with file and line, so that one run shows every one of them. Documents of other kinds are
+ignored in folders; a file that is named on the command line must hold a TrainJob or a runtime.
 """
 
 import copy
@@ -18,10 +18,10 @@ import msgspec
 from trainwright.api.base import Object
 from trainwright.api.manifest import Document, ManifestError, documents
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.api.validation import FieldError, validate
+from trainwright.api.validation import DocumentError, validate
 from trainwright.api.validation.errors import BLOCKING, shown
 from trainwright.controller.cli.rendering.unknown import Path, unknown_fields
-from trainwright.controller.trainer.runtimes import RuntimeUnsupported, target_of
+from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.plugins.contract import Runtime
 
 KINDS: dict[str, type[Object]] = {
@@ -34,42 +34,42 @@ RUNTIME_KINDS = frozenset({"TrainingRuntime", "ClusterTrainingRuntime"})
 STDIN = "-"
 _STDIN_NAME = "standard input"
 SHIPPED = FilePath(__file__).parent / "shipped"
-"""The ClusterTrainingRuntimes of config/runtimes, a file for each, with its name."""
+"""The ClusterTrainingRuntimes of config/runtimes: one file for each, with its name."""
 _LIST = ("List", "v1")
 _NAME = "metadata.name"
 _ROUNDS = 4
-"""How often a document is looked at again without what was wrong."""
+"""How often a document is validated again without the invalid values."""
 
 
 @dataclass(slots=True)
 class Inputs:
-    """What was read."""
+    """The TrainJobs and runtimes that were read."""
 
     jobs: list[TrainJob] = field(default_factory=list)
     runtimes: list[Runtime] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    """One line each: where, what, and what to do."""
+    """One line each: file and line, problem, and what to do."""
     shipped: dict[str, FilePath] = field(default_factory=dict)
-    """The shipped runtimes that may be used, by kind and name."""
+    """Files of the shipped runtimes that may be used, by kind and name."""
     unread: bool = False
-    """A source could not be read or held nothing, so that something may be missing that is there."""
+    """A source could not be read or was empty, so a missing runtime may be there."""
     _found: int = 0
 
     def read(self, sources: Iterable[str], *, namespace: str, wanted: frozenset[str] = frozenset(KINDS)) -> None:
-        """Add what the sources hold. Objects without a namespace get the given one."""
+        """Add the objects of the sources. Objects without a namespace get the given one."""
         for source in sources:
             before = self._found, len(self.problems)
             for label, text, named in self._texts(source):
                 self._documents(label, text, namespace, wanted, named=named)
             if before == (self._found, len(self.problems)):
-                self._unread(_STDIN_NAME if source == STDIN else source, f"no {' or '.join(sorted(wanted))} in it")
+                self._unread(_STDIN_NAME if source == STDIN else source, f"it holds no {' or '.join(sorted(wanted))}")
 
     def _unread(self, source: str, why: str) -> None:
         self.unread = True
         self.problems.append(f"{source}: {why}")
 
     def use_shipped(self) -> None:
-        """Add the shipped runtimes that the jobs name and no file has. Reading all would take longer than rendering."""
+        """Add the shipped runtimes that jobs name and no file has. To read all of them takes longer than to render."""
         kind = ClusterTrainingRuntime.RESOURCE.kind
         self.shipped = {f"{kind} {file.stem}": file for file in SHIPPED.rglob("*-*.yaml")}
         known = {f"{runtime.RESOURCE.kind} {runtime.name}" for runtime in self.runtimes}
@@ -90,7 +90,7 @@ class Inputs:
         except OSError as error:
             self._unread(source, f"cannot be read: {error.strerror}")
         except UnicodeDecodeError:
-            self._unread(source, "is no text")
+            self._unread(source, "is not UTF-8 text")
 
     def _documents(self, label: str, text: str, namespace: str, wanted: frozenset[str], *, named: bool) -> None:
         try:
@@ -104,7 +104,7 @@ class Inputs:
     def _document(self, label: str, document: Document, namespace: str, wanted: frozenset[str], *, named: bool) -> None:
         data = document.data
         if not isinstance(data, dict):
-            self.problems.append(f"{label}:{document.line(())}: is no object but {_spoken(data)}")
+            self.problems.append(f"{label}:{document.line(())}: must be an object, not {_spoken(data)}")
             return
         kind, version = data.get("kind"), data.get("apiVersion")
         if (kind, version) == _LIST:
@@ -126,7 +126,7 @@ class Inputs:
         self._found += 1
         found.set_defaults()
         metadata = found.metadata
-        assert metadata is not None  # the schema has asked for a name
+        assert metadata is not None  # the schema requires a name
         if found.RESOURCE.namespaced and not metadata.namespace:
             metadata.namespace = namespace
         if isinstance(found, TrainJob):
@@ -140,18 +140,21 @@ class Inputs:
             self._add_runtime(found)
 
     def _add_runtime(self, found: Runtime) -> None:
-        """The same file may be named twice, as part of a folder; two runtimes of one name are a mistake."""
+        """The same file may be read twice, as part of a folder too; two different runtimes of one name are a
+        mistake."""
         for other in self.runtimes:
             if type(other) is type(found) and (other.namespace, other.name) == (found.namespace, found.name):
                 if other != found:
                     name = f"{found.RESOURCE.kind} {found.name}"
-                    self.problems.append(f"{name}: is given twice, and differently; leave one of them out")
+                    self.problems.append(
+                        f"{name}: the files have two different runtimes of this name; leave one of them out"
+                    )
                 return
         self.runtimes.append(found)
 
 
 def _stranger(kind: Any, version: Any) -> str:
-    """Why a document is none that can be rendered."""
+    """Why a document cannot be rendered."""
     near = difflib.get_close_matches(str(kind), KINDS, n=1, cutoff=0.6) if str(kind) not in KINDS else []
     hint = f"; did you mean {near[0]}?" if near else ""
     of = f"of {version}" if version else "without apiVersion"
@@ -159,14 +162,14 @@ def _stranger(kind: Any, version: Any) -> str:
 
 
 def _name(data: dict[str, Any]) -> None:
-    """Give an object a name like the one that an API server would make from its generateName."""
+    """Give an object a name like the one that an API server makes from its generateName."""
     metadata = data.get("metadata")
     if isinstance(metadata, dict) and not metadata.get("name") and isinstance(metadata.get("generateName"), str):
         metadata["name"] = f"{metadata['generateName']}xxxxx"
 
 
 def _problems(model: type[Object], document: Document) -> list[str]:
-    """Everything that is wrong with a document, from its top to its end."""
+    """All problems of a document, in the order of its lines."""
     metadata = document.data.get("metadata")
     title = f"{document.data['kind']} {metadata.get('name', '') if isinstance(metadata, dict) else ''}".strip()
     unknown = [(document.line(p), f"{_path(p)}: {message}") for p, message in unknown_fields(model, document.data)]
@@ -175,8 +178,8 @@ def _problems(model: type[Object], document: Document) -> list[str]:
     return [f"{line}: {title}: {text}" for line, text in sorted([*unknown, *wrong])]
 
 
-def _at_the_name(errors: list[FieldError], data: dict[str, Any]) -> Iterator[FieldError]:
-    """Rules about the name are rules of the whole object: told at the name, if nothing else is wrong with it."""
+def _at_the_name(errors: list[DocumentError], data: dict[str, Any]) -> Iterator[DocumentError]:
+    """Errors of rules about the name are errors of the whole object; report them at the name, unless it has another."""
     known = any(error.field == _NAME for error in errors)
     for error in errors:
         rule = error.message.rpartition(f": {_NAME} ")[2] if not error.field else ""
@@ -185,12 +188,14 @@ def _at_the_name(errors: list[FieldError], data: dict[str, Any]) -> Iterator[Fie
         elif not known:
             metadata = data.get("metadata")
             name = metadata.get("name") if isinstance(metadata, dict) else None
-            yield FieldError(error.reason, _NAME, f"Invalid value: {shown(name)}: {rule}" if name else "Required value")
+            yield DocumentError(
+                error.reason, _NAME, f"Invalid value: {shown(name)}: {rule}" if name else "Required value"
+            )
 
 
-def _schema_errors(data: dict[str, Any]) -> list[FieldError]:
-    """All errors at once. Beside a value of a wrong type no rules are looked at, so they are asked again without it."""
-    found: dict[FieldError, None] = {}
+def _schema_errors(data: dict[str, Any]) -> list[DocumentError]:
+    """All errors. Rules are not evaluated while a value has a wrong type, so validate again without that value."""
+    found: dict[DocumentError, None] = {}
     for _ in range(_ROUNDS):
         errors = validate(data).errors
         new = [error for error in errors if error not in found]

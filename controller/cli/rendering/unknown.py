@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields that no schema knows. An API server drops them silently; somebody who renders wants to hear of the typo."""
+"""Finds fields that the schema does not know. They are mostly misspelled, and an API server may drop them silently."""
 
 import difflib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ Path = tuple[str | int, ...]
 
 
 def unknown_fields(model: type[Struct], value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Path and message of every field that the model does not know, with the nearest that it does."""
+    """Path and message of every unknown field; the message names the most similar known field."""
     if not isinstance(value, dict):
         return
     known = merge.fields(model)
@@ -41,4 +41,4 @@ def _message(name: str, known: list[str]) -> str:
     if not near:
         lower = {other.lower(): other for other in known}
         near = [lower[name.lower()]] if name.lower() in lower else []
-    return f"unknown field; did you mean {near[0]}?" if near else f"unknown field; there are {', '.join(known)}"
+    return f"unknown field; did you mean {near[0]}?" if near else f"unknown field; known are {', '.join(known)}"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making the cluster look as wanted, and writing only where it does not."""
+"""Makes objects on the cluster match wanted documents, and writes only on a difference."""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applies wanted objects: compares each with the cache, writes only on a difference, believes the answer.
+"""Applies wanted objects: compares each with the cache, writes only on a difference, and uses the answer at once.
 
-Guarantees: nothing is sent for an object that is already as wanted; an object of somebody else is never changed, also
-if it appeared under the wanted name a moment ago (first writes are not forced, later ones carry the uid); a field that
-is no longer wanted goes away, because writes are server-side apply.
+Guarantees: nothing is sent for an object that already matches. An object with another controller is never changed, even
+if it appeared under the wanted name a moment ago: the first write is not forced, later writes carry the uid. A field
+that is no longer wanted is removed, because writes are server-side apply.
 
-Assumptions: documents hold exactly the fields to own. The kinds are declared to the cache; without that each comparison
-costs a read. Caveats: a Conflict means that the object changed hands or incarnation meanwhile: raise it, the next
-reconcile sees the new state.
+Assumptions: documents contain exactly the fields to own. The kinds are declared to the cache; otherwise each comparison
+costs a read. Caveat: a Conflict means that the object has a new controller or uid. Raise it; the next reconcile sees
+the new state.
 """
 
 import logging
@@ -18,14 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 from trainwright.api.base import Resource
-from trainwright.controller.runtime.apply.compare import Verdict, findings, verdict
-from trainwright.controller.runtime.apply.memory import ApplyMemory
-from trainwright.controller.runtime.apply.owner import owned_document, owner_reference, refuse_foreign
-from trainwright.controller.runtime.cache.cache import Cache
-from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.errors import Conflict, Invalid, NotFound, NotSynced
-from trainwright.controller.runtime.kinds import Kind, MetadataOnly, kind_of, resource_of
-from trainwright.controller.runtime.objects import (
+from trainwright.api.objects import (
     AnyObject,
     Document,
     Key,
@@ -36,6 +29,14 @@ from trainwright.controller.runtime.objects import (
     uid_of,
     wire,
 )
+from trainwright.api.ownership import without_emptied
+from trainwright.controller.runtime.apply.compare import Comparison, compare, differences
+from trainwright.controller.runtime.apply.memory import ApplyMemory
+from trainwright.controller.runtime.apply.owner import owned_document, refuse_foreign
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.errors import Conflict, Invalid, NotFound, NotSynced
+from trainwright.controller.runtime.kinds import Kind, MetadataOnly, kind_of, resource_of
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ CONTENTS = 4096
 
 
 class Action(StrEnum):
-    """What became of one object."""
+    """What `apply` did with an object."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -53,7 +54,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """One object after `apply`: as the server answered, or as the cache holds it."""
+    """An object after `apply`: from the answer of the server, or from the cache."""
 
     action: Action
     kind: Kind
@@ -62,7 +63,7 @@ class Applied:
 
 
 class Applier:
-    """One field manager's hand on the cluster."""
+    """Applies objects as one field manager."""
 
     def __init__(self, client: Client, cache: Cache, *, field_manager: str) -> None:
         self._client = client
@@ -79,11 +80,10 @@ class Applier:
         prune: Iterable[Kind] = (),
         adopt: bool = False,
     ) -> list[Applied]:
-        """Make each object as wanted, in order; then delete objects of the `prune` kinds that `owner` controls and that
-        were not given.
+        """Apply each object in order. Then delete all other objects of the `prune` kinds that `owner` controls.
 
-        `owner` becomes the controller of each. `adopt`: also take objects that nobody controls. Raises NotControlled
-        (nothing of that object was changed), Conflict, Invalid, Forbidden, ServerError, TransportError.
+        `owner` becomes the controller of each object. `adopt`: also take over objects without a controller. Raises
+        NotControlled (that object was not changed), Conflict, Invalid, Forbidden, ServerError, TransportError.
         """
         results = [await self._apply_one(obj, owner, adopt=adopt) for obj in objects]
         if owner is not None:
@@ -93,9 +93,9 @@ class Applier:
         return results
 
     async def apply_status(self, obj: AnyObject) -> Applied:
-        """Make the status of an existing object as wanted; everything of `obj` but name and status is left out.
+        """Apply the status of an existing object. Only the name and the status of `obj` are used.
 
-        Raises NotFound if the object does not exist, Conflict if it is another incarnation than the cached one.
+        Raises NotFound if the object does not exist, Conflict if its uid is not that of the cached object.
         """
         kind = self._kind(obj)
         key = key_of(obj)
@@ -117,10 +117,8 @@ class Applier:
         key = key_of(obj)
         document = wire(obj)
         if owner is not None:
-            reference = owner_reference(owner, resource_of(kind_of(owner, self._cache.known_kinds())))
-            document = owned_document(
-                {**document, "kind": resource.kind}, reference, owner, namespaced=resource.namespaced
-            )
+            owner_kind = resource_of(kind_of(owner, self._cache.known_kinds()))
+            document = owned_document(document, resource, owner, owner_kind)
         owner_uid = uid_of(owner) if owner is not None else ""
         live = await self._live(kind, key)
         if live is None:
@@ -134,12 +132,12 @@ class Applier:
         return Applied(Action.CHANGED, kind, key, await self._send(kind, document, live))
 
     def _kind(self, obj: AnyObject) -> Kind:
-        """The kind with its content, also where the cache holds no more than the metadata."""
+        """The kind with full content, also if the cache holds only metadata."""
         kind: Kind = _content_kind(kind_of(obj, self._cache.known_kinds()))
         return kind
 
     async def _create(self, kind: Kind, key: Key, document: Document, owner_uid: str, *, adopt: bool) -> AnyObject:
-        """The first write is not forced, so an object that the cache does not show makes it fail instead of suffer."""
+        """Create without force: if the cache misses an existing object, the write fails instead of changing it."""
         try:
             return await self._send(kind, document, None)
         except (Conflict, Invalid):
@@ -152,8 +150,17 @@ class Applier:
     async def _send(
         self, kind: Kind, document: Document, live: AnyObject | None, *, subresource: str = ""
     ) -> AnyObject:
+        if live is not None:
+            owned = managed_fields_of(live, self.field_manager, subresource) or {}
+            reduced = without_emptied(document, owned)
+            if reduced is not document:
+                # The API server would set an emptied field to null. The first write gives up its members.
+                live = await self._write(kind, reduced, live, subresource)
+        return await self._write(kind, document, live, subresource)
+
+    async def _write(self, kind: Kind, document: Document, live: AnyObject | None, subresource: str) -> AnyObject:
         sent = document
-        if live is not None:  # the uid makes the server refuse if this is another object by now
+        if live is not None:  # with the uid the server refuses if this is another object by now
             sent = {**document, "metadata": {**(document.get("metadata") or {}), "uid": uid_of(live)}}
         try:
             answer: AnyObject = await self._client.apply(
@@ -167,7 +174,10 @@ class Applier:
             if live is None or not any(cause.field == "metadata.uid" for cause in error.causes):
                 raise
             raise Conflict(
-                "another object took the name meanwhile", code=409, reason="Conflict", request=error.request
+                "the object was replaced by another one of the same name",
+                code=409,
+                reason="Conflict",
+                request=error.request,
             ) from error
         self.memory.remember(uid_of(answer), subresource, document, wire(answer))
         self._keep_content(kind, key_of(answer), answer)
@@ -176,8 +186,8 @@ class Applier:
     def _as_wanted(self, document: Document, live: AnyObject, subresource: str) -> bool:
         owned = managed_fields_of(live, self.field_manager, subresource)
         full = wire(live)
-        found = Verdict.DIFFERENT if owned is None else verdict(document, full, owned)
-        if found is Verdict.SAME:
+        found = Comparison.DIFFERENT if owned is None else compare(document, full, owned)
+        if found is Comparison.SAME:
             return True
         if self.memory.answered(uid_of(live), subresource, document, full):
             return True
@@ -188,15 +198,15 @@ class Applier:
     def _explain(self, document: Document, live: Document, owned: Document | None) -> None:
         name = f"{live.get('kind')} {key_of(live)}"
         if owned is None:
-            log.debug("%s: never applied by %s", name, self.field_manager)
+            log.debug("%s: not applied by %s yet", name, self.field_manager)
             return
-        for finding in findings(document, live, owned):
-            log.debug("%s%s: %s (%s)", name, finding.path, finding.why, finding.verdict.value)
+        for difference in differences(document, live, owned):
+            log.debug("%s%s: %s (%s)", name, difference.path, difference.why, difference.comparison.value)
 
     # ------------------------------------------------------------------ what is there
 
     async def _live(self, kind: Kind, key: Key) -> AnyObject | None:
-        """The object from the cache; its content by name, once per version, if only metadata is cached; else a read."""
+        """The object from the cache; if only metadata is cached, its content, read once per version; else a read."""
         declared = [i for i in self._cache.declared(resource_of(kind)) if i.scope.namespace in {"", key.namespace}]
         informers = sorted(declared, key=lambda i: bool(i.scope.label_selector or i.scope.field_selector))
         for informer in informers:
@@ -244,14 +254,14 @@ class Applier:
             try:
                 await self._client.delete(kind, key.name, key.namespace, uid=uid_of(obj), propagation="Background")
             except NotFound:
-                log.debug("%s %s was gone already", resource.kind, key)
+                log.debug("%s %s was already deleted", resource.kind, key)
             self.memory.forget(uid_of(obj))
             results.append(Applied(Action.DELETED, kind, key, obj))
         return results
 
 
-def _content_kind(kind: Kind) -> Any:  # each of the client's overloads takes one representation
-    """The kind to read and write with: content, not metadata."""
+def _content_kind(kind: Kind) -> Any:  # each overload of the client takes one representation
+    """The kind to read and write with: full content, not metadata."""
     return kind.kind if isinstance(kind, MetadataOnly) else kind
 
 
@@ -260,7 +270,7 @@ def _address(key: Key) -> Document:
 
 
 def _claims(document: Document, live: AnyObject) -> bool:
-    """Whether the document itself says that the live controller is its controller."""
+    """Whether the document itself names the controller of the live object as its controller."""
     controller = controller_of(live)
     references = (document.get("metadata") or {}).get("ownerReferences") or ()
     return controller is not None and any(r.get("uid") == controller.uid and r.get("controller") for r in references)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What we applied last and how the server answered it.
+"""Remembers the last applied document of each object and the answer of the server.
 
-The server may store a value in other words than it was sent (1000m as 1), or drop a field it does not know. Comparing
-document and object would then find a difference for ever. If the same document was applied before, and what it covers
-still looks as it was answered, there is nothing to do.
+The server may store a value in another form (1000m as 1), or drop an unknown field. Comparing document and object would
+then always find a difference. If the same document was applied before, and the object still looks like the answer,
+nothing has to be done.
 """
 
 import hashlib
@@ -12,19 +12,19 @@ from typing import Any
 
 import msgspec
 
-from trainwright.controller.runtime.objects import Document
+from trainwright.api.objects import Document
 
 LIMIT = 50_000
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 def digest(document: Any) -> bytes:
-    """16 bytes that stand for a document, whatever the order of its fields."""
+    """A 16-byte digest of a document, independent of the order of its fields."""
     return hashlib.blake2b(_ENCODER.encode(document), digest_size=16).digest()
 
 
 def covered(live: Document) -> Document:
-    """What is compared of an object: everything but the metadata that changes by itself."""
+    """The compared part of an object: all but the metadata that changes by itself."""
     metadata = live.get("metadata") or {}
     kept = {
         name: metadata[name] for name in ("labels", "annotations", "finalizers", "ownerReferences") if name in metadata
@@ -33,7 +33,7 @@ def covered(live: Document) -> Document:
 
 
 class ApplyMemory:
-    """By object and sub-resource: digest of the document and digest of the answer."""
+    """Digests of document and answer, by object and subresource."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
@@ -47,12 +47,12 @@ class ApplyMemory:
             self._seen.popitem(last=False)
 
     def answered(self, uid: str, subresource: str, document: Document, live: Document) -> bool:
-        """Whether this document was the last one applied and the object still looks as it was answered."""
+        """Whether this document was applied last and the object still looks like the answer."""
         seen = self._seen.get((uid, subresource))
         return seen is not None and seen == (digest(document), digest(_part(live, subresource)))
 
     def forget(self, uid: str) -> None:
-        """The object is gone."""
+        """The object is deleted."""
         self._seen.pop((uid, ""), None)
         self._seen.pop((uid, "status"), None)
 

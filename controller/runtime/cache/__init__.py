@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Local copies of what the API server holds, kept current by watches, with our own writes visible at once."""
+"""Local copies of objects on the API server, kept current by watches; own writes are visible at once."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All informers of a process, and reads from them (R-67 to R-81).
+"""All informers of a process, and reads from them.
 
-Kinds are declared before they are read: a read never starts a watch behind the caller's back. One informer serves all
-who declare the same kind, representation and scope. Reads are synchronous and cost a dictionary look-up.
+A kind must be declared before it is read: a read never starts a watch. All who declare the same kind, representation
+and scope share one informer. Reads are synchronous and cost a dictionary look-up.
 
-Guarantees: a read sees at least what the reader's own earlier writes were answered, if they went through a client that
-this cache observes. Objects are shared with everybody else and must not be changed: `obj.deepcopy()` first.
+Guarantees: a read shows at least the answers of the reader's own earlier writes, if they went through a client that
+this cache observes. Objects are shared and must not be changed: call `obj.deepcopy()` first.
 
 Caveats: apart from own writes a read is as old as the watch. Two scopes of one kind are two watches and two copies.
 """
@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar, overload
 
 from trainwright.api.base import Object, Resource
+from trainwright.api.objects import AnyObject, Document, Key, PartialObject, controller_of, labels_of
 from trainwright.controller.runtime.cache.informer import Informer, InformerStatistics
 from trainwright.controller.runtime.cache.mutation import MutationDetector
 from trainwright.controller.runtime.cache.scope import Scope
@@ -26,7 +27,6 @@ from trainwright.controller.runtime.client.observer import PendingWrite
 from trainwright.controller.runtime.context import writer
 from trainwright.controller.runtime.errors import ConfigurationError, DecodeError, NotCached, NotSynced
 from trainwright.controller.runtime.kinds import Kind, MetadataOnly, resource_of
-from trainwright.controller.runtime.objects import AnyObject, Document, Key, PartialObject, controller_of, labels_of
 from trainwright.controller.runtime.selectors import parse_label_selector
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.versions import at_least
@@ -34,7 +34,7 @@ from trainwright.controller.runtime.versions import at_least
 O = TypeVar("O", bound=Object)  # noqa: E741 - the object, as everywhere in this module
 
 BY_CONTROLLER = "controller-uid"
-"""Index that every informer has: the uid of the object's controller."""
+"""Index of every informer: the uid of the controller of the object."""
 
 
 def _controller_uid(obj: AnyObject) -> Iterable[str]:
@@ -54,7 +54,7 @@ class Cache:
         streaming: bool = True,
         detect_mutation: bool = False,
     ) -> None:
-        """`field_manager`: whose managedFields entries are kept. `namespace`: scope of kinds declared without one."""
+        """`field_manager`: its managedFields entries are kept. `namespace`: scope of kinds declared without one."""
         self._client = client
         self._namespace = namespace
         self._streaming = streaming
@@ -77,10 +77,10 @@ class Cache:
         field_selector: str = "",
         transforms: Iterable[Transform] = (),
     ) -> Informer:
-        """The informer of a kind and scope, made at the first call; started at once if the cache runs.
+        """The informer of a kind and scope. Created by the first call, and started at once if the cache runs.
 
-        `namespace` None means the cache's own. `transforms` run after managedFields were trimmed; they can only be
-        given by the first caller. Raises ConfigurationError if a later one gives some.
+        `namespace` None means that of the cache. `transforms` run after managedFields are trimmed. Only the first call
+        can pass them. Raises ConfigurationError if a later one does.
         """
         resource = resource_of(kind)
         where = self._namespace if namespace is None else namespace
@@ -89,7 +89,7 @@ class Cache:
         existing = self._informers.get((kind, scope))
         if existing is not None:
             if steps:
-                raise ConfigurationError(f"{resource.plural} ({scope}): transforms belong to the first declaration")
+                raise ConfigurationError(f"{resource.plural} ({scope}): pass transforms with the first declaration")
             return existing
         informer = Informer(
             self._client,
@@ -108,19 +108,19 @@ class Cache:
         return informer
 
     def informers(self) -> Iterator[Informer]:
-        """All that were declared."""
+        """All declared informers."""
         return iter(list(self._informers.values()))
 
     def remove(self, informer: Informer) -> None:
-        """End a watch and forget what it brought; the kind is as if it had never been declared (R-80).
+        """Stop the watch of an informer and drop its objects, as if it had never been declared.
 
-        Raises ConfigurationError if it is not one of this cache's, or has handlers, such as a controller's, left.
+        Raises ConfigurationError if the informer is not in this cache or still has handlers.
         """
         named = f"{informer.resource.plural} ({informer.scope})"
         if self._informers.get((informer.kind, informer.scope)) is not informer:
-            raise ConfigurationError(f"{named}: not an informer of this cache, or removed already")
+            raise ConfigurationError(f"{named}: this informer is not in the cache; it may have been removed already")
         if informer.in_use:
-            raise ConfigurationError(f"{named}: a controller or another handler still listens; remove that first")
+            raise ConfigurationError(f"{named}: a controller or another handler uses this informer; remove that first")
         del self._informers[informer.kind, informer.scope]
         others = self._by_resource[informer.resource]
         others.remove(informer)
@@ -135,13 +135,13 @@ class Cache:
             task.cancel()
 
     def add_index(self, kind: Kind, name: str, function: Callable[[Any], Iterable[str]]) -> None:
-        """File the objects of a declared kind under the values that `function` gives. Raises NotCached."""
+        """Index the objects of a declared kind by the values that `function` returns. Raises NotCached."""
         self._find(kind).add_index(name, function)
 
     # ------------------------------------------------------------------ running
 
     async def run(self) -> None:
-        """Run all informers until cancelled. Raises MutationError in debug mode when a shared object was changed."""
+        """Run all informers until cancelled. Raises MutationError in debug mode if a shared object was changed."""
         try:
             async with TaskScope("cache") as tasks:
                 self._tasks = tasks
@@ -159,13 +159,13 @@ class Cache:
         self._running[informer] = self._tasks.start(f"watch:{informer.resource.plural}", informer.run())
 
     async def wait_synced(self, kinds: Iterable[Kind] | None = None) -> None:
-        """Wait for the first list of the kinds given, or of all declared; no limit of its own."""
+        """Wait for the first lists of the given kinds, or of all declared ones, without a time limit."""
         if kinds is not None:
             for informer in [self._find(kind) for kind in kinds]:
                 await informer.wait_synced()
             return
         for informer in self.informers():
-            with suppress(NotCached):  # removed meanwhile: nobody waits for it any more
+            with suppress(NotCached):  # removed in the meantime
                 await informer.wait_synced()
 
     def statistics(self) -> Sequence[InformerStatistics]:
@@ -182,7 +182,7 @@ class Cache:
     def get(self, kind: MetadataOnly, name: str, namespace: str = "") -> PartialObject | None: ...
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> AnyObject | None:
-        """The object, or None if there is none.
+        """The object, or None if it does not exist.
 
         Raises NotCached if the kind or the namespace was not declared, NotSynced before the first list, DecodeError for
         an object that does not fit its model.
@@ -191,7 +191,7 @@ class Cache:
         key = Key(namespace if informer.resource.namespaced else "", name)
         if key in informer.store.undecodable:
             informer.codec.decode(_encode(informer.store.undecodable[key]))  # raises with the field's path
-            raise DecodeError(f"{informer.resource.kind} {key}: refused by a transform; see the log")
+            raise DecodeError(f"{informer.resource.kind} {key}: a transform failed; see the log")
         return informer.store.get(key)
 
     @overload
@@ -202,7 +202,7 @@ class Cache:
     def list(self, kind: MetadataOnly, namespace: str = "", *, label_selector: str = "") -> Sequence[PartialObject]: ...
 
     def list(self, kind: Kind, namespace: str = "", *, label_selector: str = "") -> Sequence[Any]:
-        """All objects, or those of a namespace, that match; in no promised order. Raises NotCached, NotSynced."""
+        """All matching objects, or those of a namespace, in any order. Raises NotCached, NotSynced."""
         selected = self._synced(kind, namespace).store.list(namespace)
         if not label_selector:
             return list(selected)
@@ -217,7 +217,7 @@ class Cache:
     def indexed(self, kind: MetadataOnly, index: str, value: str) -> Sequence[PartialObject]: ...
 
     def indexed(self, kind: Kind, index: str, value: str) -> Sequence[Any]:
-        """The objects that an index files under a value. Raises NotCached, NotSynced, ConfigurationError (no index)."""
+        """The objects with a value in an index. Raises NotCached, NotSynced, ConfigurationError (no such index)."""
         return list(self._synced(kind, "").store.indexed(index, value))
 
     def controlled_by(self, kind: Kind, uid: str) -> Sequence[Any]:
@@ -225,17 +225,17 @@ class Cache:
         return list(self._synced(kind, "").store.indexed(BY_CONTROLLER, uid))
 
     def declared(self, resource: Resource) -> Iterator[Informer]:
-        """The informers of a resource, whatever their representation and scope."""
+        """All informers of a resource, of any representation and scope."""
         return iter(self._by_resource.get(resource, ()))
 
     def known_kinds(self) -> dict[tuple[str, str], Kind]:
-        """Declared kinds by apiVersion and kind, for telling what a dictionary is."""
+        """Declared kinds by apiVersion and kind, to find the kind of a dictionary."""
         return self._known
 
     async def wait_for_version(self, kind: Kind, version: str, *, limit: float = 10.0) -> None:
-        """Wait until the watch itself has reached a version; opt-in, since reads show own writes without it.
+        """Wait until the watch has reached a version. Own writes are visible without this.
 
-        `limit` in seconds; TimeoutError names kind and version when it passes.
+        `limit` is in seconds. Raises TimeoutError with kind and version.
         """
         informer = self._find(kind)
         try:
@@ -244,13 +244,13 @@ class Cache:
                     await informer.next_change()
         except TimeoutError:
             raise TimeoutError(
-                f"{informer.resource.plural}: the watch is at {informer.store.resource_version or 'nothing'}, not at"
-                f" {version}, after {limit} s"
+                f"{informer.resource.plural}: the watch has not reached version {version} after {limit} s; it is at"
+                f" {informer.store.resource_version or 'no version'}"
             ) from None
 
     def _find(self, kind: Kind, namespace: str = "") -> Informer:
         resource = resource_of(kind)
-        # As in `informer`: where no namespace is named, the cache's own is meant.
+        # As in `informer`: without a namespace, that of the cache is used.
         namespace = namespace or self._namespace
         candidates = [i for (k, _), i in self._informers.items() if k == kind]
         for informer in candidates:
@@ -264,7 +264,7 @@ class Cache:
         if candidates:
             held = "; ".join(str(informer.scope) for informer in candidates)
             raise NotCached(
-                f"{resource.plural} are cached for {held}; to read {namespace or 'all namespaces'}, declare that too"
+                f"{resource.plural} are cached for {held}; declare {namespace or 'all namespaces'} to read that too"
             )
         raise NotCached(
             f"{resource.plural} are not cached: declare them with for_, owns or watches of a controller, or with"
@@ -288,6 +288,6 @@ class Cache:
 
 
 def _encode(document: Document) -> bytes:
-    import msgspec  # noqa: PLC0415 - only on the way to an error
+    import msgspec  # noqa: PLC0415 - only needed for an error
 
     return msgspec.json.encode(document)

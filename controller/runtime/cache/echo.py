@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Telling the watch events that our own writes cause from everybody else's (design D7).
+"""Recognises the watch events of own writes ("echoes"), so that a controller is not woken by its own writes.
 
-An event is an echo for a controller only if its resourceVersion is one that a write of that controller was answered.
-The event may arrive before the answer does; while a write of a key is in flight, events of that key are held back from
-the writing controller, and only from it, until the answer tells which of them, if any, is the echo. Events of other
-versions are delivered then, so a foreign edit is never missed.
+An event is an echo for a controller only if its resourceVersion is one that a write of this controller was answered.
+The event can arrive before the answer. So while a write of a key is in flight, events of this key are held back from
+the writing controller, and only from it. When the answer arrives, it shows which of them is the echo. The others are
+delivered, so a change by someone else is never missed.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from trainwright.api.objects import AnyObject, Key
 from trainwright.controller.runtime.cache.events import Event
-from trainwright.controller.runtime.objects import AnyObject, Key
 from trainwright.controller.runtime.versions import at_least
 
 Deliver = Callable[[str, Event[AnyObject], str], None]
 
 LIMIT = 4096
-"""Answered versions remembered at most; those that the watch has passed are dropped first."""
+"""Maximum of remembered answers; those that the watch has passed are dropped first."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +30,7 @@ class Flight:
 
 
 class EchoGuard:
-    """Per informer. `deliver(writer, event, version)` hands an event to the handlers of one controller."""
+    """One per informer. `deliver(writer, event, version)` delivers an event to the handlers of one controller."""
 
     def __init__(self, deliver: Deliver) -> None:
         self._deliver = deliver
@@ -44,7 +44,7 @@ class EchoGuard:
         return flight
 
     def land(self, flight: Flight, version: str, watched: str) -> None:
-        """The write ended: `version` is the answered one, empty if there is none; `watched` is the watch's version."""
+        """The write ended. `version`: of the answer, empty without one; `watched`: the version of the watch."""
         flights = self._flights[flight.key]
         flights.remove(flight)
         if not flights:
@@ -61,7 +61,7 @@ class EchoGuard:
             self._answered[flight.key, version] = flight.writer
 
     def withheld_from(self, event: Event[AnyObject], version: str) -> frozenset[str]:
-        """The controllers that must not get this event: its author, and those whose write is in flight."""
+        """The controllers that must not get this event: its author, and those with a write in flight."""
         author = self._answered.pop((event.key, version), None)
         flights = self._flights.get(event.key)
         if flights is None:

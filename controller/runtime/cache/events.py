@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cache tells its handlers: one change of one object."""
+"""Events of a cache: one change of one object."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
 
-from trainwright.controller.runtime.objects import AnyObject, Key
+from trainwright.api.objects import AnyObject, Key
 
 T = TypeVar("T", bound=AnyObject)
 
 
 class EventType(StrEnum):
-    """What happened. GENERIC is for sources outside the API server."""
+    """The type of a change. GENERIC is for sources other than the API server."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -22,29 +22,29 @@ class EventType(StrEnum):
 
 @dataclass(slots=True)
 class Event(Generic[T]):
-    """One change. Handlers share the objects and must not change them."""
+    """One change. Handlers share the objects and must not modify them."""
 
     type: EventType
     key: Key
     old: T | None
-    """What the watch showed before; None for an addition, and where it is not known."""
+    """The previous state; None for an addition, or if unknown."""
     new: T | None
-    """What it is now; None for a deletion."""
+    """The current state; None for a deletion."""
     initial: bool = False
-    """Part of the first list, or replayed to a handler that came later (R-51)."""
+    """Part of the first list, or replayed to a handler that was added later."""
     last_known: bool = False
-    """A deletion noticed by a list: `old` may be stale (R-55)."""
+    """A deletion that a list revealed: `old` may be stale."""
     undecodable: bool = False
-    """The object does not fit its model, so it is given as a plain dictionary."""
+    """The object does not fit its model and is a dictionary."""
 
     @property
     def obj(self) -> T:
-        """The newer of the two objects that is there."""
+        """The current state, or the previous one after a deletion."""
         obj = self.new if self.new is not None else self.old
         if obj is None:
-            raise ValueError(f"event {self.type} {self.key} carries no object")
+            raise ValueError(f"event {self.type} {self.key} has no object")
         return obj
 
 
 Handler: TypeAlias = Callable[[Event[AnyObject]], None]
-"""Called in the reflector's own task, after the cache was updated: must be quick and must not wait."""
+"""Called in the task of the reflector after the cache is updated. Must be quick and must not block."""

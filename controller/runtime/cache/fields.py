@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeping our own managedFields entries small.
+"""Keeps the own managedFields entries small.
 
-The tree of fields that we own is needed for comparing, and as nested dictionaries it would be the largest part of a
-cached object. It is kept as its JSON text instead. Objects made from one template have the same text but for the uids
-of their owners, so the uids are taken out and the rest is shared between all of them.
+The tree of owned fields is needed for comparing. As nested dictionaries it would be the largest part of a cached
+object, so it is kept as JSON text. The texts of objects from one template differ only in the uids of their owners.
+These are cut out, and the rest of the text is shared by all objects.
 """
 
 import re
@@ -11,17 +11,17 @@ from typing import Any
 
 import msgspec
 
-from trainwright.controller.runtime.objects import PackedFields
+from trainwright.api.objects import PackedFields
 
 _UID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ENCODER = msgspec.json.Encoder()
 _TEXTS: dict[bytes, bytes] = {}
 TEXTS = 10_000
-"""Different texts shared at most; beyond that they are simply not shared."""
+"""Maximum of shared texts; further texts are not shared."""
 
 
-def pack(fields: dict[str, Any] | PackedFields) -> Any:  # takes the place of a dictionary
-    """The small form of a fieldsV1 tree; a tree that is small already is given back."""
+def pack(fields: dict[str, Any] | PackedFields) -> Any:  # stands in for a dictionary
+    """The compact form of a fieldsV1 tree; a compact one is returned as it is."""
     if isinstance(fields, PackedFields):
         return fields
     text = _ENCODER.encode(fields)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One watch, one store, any number of handlers (R-49).
+"""One watch, one store, any number of handlers.
 
-The store is changed before handlers are told; handlers are called in the reflector's task, one after the other, so
-every handler sees the changes in the server's order and a slow one slows the watch instead of growing a buffer. What a
-handler raises is logged and costs the others nothing.
+The store is changed before handlers are called. Handlers run one after the other in the task of the reflector, so every
+handler sees the changes in the server's order. A slow handler slows the watch instead of filling a buffer. An exception
+of a handler is logged and does not affect the others.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from trainwright.api.base import Resource
+from trainwright.api.objects import AnyObject, Document, Key, key_of, resource_version_of, wire
 from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
 from trainwright.controller.runtime.cache.events import Event, EventType, Handler
 from trainwright.controller.runtime.cache.reflector import Filling, Reflector
@@ -25,7 +26,6 @@ from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.watch import Frame
 from trainwright.controller.runtime.errors import DecodeError, KubernetesError, NotCached
 from trainwright.controller.runtime.kinds import Codec, Kind, MetadataOnly, codec_of
-from trainwright.controller.runtime.objects import AnyObject, Document, Key, key_of, resource_version_of, wire
 from trainwright.controller.runtime.pacing import Pacer
 
 log = logging.getLogger(__name__)
@@ -33,39 +33,39 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class InformerStatistics:
-    """What one informer holds and how its watch fares. Times are the event loop's, in seconds."""
+    """Content of an informer and state of its watch. Times are those of the event loop, in seconds."""
 
     kind: str
     scope: str
     synced: bool
     objects: int
     ahead: int
-    """Keys that show an answer of ours that the watch has not reached."""
+    """Keys that show the answer of an own write that the watch has not reached yet."""
     undecodable: int
     events: int
-    """Changes taken from the watch since the start."""
+    """Changes read from the watch since the start."""
     lists: int
     failures: int
-    """Failed steps of list and watch since the start."""
+    """Failed lists and watches since the start."""
     last_error: str
-    """Of the last failed step, empty once the server answered again."""
+    """Error of the last failed list or watch; empty once the server answered again."""
     last_contact: float
     resource_version: str
 
 
 @dataclass(slots=True, eq=False)
-class Registration:
-    """A handler at its informer."""
+class Subscription:
+    """A handler of an informer."""
 
     handler: Handler
     controller: str
-    """Whose echoes are not wanted; empty: everything is delivered."""
+    """Events of writes of this controller are not delivered; empty: all events are delivered."""
     undecodable: bool
     remove: Callable[[], None]
 
 
 class Informer:
-    """The cached objects of one kind within one scope. Made by `Cache`, which also runs it."""
+    """The cached objects of one kind in one scope. `Cache` creates and runs it."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Informer:
         streaming: bool = True,
         on_store: Callable[[AnyObject], None] | None = None,
     ) -> None:
-        """`on_store` sees every object that enters; the mutation detector hangs there."""
+        """`on_store` is called for every stored object; the mutation detector uses it."""
         self.kind = kind
         self.codec: Codec[Any] = codec_of(kind)
         self.scope = scope
@@ -85,7 +85,7 @@ class Informer:
         self._transform = transform
         self._on_store = on_store
         self._reflector = Reflector(client, kind, scope, self, streaming=streaming)
-        self._registrations: list[Registration] = []
+        self._subscriptions: list[Subscription] = []
         self._echoes = EchoGuard(self._deliver_to)
         self._synced = asyncio.Event()
         self._retired = False
@@ -99,58 +99,58 @@ class Informer:
 
     @property
     def resource(self) -> Resource:
-        """Where the kind lives."""
+        """The API resource of the kind."""
         return self.codec.resource
 
     @property
     def synced(self) -> bool:
-        """Whether the first list is in the store and was told to the handlers."""
+        """Whether the first list is in the store and the handlers have seen it."""
         return self._synced.is_set() and not self._retired
 
     @property
     def last_error(self) -> KubernetesError | None:
-        """Why the last step of list or watch failed; None once the server answered again."""
+        """Error of the last failed list or watch; None once the server answered again."""
         return self._last_error
 
     @property
     def in_use(self) -> bool:
-        """Whether a handler is registered."""
-        return bool(self._registrations)
+        """Whether there is a handler."""
+        return bool(self._subscriptions)
 
     async def wait_synced(self) -> None:
-        """Wait for the first list; no limit of its own. Raises NotCached if the informer is removed meanwhile."""
+        """Wait for the first list, without a time limit. Raises NotCached if the informer is removed."""
         await self._synced.wait()
         if self._retired:
-            raise NotCached(f"{self.resource.plural} ({self.scope}) are cached no longer: the informer was removed")
+            raise NotCached(f"{self.resource.plural} ({self.scope}) are no longer cached: the informer was removed")
 
     def retire(self) -> None:
-        """The cache lets go of this informer; whoever waits for it is told."""
+        """The cache removes this informer. Waiting tasks are woken."""
         self._retired = True
         self._synced.set()
 
     async def next_change(self) -> None:
-        """Wait until the watch moves on."""
+        """Wait for the next change or bookmark of the watch."""
         await self._changed.wait()
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """See Store.add_index. May be called at any time."""
+        """See Store.add_index. Can be called at any time."""
         self.store.add_index(name, function)
 
-    def add_handler(self, handler: Handler, *, controller: str = "", undecodable: bool = False) -> Registration:
-        """Call `handler` for every change from now on, after one ADDED with `initial` for each object already here.
+    def add_handler(self, handler: Handler, *, controller: str = "", undecodable: bool = False) -> Subscription:
+        """Call `handler` for every change from now on, and first with an `initial` ADDED event for each stored object.
 
-        `controller`: leave out the echoes of that controller's writes. `undecodable`: also events of objects that do
-        not fit the model, given as dictionaries.
+        `controller`: do not deliver events of this controller's own writes. `undecodable`: also deliver events of
+        objects that do not fit the model, as dictionaries.
         """
-        registration = Registration(handler, controller, undecodable, lambda: None)
-        registration.remove = lambda: self._registrations.remove(registration)
+        subscription = Subscription(handler, controller, undecodable, lambda: None)
+        subscription.remove = lambda: self._subscriptions.remove(subscription)
         for obj in self.store.list():
-            self._call(registration, Event(EventType.ADDED, key_of(obj), None, obj, initial=True))
+            self._call(subscription, Event(EventType.ADDED, key_of(obj), None, obj, initial=True))
         if undecodable:
             for key, document in self.store.undecodable.items():
-                self._call(registration, Event(EventType.ADDED, key, None, document, initial=True, undecodable=True))
-        self._registrations.append(registration)
-        return registration
+                self._call(subscription, Event(EventType.ADDED, key, None, document, initial=True, undecodable=True))
+        self._subscriptions.append(subscription)
+        return subscription
 
     def statistics(self) -> InformerStatistics:
         """A snapshot for metrics, the debug page and tests."""
@@ -170,7 +170,7 @@ class Informer:
         )
 
     async def run(self) -> None:
-        """Follow the server until cancelled."""
+        """List and watch until cancelled."""
         await self._reflector.run()
 
     # ------------------------------------------------------------------ our own writes
@@ -180,15 +180,17 @@ class Informer:
         return self._echoes.take_off(key, writer)
 
     def landed(self, flight: Flight, codec: Codec[Any], obj: AnyObject) -> None:
-        """The write was answered with `obj`: show it at once, if it belongs here."""
+        """The write was answered with `obj`: show it at once if it is in scope."""
         version = resource_version_of(obj)
         watched = self.store.resource_version
         try:
             held = self._as_held(codec, obj) if self.scope.admits(obj) else None
             kept = self._transform(held) if self._transform and held is not None else held
-        except Exception:  # the write was done, whoever made it must not hear of this
+        except Exception:  # the write succeeded, so its caller must not see this error
             log.exception(
-                "%s %s: the answer of a write cannot be shown before the watch", self.resource.kind, flight.key
+                "%s %s: cannot show the answer of a write; the object changes when the watch shows it",
+                self.resource.kind,
+                flight.key,
             )
             kept = None
         if kept is not None and self.store.believe(kept) and self._on_store:
@@ -196,7 +198,7 @@ class Informer:
         self._echoes.land(flight, version, watched)
 
     def _as_held(self, codec: Codec[Any], obj: AnyObject) -> AnyObject | None:
-        """The answer in the representation of this informer; None if it holds less than that."""
+        """The answer in the representation of this informer; None if it contains less."""
         if codec is self.codec:
             return obj
         if isinstance(codec.kind, MetadataOnly):
@@ -208,12 +210,12 @@ class Informer:
         return held
 
     def landed_deleted(self, flight: Flight, uid: str) -> None:
-        """The delete was answered: hide the object at once."""
+        """The delete succeeded: hide the object at once."""
         self.store.believe_deleted(flight.key, uid)
         self._echoes.land(flight, "", self.store.resource_version)
 
     def crashed(self, flight: Flight) -> None:
-        """The write failed or its outcome is unknown: believe the watch alone."""
+        """The write failed or its outcome is unknown: rely on the watch alone."""
         self._echoes.land(flight, "", self.store.resource_version)
 
     # ------------------------------------------------------------------ the reflector's sink
@@ -223,7 +225,7 @@ class Informer:
         return _Filling(self)
 
     def apply(self, frame: Frame) -> str:
-        """One change of the watch."""
+        """Apply one change of the watch."""
         decoded = self.decode(frame.object)
         if decoded is None:
             return ""
@@ -261,7 +263,7 @@ class Informer:
         self._last_contact = asyncio.get_running_loop().time()
 
     def failed(self, error: KubernetesError) -> None:
-        """A step failed; the reflector tries again."""
+        """A list or watch failed; the reflector retries."""
         self._failures += 1
         self._last_error = error
         log.warning("%s (%s): %s", self.resource.plural, self.scope, error)
@@ -269,7 +271,7 @@ class Informer:
     # ------------------------------------------------------------------ inside
 
     def decode(self, raw: msgspec.Raw) -> "tuple[AnyObject, AnyObject | None] | Undecodable | None":
-        """The object and what of it is kept; Undecodable if it does not fit; None if not even a name can be read."""
+        """The object and the part to keep; Undecodable if it does not fit; None if it has no readable name."""
         try:
             obj: AnyObject = self.codec.decode(raw)
         except DecodeError as error:
@@ -279,7 +281,7 @@ class Informer:
         try:
             return obj, self._transform(obj)
         except Exception as error:
-            log.exception("%s %s: the transform raised", self.resource.kind, key_of(obj))
+            log.exception("%s %s: the transform raised an exception", self.resource.kind, key_of(obj))
             return self._unfit(raw, error)
 
     def _unfit(self, raw: msgspec.Raw, error: Exception) -> "Undecodable | None":
@@ -288,11 +290,11 @@ class Informer:
             key = key_of(document)
             version = resource_version_of(document)
         except (msgspec.MsgspecError, AttributeError):
-            log.error("%s: an object that is no object: %s", self.resource.plural, error)  # noqa: TRY400 - no traceback
+            log.error("%s: dropped a list item that is not an object: %s", self.resource.plural, error)  # noqa: TRY400 - no traceback
             return None
         if key not in self._complained:
             self._complained.add(key)
-            log.error("%s %s is kept as it is: %s", self.resource.kind, key, error)
+            log.error("%s %s does not fit its model and is kept as a dictionary: %s", self.resource.kind, key, error)
         return Undecodable(key, version, document, str(error))
 
     def _advance(self, version: str) -> None:
@@ -305,7 +307,7 @@ class Informer:
         return self.store.get(key) is not None or key in self.store.undecodable
 
     async def replace(self, objects: Iterable[AnyObject], undecodable: dict[Key, Document], version: str) -> None:
-        """A whole list arrived."""
+        """A complete list replaces the content."""
         first = not self.synced
         pacer = Pacer()
         self._lists += 1
@@ -325,22 +327,22 @@ class Informer:
 
     def _notify(self, event: Event[AnyObject], version: str) -> None:
         withheld = self._echoes.withheld_from(event, version)
-        for registration in tuple(self._registrations):
-            if registration.controller not in withheld or not registration.controller:
-                self._call(registration, event)
+        for subscription in tuple(self._subscriptions):
+            if subscription.controller not in withheld or not subscription.controller:
+                self._call(subscription, event)
 
-    def _deliver_to(self, controller: str, event: Event[AnyObject], version: str) -> None:  # noqa: ARG002 - the guard's shape
-        for registration in tuple(self._registrations):
-            if registration.controller == controller and controller:
-                self._call(registration, event)
+    def _deliver_to(self, controller: str, event: Event[AnyObject], version: str) -> None:  # noqa: ARG002 - the signature that the guard calls
+        for subscription in tuple(self._subscriptions):
+            if subscription.controller == controller and controller:
+                self._call(subscription, event)
 
-    def _call(self, registration: Registration, event: Event[AnyObject]) -> None:
-        if event.undecodable and not registration.undecodable:
+    def _call(self, subscription: Subscription, event: Event[AnyObject]) -> None:
+        if event.undecodable and not subscription.undecodable:
             return
         try:
-            registration.handler(event)
+            subscription.handler(event)
         except Exception:
-            log.exception("a handler of %s raised for %s %s", self.resource.kind, event.type, event.key)
+            log.exception("a handler of %s raised an exception for %s %s", self.resource.kind, event.type, event.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +356,7 @@ class Undecodable:
 
 
 class _Filling:
-    """Objects of a list that is arriving, decoded one by one, the last state of each."""
+    """A list that is arriving: the last state of each object, decoded one by one."""
 
     def __init__(self, informer: Informer) -> None:
         self._informer = informer
@@ -362,7 +364,7 @@ class _Filling:
         self._unfit: dict[Key, Document] = {}
 
     def add(self, frame: Frame) -> None:
-        """One object."""
+        """Add one object."""
         decoded = self._informer.decode(frame.object)
         if decoded is None:
             return
@@ -381,5 +383,5 @@ class _Filling:
             self._objects[key] = kept
 
     async def finish(self, version: str) -> None:
-        """All objects came."""
+        """The list is complete."""
         await self._informer.replace(self._objects.values(), self._unfit, version)

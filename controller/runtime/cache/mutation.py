@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debug mode: catches whoever changes an object that a cache shares (R-46).
+"""Debug mode: detects code that changes an object of the cache.
 
-The encoded form of each object is kept from the moment it entered; it is compared again every second and when the
-cache stops. The price is a copy of everything, so this is for tests.
+The encoded form of each object is kept from the moment it is stored. It is compared every second and when the cache
+stops. This needs a copy of every object, so it is for tests.
 """
 
 import asyncio
@@ -10,28 +10,28 @@ from typing import Any
 
 import msgspec
 
-from trainwright.controller.runtime.objects import AnyObject, key_of
+from trainwright.api.objects import AnyObject, key_of
 from trainwright.controller.runtime.pacing import Pacer
 
 PERIOD_SECONDS = 1.0
 RETAIN_CHECKS = 120
-"""An object that entered this many checks ago is not looked at any more."""
+"""Number of checks after which an object is no longer checked."""
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class MutationError(Exception):
-    """A shared object is not what it was; the message names it and shows where it differs."""
+    """A shared object was changed; the message names the object and the field."""
 
 
 class MutationDetector:
-    """Remembers what objects looked like."""
+    """Remembers the encoded form of objects."""
 
     def __init__(self) -> None:
         self._seen: dict[int, tuple[AnyObject, bytes, int]] = {}
         self._checks = 0
 
     def watch(self, obj: AnyObject) -> None:
-        """From now on this object must not change. It is kept alive for two minutes."""
+        """Check this object from now on. It stays in memory for two minutes."""
         self._seen[id(obj)] = (obj, _ENCODER.encode(obj), self._checks)
 
     async def run(self) -> None:
@@ -53,13 +53,13 @@ class MutationDetector:
 
 
 def compare(obj: AnyObject, before: bytes) -> None:
-    """Raise MutationError if an object no longer looks as it did."""
+    """Raise MutationError if an object differs from its encoded form."""
     after = _ENCODER.encode(obj)
     if after != before:
         name = type(obj).__name__ if not isinstance(obj, dict) else obj.get("kind")
         where = _first_difference(msgspec.json.decode(before), msgspec.json.decode(after), "")
         raise MutationError(
-            f"{name} {key_of(obj)} was changed at {where}: objects of the cache are shared; deepcopy first"
+            f"{name} {key_of(obj)} was changed at {where}: cached objects are shared; call deepcopy() first"
         )
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List and watch, for ever: what keeps one informer equal to the server (R-1 to R-34).
+"""Lists and watches for ever, and so keeps one informer equal to the server.
 
-The first fill is a streaming list where the server can do it, a paged list otherwise; then watches follow one another
-from the last version seen. A gap (410) leads to a list; everything else that ends a watch leads to another watch from
-the same version. What arrives goes to a `Sink`; what it means is not decided here.
+The first fill is a streaming list if the server supports it, otherwise a paged list. Then watches follow one another
+from the last version seen. A gap (410) leads to a new list; any other end of a watch leads to another watch from the
+same version. A `Sink` receives the objects and decides what they mean.
 
-Differences from client-go, on purpose: the streaming list has a deadline (R-22) and its failure is remembered for ten
-minutes; a stream without a byte for `IDLE_SECONDS` is dead (H-19).
+Differences from client-go: the streaming list has a deadline, and its failure is remembered for ten minutes. A stream
+without a byte for `IDLE_SECONDS` counts as dead.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from trainwright.controller.runtime.cache.backoff import Backoff
+from trainwright.controller.runtime.cache.retry_delays import RetryDelays
 from trainwright.controller.runtime.cache.scope import Scope
 from trainwright.controller.runtime.client.answers import error_of
 from trainwright.controller.runtime.client.client import Client
@@ -39,32 +39,32 @@ from trainwright.controller.runtime.kinds import Kind
 from trainwright.controller.runtime.pacing import Pacer
 
 WATCH_SECONDS = 300
-"""The server is asked to end a watch after a random time between this and twice this."""
+"""Requested length of a watch: a random time between this and twice this."""
 IDLE_SECONDS = 150.0
-"""Bookmarks come about once a minute; no byte for this long means that the stream is dead."""
+"""A stream without a byte for this long is dead; bookmarks come about once a minute."""
 OVERTIME_SECONDS = 30.0
-"""A watch that the server did not end this long after the time asked for is ended by us."""
+"""A watch that outlasts its requested length by this much is closed."""
 STREAM_LIST_SILENCE_SECONDS = 30.0
 STREAM_LIST_SECONDS = 300.0
 STREAM_LIST_MEMORY_SECONDS = 600.0
 MISSING_SECONDS = 10.0
-"""A kind that the server does not have is asked for at least this often: its CRD may be on its way."""
+"""Longest pause while the server does not know the kind: its CRD may be installed soon."""
 SHORT_SECONDS = 1.0
-"""A watch that ends earlier without an event is a failure, not an end."""
+"""A watch that ends earlier without an event has failed."""
 
 END_OF_LIST = "k8s.io/initial-events-end"
 
 
 class ShortWatch(ConnectionLost):
-    """The server ended a watch at once and without an event."""
+    """The server ended a watch at once, without an event."""
 
 
 class StreamListFailed(ConnectionLost):
-    """The server gave no end of the initial events, so it cannot do this, or not now."""
+    """The server did not finish the initial events: it does not support them, or not now."""
 
 
 class StreamListCut(ConnectionLost):
-    """The connection ended in the middle of the initial events."""
+    """The connection broke during the initial events."""
 
 
 class _Meta(msgspec.Struct):
@@ -80,30 +80,30 @@ _BOOKMARK = msgspec.json.Decoder(_Bookmark)
 
 
 class Filling(Protocol):
-    """A list on its way in; dropped if it does not arrive whole."""
+    """A list that is arriving; dropped if it is not completed."""
 
     def add(self, frame: Frame) -> None:
-        """One object more, or a change of one that came before."""
+        """Add an object, or a change of an earlier one."""
         ...
 
     async def finish(self, version: str) -> None:
-        """These were all objects, as of `version`: replace the content."""
+        """The list is complete as of `version`: replace the content."""
         ...
 
 
 class Sink(Protocol):
-    """Where a reflector puts what it reads."""
+    """Receives what a reflector reads."""
 
     def fill(self) -> Filling:
         """A list begins."""
         ...
 
     def apply(self, frame: Frame) -> str:
-        """One change; gives the version it was at, empty if the frame was skipped (R-32)."""
+        """Apply one change; returns its version, empty if the frame was skipped."""
         ...
 
     def bookmark(self, version: str) -> None:
-        """Nothing changed up to `version`."""
+        """The watch is complete up to `version`."""
         ...
 
     def connected(self) -> None:
@@ -111,12 +111,12 @@ class Sink(Protocol):
         ...
 
     def failed(self, error: KubernetesError) -> None:
-        """A step failed; it will be tried again."""
+        """A list or watch failed; it is retried."""
         ...
 
 
 class Reflector:
-    """Runs until cancelled. `idle` in seconds, None means IDLE_SECONDS. `rand` gives numbers in [0, 1)."""
+    """Runs until cancelled. `idle` in seconds; None: IDLE_SECONDS. `rand` returns numbers in [0, 1)."""
 
     def __init__(
         self,
@@ -138,13 +138,13 @@ class Reflector:
         self._page = page
         self._idle = IDLE_SECONDS if idle is None else idle
         self._rand = rand
-        self._backoff = Backoff(rand)
+        self._delays = RetryDelays(rand)
         self._version = ""
         self._version_unavailable = False
         self._no_stream_list_until = float("-inf")
 
     async def run(self) -> None:
-        """Fill and follow, with a pause after each end; never returns."""
+        """List and watch, with a pause after each end. Never returns."""
         while True:
             try:
                 await self._fill_and_follow()
@@ -152,14 +152,14 @@ class Reflector:
                 self._sink.failed(error)
                 await self._pause(error)
             else:
-                await self._backoff.sleep()
+                await self._delays.sleep()
 
     async def _pause(self, error: KubernetesError) -> None:
         if isinstance(error, ApiError) and error.retry_after is not None:
             await asyncio.sleep(error.retry_after)
         else:
             most = MISSING_SECONDS if isinstance(error, NotFound) else float("inf")
-            await self._backoff.sleep(most)
+            await self._delays.sleep(most)
 
     async def _fill_and_follow(self) -> None:
         loop = asyncio.get_running_loop()
@@ -167,7 +167,7 @@ class Reflector:
             try:
                 await self._stream_list()
             except (TooManyRequests, Unreachable, Forbidden, Unauthorized, NotFound, StreamListCut):
-                raise  # a list would fare no better
+                raise  # a paged list would fail too
             except KubernetesError as error:
                 self._sink.failed(error)
                 self._no_stream_list_until = loop.time() + STREAM_LIST_MEMORY_SECONDS
@@ -184,7 +184,7 @@ class Reflector:
     # ------------------------------------------------------------------ lists
 
     async def _stream_list(self) -> None:
-        """One stream that begins with what exists and goes on as a watch; returns when it ends after its list."""
+        """One stream that starts with the existing objects and continues as a watch. Returns when the watch ends."""
         try:
             await self._watch(initial=True, version="" if self._version_unavailable else self._version)
         except Gone:
@@ -221,7 +221,7 @@ class Reflector:
             except Gone:
                 if not token:
                     raise
-                # the snapshot of the first pages is gone: once more, in one piece
+                # the snapshot of the first pages has expired: list again in one piece
                 limit, listed, token, filling = 0, "", "", self._sink.fill()
                 continue
             self._sink.connected()
@@ -238,7 +238,7 @@ class Reflector:
     # ------------------------------------------------------------------ watches
 
     async def _watch(self, *, initial: bool = False, version: str | None = None) -> None:
-        """One watch. With `initial` it first collects what exists. Ends normally if the server or silence ended it."""
+        """One watch; with `initial` it starts with the existing objects. Returns when the server or silence ends it."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         seconds = int(WATCH_SECONDS * (1.0 + self._rand()))
@@ -262,15 +262,15 @@ class Reflector:
                 async for batch in batches:
                     await follow.take(batch)
                     if follow.filling is not None and loop.time() - started > STREAM_LIST_SECONDS:
-                        raise StreamListFailed(f"no end of the initial events after {STREAM_LIST_SECONDS:.0f} s")
+                        raise StreamListFailed(f"streaming list: not complete after {STREAM_LIST_SECONDS:.0f} s")
         except TimeoutError:
-            lost = RequestTimeout(f"watch: not ended {OVERTIME_SECONDS:.0f} s after its time")
+            lost = RequestTimeout(f"watch: the server did not end it {OVERTIME_SECONDS:.0f} s after the requested time")
         except (StreamSilent, ConnectionLost) as error:
             if isinstance(error, StreamListFailed):
                 raise
             lost = error
         if follow.filling is not None:
-            why = f"stream ended within the initial events: {lost or 'closed by the server'}"
+            why = f"streaming list: ended before it was complete: {lost or 'closed by the server'}"
             raise (StreamListCut if follow.seen and not isinstance(lost, StreamSilent) else StreamListFailed)(why)
         if lost is not None:
             self._sink.failed(lost)
@@ -286,7 +286,7 @@ def _bookmark_of(frame: Frame) -> _Meta:
 
 
 class _Follow:
-    """The frames of one stream: into a list until the end marker, then one by one."""
+    """Handles the frames of one stream: collects a list up to its end marker, then applies changes."""
 
     def __init__(self, reflector: Reflector, filling: Filling | None) -> None:
         self._reflector = reflector
@@ -296,7 +296,7 @@ class _Follow:
         self.seen = 0
 
     async def take(self, batch: list[Frame]) -> None:
-        """All frames that came in one piece."""
+        """Handle the frames of one chunk."""
         for frame in batch:
             self.seen += 1
             if frame.type == "ERROR":

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which objects of a kind a cache holds.
+"""The scope of a cache: which objects of a kind it holds.
 
-The server filters by namespace and selectors; the same filter is applied here to the answers of our own writes, which
-do not come through the watch.
+The server filters by namespace and selectors. The same filter is applied here to the answers of own writes, which do
+not come through the watch.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 
-from trainwright.controller.runtime.objects import AnyObject, labels_of, namespace_of
+from trainwright.api.objects import AnyObject, labels_of, namespace_of
 from trainwright.controller.runtime.selectors import LabelSelector, parse_label_selector
 
 
 @dataclass(frozen=True)
 class Scope:
-    """A namespace (empty: all) and selectors in their string form (empty: no limit)."""
+    """A namespace (empty: all) and selectors in string form (empty: no limit)."""
 
     namespace: str = ""
     label_selector: str = ""
@@ -25,7 +25,7 @@ class Scope:
         return parse_label_selector(self.label_selector)
 
     def admits(self, obj: AnyObject) -> bool | None:
-        """Whether the object belongs in; None if only the server could say (field selectors)."""
+        """Whether the object is in scope; None if only the server knows (field selectors)."""
         if self.namespace and namespace_of(obj) != self.namespace:
             return False
         if not self._labels.matches(labels_of(obj)):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of one informer by key and by index, and our own writes on top until the watch has caught up.
+"""The objects of one informer by key and by index, with own writes on top until the watch has caught up.
 
-Two sides write: the watch, in the order of the server, and our own writes, whose answers may arrive before or after
-the watch event that they cause. An answer that the watch has not reached is *ahead*: reads see it, and older watch
-events for that key no longer change what reads see, though they are still reported, so that nobody's edit is missed.
+Two sides write: the watch, in the order of the server, and own writes, whose answers arrive before or after their watch
+event. An answer that the watch has not reached is *ahead*: reads see it. Older watch events of its key no longer change
+what reads see, but are still reported, so that no change by someone else is missed.
 
-Guarantees: the version recorded moves with the content in one step (R-48); an answer older than the watch is ignored.
-Caveat: if the server's versions cannot be compared (R-34), answers are not put ahead and reads follow the watch alone.
+Guarantees: content and version change in one step. An answer older than the watch is ignored.
+Caveat: if the server's versions cannot be compared, answers are not put ahead, and reads follow the watch alone.
 """
 
 import logging
@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from trainwright.api.objects import AnyObject, Document, Key, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime.cache.events import Event, EventType
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.objects import AnyObject, Document, Key, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime.versions import at_least, compare
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class _Ahead:
     uid: str
     deleted: bool
     observed: AnyObject | None
-    """What the watch showed last."""
+    """The last state that the watch showed."""
 
 
 class Store:
@@ -43,9 +43,9 @@ class Store:
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {}
         self._namespaces: dict[str, dict[Key, None]] = {}
         self.undecodable: dict[Key, Document] = {}
-        """Objects that do not fit their model, as plain dictionaries; not in any index."""
+        """Objects that do not fit their model, as dictionaries; in no index."""
         self.resource_version = ""
-        """The version up to which the watch was applied; empty before the first list."""
+        """The version that the watch has reached; empty before the first list."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -57,27 +57,27 @@ class Store:
         return self._objects.get(key)
 
     def list(self, namespace: str = "") -> Iterator[AnyObject]:
-        """All objects, or those of one namespace; order is not promised."""
+        """All objects, or those of one namespace, in any order."""
         if not namespace:
             return iter(list(self._objects.values()))
         objects = self._objects
         return iter([objects[key] for key in self._namespaces.get(namespace, ())])
 
     def indexed(self, index: str, value: str) -> Iterator[AnyObject]:
-        """Objects that an index files under a value. Raises ConfigurationError for an index nobody added."""
+        """Objects with a value in an index. Raises ConfigurationError for an unknown index."""
         try:
             keys = self._indexes[index].get(value, ())
         except KeyError:
-            raise ConfigurationError(f"no index {index!r}; there are {sorted(self._indexes)}") from None
+            raise ConfigurationError(f"there is no index {index!r}; the indexes are {sorted(self._indexes)}") from None
         objects = self._objects
         return iter([objects[key] for key in keys])
 
     def index_values(self, index: str) -> Iterator[str]:
-        """All values that an index knows at least one object for."""
+        """All values of an index."""
         return iter(list(self._indexes[index]))
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """File objects, also those already here, under the values that `function` gives. Raises on a second name."""
+        """Index all present and future objects by the values of `function`. Raises ConfigurationError if it exists."""
         if name in self._functions:
             raise ConfigurationError(f"index {name!r} exists already")
         self._functions[name] = function
@@ -88,7 +88,7 @@ class Store:
     # ------------------------------------------------------------------ the watch's side
 
     def put(self, obj: AnyObject) -> Event[AnyObject]:
-        """The watch shows this object; gives what changed from the watch's point of view."""
+        """The watch shows this object. Returns the change as the watch sees it."""
         key = key_of(obj)
         self.undecodable.pop(key, None)
         version = resource_version_of(obj)
@@ -120,13 +120,13 @@ class Store:
         return Event(kind, key, old, document, undecodable=True)
 
     def remove(self, key: Key, last: AnyObject | None, version: str) -> Event[AnyObject] | None:
-        """The watch shows a deletion; `last` is the final object, if the frame carried it. None: it was not known."""
+        """The watch shows a deletion; `last` is the final object, if known. Returns None for an unknown object."""
         unfit = self.undecodable.pop(key, None)
         ahead = self._ahead.get(key)
         held = self._objects.get(key)
         observed = held if ahead is None else ahead.observed
         if ahead is not None and not ahead.deleted and compare(version, ahead.version) == -1:
-            ahead.observed = None  # an older life of that name ended; what we wrote since is still ahead
+            ahead.observed = None  # an earlier object of that name was deleted; the newer write is still ahead
         else:
             self._ahead.pop(key, None)
             if held is not None:
@@ -141,9 +141,9 @@ class Store:
     def replace(
         self, objects: Iterable[AnyObject], undecodable: dict[Key, Document], version: str
     ) -> Iterator[Event[AnyObject]]:
-        """A list replaces everything that the watch showed; gives deletions first, then the rest in list order (R-41).
+        """A list replaces everything that the watch showed. Yields deletions first, then the rest in list order.
 
-        What is at the version that was known before is no news. The content changes in this call; the events are made
+        An object at an already known version causes no event. The content changes in this call; the events are made
         while the caller iterates.
         """
         fresh = {key_of(obj): obj for obj in objects}
@@ -198,7 +198,7 @@ class Store:
     # ------------------------------------------------------------------ our own writes
 
     def believe(self, obj: AnyObject) -> bool:
-        """Show what a write was answered until the watch reaches it; False if the watch is there or past it already."""
+        """Show the answer of a write until the watch reaches it. False if the watch has already reached it."""
         key, version = key_of(obj), resource_version_of(obj)
         if compare(self.resource_version, version) != -1:
             return False
@@ -214,21 +214,21 @@ class Store:
         return True
 
     def believe_deleted(self, key: Key, uid: str) -> bool:
-        """Hide an object that a delete was told is gone, until the watch shows the deletion or a new object."""
+        """Hide an object that was deleted, until the watch shows the deletion or a new object."""
         current = self._objects.get(key)
         if current is None or (uid and uid_of(current) != uid):
             return False
         ahead = self._ahead.get(key)
         observed = ahead.observed if ahead is not None else current
         self._unset(key, current)
-        if observed is None:  # created and deleted by us before the watch saw either: both events are still to come
+        if observed is None:  # created and deleted before the watch saw either: both events are still to come
             observed = current
         self._ahead[key] = _Ahead("", uid_of(current), deleted=True, observed=observed)
         return True
 
     @property
     def ahead(self) -> int:
-        """How many keys show an answer that the watch has not reached."""
+        """Number of keys that show an answer ahead of the watch."""
         return len(self._ahead)
 
     # ------------------------------------------------------------------ indexes
@@ -265,7 +265,7 @@ class Store:
         try:
             return tuple(function(obj))
         except Exception:
-            log.exception("index %s: the function raised for %s, which is not indexed", name, key)
+            log.exception("index %s: its function raised an exception for %s; the object is not indexed", name, key)
             return ()
 
     def _file(self, name: str, function: IndexFunction, key: Key, obj: AnyObject) -> None:

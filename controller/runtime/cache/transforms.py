@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done to an object on its way into a cache, so that what nobody reads is not kept (R-62, R-63, R-82).
+"""Changes objects on their way into a cache, so that unused fields take no memory.
 
-A transform may change the object, which is fresh, or give None to keep it out. It must be idempotent, because answers
-of writes pass through it as well.
+A transform may change the object, which is new, or return None to keep it out. It must be idempotent, because answers
+of writes also pass through it.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+from trainwright.api.objects import AnyObject
 from trainwright.controller.runtime.cache.fields import pack
-from trainwright.controller.runtime.objects import AnyObject
 
 Transform: TypeAlias = Callable[[Any], AnyObject | None]
 
@@ -17,9 +17,9 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def trim_managed_fields(keep: Iterable[str] = ()) -> Transform:
-    """Drop the managedFields entries of everybody but the named managers, and kubectl's copy of the manifest.
+    """Drop the managedFields entries of all other managers, and kubectl's last-applied annotation.
 
-    What is kept of managedFields is read with `objects.managed_fields_of` only: its trees are in a small form.
+    Read the kept entries only with `api.objects.managed_fields_of`: their trees are in a compact form.
     """
     managers = frozenset(keep)
 
@@ -51,7 +51,7 @@ def trim_managed_fields(keep: Iterable[str] = ()) -> Transform:
 
 
 def chain(transforms: Iterable[Transform]) -> Transform | None:
-    """One transform that applies all in order and stops at the first None; None for no transforms."""
+    """One transform that applies all in order and stops at the first None. None if there are no transforms."""
     steps = tuple(transforms)
     if not steps:
         return None

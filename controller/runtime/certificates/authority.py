@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes certificate authorities and server certificates: ECDSA P-256, with key identifiers.
 
-The identifiers matter during a rotation: two authorities of the same name are then trusted at once, and a verifier must
-be able to tell which of them signed. Slow enough (milliseconds) to belong in a thread.
+The identifiers matter during a rotation: two authorities of the same name are trusted then, and a verifier must know
+which one signed. Making them takes milliseconds, so call this in a thread.
 """
 
 import ipaddress
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 SKEW = timedelta(hours=1)
-"""Certificates are valid from this long before they were made, for clocks that are behind."""
+"""Certificates are valid from this long before they are made, because clocks may be slow."""
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 
@@ -30,12 +30,12 @@ class Pair:
 
     @property
     def made(self) -> datetime:
-        """When it was made."""
+        """When the certificate was made."""
         return self.certificate.not_valid_before_utc + SKEW
 
 
 def make_authority(name: str, *, now: datetime, lifetime: timedelta) -> Pair:
-    """A new authority that signs itself."""
+    """A new self-signed authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
@@ -47,7 +47,7 @@ def make_authority(name: str, *, now: datetime, lifetime: timedelta) -> Pair:
 
 
 def issue(authority: Pair, hosts: Iterable[str], *, now: datetime, lifetime: timedelta) -> Pair:
-    """A certificate for a server that is reached under `hosts`, names and addresses; never outlives the authority."""
+    """A server certificate for `hosts` (names and addresses). It does not outlast the authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     names = list(hosts)
     lifetime = min(lifetime, authority.certificate.not_valid_after_utc - now)
@@ -67,7 +67,7 @@ def issue(authority: Pair, hosts: Iterable[str], *, now: datetime, lifetime: tim
     try:
         identifier = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:
-        identifier = None  # an authority that somebody else made
+        identifier = None  # an authority that another program made
     if identifier is not None:
         known = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
         builder = builder.add_extension(known, critical=False)
@@ -76,12 +76,12 @@ def issue(authority: Pair, hosts: Iterable[str], *, now: datetime, lifetime: tim
 
 
 def matches(certificate: x509.Certificate, key: PrivateKey) -> bool:
-    """Whether the key is the certificate's."""
+    """Whether the key belongs to the certificate."""
     return _spki(certificate.public_key()) == _spki(key.public_key())
 
 
 def covers(certificate: x509.Certificate, hosts: Iterable[str]) -> bool:
-    """Whether the certificate is for all of the hosts."""
+    """Whether the certificate is valid for all hosts."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -105,7 +105,7 @@ def certificate_pem(certificate: x509.Certificate) -> bytes:
 
 
 def key_pem(key: PrivateKey) -> bytes:
-    """PEM of a key, not encrypted."""
+    """PEM of a key, unencrypted."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates that somebody else keeps in files, such as a mounted Secret of cert-manager (M-32, M-33).
+"""Certificates in files that another program keeps, such as a mounted Secret of cert-manager.
 
-The files are looked at every ten seconds and loaded when their content changed. A pair that cannot be used (half
-written, wrong key) leaves the one before in use and is tried again.
+The files are read every ten seconds and loaded when their content has changed. An unusable pair (half written, wrong
+key) leaves the previous one in use and is read again.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class CertificateFiles:
         self._serving = serving
         self._period = period
         self.ready = asyncio.Event()
-        """Set once a usable pair was loaded."""
+        """Set once a usable pair is loaded."""
         self.last_error = ""
 
     async def run(self) -> None:
@@ -36,7 +36,7 @@ class CertificateFiles:
             await asyncio.sleep(self._period)
 
     def look(self) -> None:
-        """Load what is in the files now. No error leaves this."""
+        """Load the files. Never raises; errors are logged."""
         try:
             certificate = (self._folder / "tls.crt").read_bytes()
             key = (self._folder / "tls.key").read_bytes()
@@ -46,7 +46,7 @@ class CertificateFiles:
             return
         try:
             if self._serving.load(certificate, key):
-                log.info("%s: serving a new certificate", self._folder)
+                log.info("%s: loaded a new certificate", self._folder)
         except CertificateError as error:
             self._complain(f"{self._folder}: {error}")
             return

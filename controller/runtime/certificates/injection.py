@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the CA bundle into webhook configurations, and only when it is not there (D7).
+"""Sets the CA bundle of webhook configurations, only where it differs.
 
-Server-side apply of nothing but `caBundle`, with the resourceVersion that was looked at: a replica that looked earlier
-gets Conflict and looks again, so an old bundle never follows a newer one.
+Server-side apply of nothing but `caBundle`, with the resourceVersion that was read. A replica that read an older
+version gets Conflict and reads again, so an old bundle never replaces a newer one.
 """
 
 import base64
@@ -15,10 +15,13 @@ from trainwright.api.kubernetes.admissionregistration.v1 import (
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
 )
+from trainwright.api.objects import Document, name_of, resource_version_of
 from trainwright.controller.runtime.certificates.material import same_authorities
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import NotFound
-from trainwright.controller.runtime.objects import Document, name_of, resource_version_of
+
+FIELD_MANAGER = "webhook-certificates"
+"""Default field manager of CA bundles and of configurations that are registered by URL."""
 
 Configuration: TypeAlias = MutatingWebhookConfiguration | ValidatingWebhookConfiguration
 
@@ -35,7 +38,7 @@ class Target:
 
 
 async def fetch(client: Client, target: Target) -> Configuration | None:
-    """The configuration as it is; None if there is none."""
+    """Read a configuration; None if it does not exist."""
     found: Any
     try:
         found = await client.get(target.kind, target.name)
@@ -46,12 +49,12 @@ async def fetch(client: Client, target: Target) -> Configuration | None:
 
 
 def bundles(configuration: Configuration) -> Mapping[str, bytes]:
-    """The CA bundle of each webhook, empty where there is none."""
+    """The CA bundle of each webhook; empty if not set."""
     return {webhook.name: _pem(webhook.client_config.ca_bundle) for webhook in configuration.webhooks or ()}
 
 
 async def inject(client: Client, configuration: Configuration, bundle: bytes, *, field_manager: str) -> bool:
-    """Make every webhook trust the bundle; True if that took a write. Raises Conflict when somebody was faster."""
+    """Set the bundle on every webhook; True if that needed a write. Raises Conflict if the object has changed."""
     held = bundles(configuration)
     if all(same_authorities(one, bundle) for one in held.values()):
         return False

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a server's certificate, its Secret and the CA in webhook configurations right, on every replica at once.
+"""Keeps the server certificate, its Secret and the CA bundle of the webhook configurations current, on every replica.
 
-Runs without leader election, because a replica that does not lead serves admission too. Each pass looks at the Secret,
-makes the configurations trust what it says, takes the steps that are due, one by one, and serves the certificate. A
-pass follows every event of the Secret and the configurations, and every date at which something falls due. Where
-nothing is to be done a pass writes nothing.
+It runs without leader election, because replicas that do not lead also serve admission. Each pass reads the Secret,
+sets the CA bundle of the configurations, takes the steps that are due one by one, and loads the certificate. A pass
+follows every event of the Secret and the configurations, and every due date. If nothing is due, a pass writes nothing.
 
-Guarantees: replicas that start at once end with one authority. An authority signs only when the configurations held it
-for `overlap`; while they cannot be made right, nothing is renewed and the last certificate stays.
+Guarantees: replicas that start at the same time agree on one authority. An authority signs only after the
+configurations have trusted it for `overlap`. While the configurations cannot be updated, nothing is renewed and the
+last certificate stays in use.
 """
 
 import asyncio
@@ -17,43 +17,43 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trainwright.api.kubernetes.core.v1 import Secret
+from trainwright.api.objects import AnyObject
+from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.cache.informer import Informer
 from trainwright.controller.runtime.cache.scope import Scope
 from trainwright.controller.runtime.certificates.authority import certificate_pem, key_pem
-from trainwright.controller.runtime.certificates.injection import Target, bundles, fetch, inject
+from trainwright.controller.runtime.certificates.injection import FIELD_MANAGER, Target, bundles, fetch, inject
 from trainwright.controller.runtime.certificates.material import Material
 from trainwright.controller.runtime.certificates.rotation import Policy, next_due, next_step
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.certificates.vault import Vault
 from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.clock import Now, wall_clock
 from trainwright.controller.runtime.errors import AlreadyExists, CertificateError, Conflict, KubernetesError
 from trainwright.controller.runtime.kinds import MetadataOnly
-from trainwright.controller.runtime.objects import AnyObject
 from trainwright.controller.runtime.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
 LONGEST_SECONDS = 12 * 3600.0
-"""Between two passes, whatever falls due."""
+"""Longest time between two passes."""
 SHORTEST_SECONDS = 0.5
 RETRY_SECONDS = (1.0, 60.0)
-"""First and longest pause after a pass that failed."""
+"""First and longest pause after a failed pass."""
 
 
 @dataclass
 class KeeperStatistics:
-    """What the keeper did since it was made."""
+    """What the keeper has done since its start."""
 
     passes: int = 0
     writes: int = 0
-    """Of the Secret, by this replica."""
+    """Writes of the Secret by this replica."""
     injections: int = 0
     loads: int = 0
     last_error: str = ""
     trusted: dict[str, bytes] = field(default_factory=dict)
-    """By configuration and webhook: the CA bundle that the API server has, when last looked at."""
+    """The last seen CA bundle, by configuration and webhook."""
 
 
 class CertificateKeeper:
@@ -68,10 +68,10 @@ class CertificateKeeper:
         hosts: Sequence[str],
         targets: Sequence[Target] = (),
         policy: Policy | None = None,
-        field_manager: str = "webhook-certificates",
+        field_manager: str = FIELD_MANAGER,
         now: Now = wall_clock,
     ) -> None:
-        """`hosts`: the names under which the API server reaches this server."""
+        """`hosts`: the host names of this server for the API server."""
         self._client = client
         self._vault = vault
         self._serving = serving
@@ -82,12 +82,12 @@ class CertificateKeeper:
         self._now = now
         self._wake = asyncio.Event()
         self.ready = asyncio.Event()
-        """Set once a certificate is served."""
+        """Set once a certificate is loaded."""
         self.material: Material | None = None
         self.statistics = KeeperStatistics()
 
     async def run(self) -> None:
-        """Keep until cancelled. What the API server refuses is logged and tried again."""
+        """Run passes until cancelled. Errors of the API server are logged and retried."""
         async with TaskScope("certificates") as tasks:
             for informer in self._informers():
                 informer.add_handler(self._woken)
@@ -124,12 +124,12 @@ class CertificateKeeper:
             try:
                 await self._vault.write(step.material, held)
             except (Conflict, AlreadyExists):
-                continue  # another replica was faster; see what it did
+                continue  # another replica was faster; read again
             self.statistics.writes += 1
             log.info("Secret %s/%s: %s", self._vault.namespace, self._vault.name, step.why)
 
     async def _inject_or_serve_the_first(self, material: Material) -> None:
-        """Nothing moves on while the configurations cannot be made right; but something must be served."""
+        """Stop the pass if the configurations cannot be updated, but load a certificate if none is loaded yet."""
         try:
             await self._inject()
         except KubernetesError:
@@ -143,13 +143,13 @@ class CertificateKeeper:
                 pass
 
     async def _inject_one(self, target: Target) -> bool:
-        """Make one configuration right; False to look again."""
+        """Update one configuration; False if it has changed and must be read again."""
         configuration = await fetch(self._client, target)
         if configuration is None:
             for known in [known for known in self.statistics.trusted if known.startswith(f"{target}/")]:
                 del self.statistics.trusted[known]
             return True
-        held = await self._vault.read()  # after the configuration: never older than what it says
+        held = await self._vault.read()  # read after the configuration, so the Secret is not older
         if not isinstance(held.material, Material):
             raise CertificateError(f"Secret {self._vault.namespace}/{self._vault.name}: {held.material}")
         bundle = held.material.bundle
@@ -159,7 +159,7 @@ class CertificateKeeper:
             return False
         if changed:
             self.statistics.injections += 1
-            log.info("%s: the CA bundle was renewed", target)
+            log.info("%s: set the CA bundle", target)
         for name in bundles(configuration):
             self.statistics.trusted[f"{target}/{name}"] = bundle
         return True
@@ -168,7 +168,7 @@ class CertificateKeeper:
         leaf = material.leaf
         if self._serving.load(certificate_pem(leaf.certificate), key_pem(leaf.key)):
             self.statistics.loads += 1
-            log.info("serving a certificate that is valid until %s", leaf.certificate.not_valid_after_utc)
+            log.info("loaded a certificate that is valid until %s", leaf.certificate.not_valid_after_utc)
         self.ready.set()
 
     async def _rest(self, due: timedelta) -> None:
@@ -177,10 +177,10 @@ class CertificateKeeper:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
         except TimeoutError:
-            log.debug("certificates: something may have fallen due")
+            log.debug("certificates: a step may be due")
 
     def _informers(self) -> list[Informer]:
-        """Watches that only wake: what they bring is read again."""
+        """Watches that only wake this task; the objects are read again."""
         secret = Scope(self._vault.namespace, "", f"metadata.name={self._vault.name}")
         watched = [(MetadataOnly(Secret), secret)]
         watched += [(MetadataOnly(t.kind), Scope("", "", f"metadata.name={t.name}")) for t in self._targets]

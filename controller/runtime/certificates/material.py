@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the shared Secret holds: the authorities to trust, the keys of those that sign, the server's pair.
+"""The content of the shared Secret: trusted authorities, keys of the signing ones, the server certificate.
 
-Keys of the Secret: `ca.crt` (every authority to trust, the signing one first), `ca.key`, `tls.crt`, `tls.key`, and
-while an authority is announced but does not sign yet, its key under `next-ca.key`. Which authority a key belongs to is
-read from the certificates, and when it was made too, so there is no state beside them.
+Keys of the Secret: `ca.crt` (all trusted authorities, the signing one first), `ca.key`, `tls.crt`, `tls.key`, and
+`next-ca.key`, the key of an authority that is announced and does not sign yet. The certificates show which authority a
+key belongs to and when it was made, so there is no other state.
 """
 
 from collections.abc import Mapping
@@ -33,19 +33,19 @@ class Material:
     signing: Pair
     leaf: Pair
     upcoming: Pair | None = None
-    """Trusted already, signs later."""
+    """Already trusted; signs later."""
     former: tuple[x509.Certificate, ...] = ()
-    """Trusted still, sign no more."""
+    """Still trusted; no longer sign."""
 
     @property
     def trusted(self) -> list[x509.Certificate]:
-        """Every authority to trust, the signing one first."""
+        """All trusted authorities, the signing one first."""
         upcoming = [self.upcoming.certificate] if self.upcoming else []
         return [self.signing.certificate, *upcoming, *self.former]
 
     @property
     def bundle(self) -> bytes:
-        """PEM of every authority to trust."""
+        """PEM of all trusted authorities."""
         return b"".join(certificate_pem(certificate) for certificate in self.trusted)
 
     def encode(self) -> dict[str, bytes]:
@@ -62,18 +62,18 @@ class Material:
 
 
 def decode(data: Mapping[str, bytes]) -> Material | str:
-    """The state of a Secret, or why it holds none."""
+    """The state of a Secret, or why it has no usable one."""
     authorities = certificates_in(data.get(CA, b""))
     try:
         key = _key(data, CA_KEY)
         leaf = Pair(_first(data), _key(data, KEY))
         signing = next((one for one in authorities if matches(one, key)), None)
         if signing is None:
-            return f"{CA} holds no certificate for {CA_KEY}"
+            return f"{CA} has no certificate for {CA_KEY}"
         if not matches(leaf.certificate, leaf.key):
-            return f"{CERTIFICATE} and {KEY} do not belong together"
+            return f"{KEY} is not the key of {CERTIFICATE}"
         if not any(signed_by(leaf.certificate, authority) for authority in authorities):
-            return f"{CERTIFICATE} is signed by nobody in {CA}"
+            return f"{CERTIFICATE} is not signed by an authority in {CA}"
         upcoming = None
         if NEXT_CA_KEY in data:
             next_key = _key(data, NEXT_CA_KEY)
@@ -87,7 +87,7 @@ def decode(data: Mapping[str, bytes]) -> Material | str:
 
 
 def certificates_in(pem: bytes) -> list[x509.Certificate]:
-    """The certificates of a bundle; empty if it is none."""
+    """The certificates of a bundle; empty if it cannot be read."""
     try:
         return x509.load_pem_x509_certificates(pem)
     except ValueError:
@@ -95,14 +95,14 @@ def certificates_in(pem: bytes) -> list[x509.Certificate]:
 
 
 def same_authorities(one: bytes, other: bytes) -> bool:
-    """Whether two bundles hold the same certificates, in whatever order and layout."""
+    """Whether two bundles contain the same certificates, in any order and layout."""
     return bool(one) == bool(other) and set(certificates_in(one)) == set(certificates_in(other))
 
 
 def _first(data: Mapping[str, bytes]) -> x509.Certificate:
     found = certificates_in(data.get(CERTIFICATE, b""))
     if not found:
-        raise ValueError(f"{CERTIFICATE} is missing or no certificate")
+        raise ValueError(f"{CERTIFICATE} is missing or is not a certificate")
     return found[0]
 
 
@@ -110,7 +110,7 @@ def _key(data: Mapping[str, bytes], name: str) -> PrivateKey:
     try:
         key = serialization.load_pem_private_key(data.get(name, b""), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise ValueError(f"{name} is missing or no key that can be used here") from error
+        raise ValueError(f"{name} is missing or is not a supported key") from error
     if not isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey, ed25519.Ed25519PrivateKey)):
-        raise ValueError(f"{name} is a key of a kind that cannot be used here")  # noqa: TRY004 - data, not a type
+        raise ValueError(f"{name} has an unsupported type of key: use ECDSA, RSA or Ed25519")  # noqa: TRY004 - data, not a type
     return key

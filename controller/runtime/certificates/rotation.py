@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When what is renewed: a pure function from the state, the hosts and the time to the next state.
+"""Decides what is renewed and when: a pure function from state, hosts and time to the next state.
 
-An authority is replaced in three steps, with `overlap` between them: it is announced (trusted, does not sign), it signs
-(the old one is still trusted), the old one is forgotten. So at every moment every replica's certificate, old or new, is
-signed by somebody whom every API server has had time to learn of. Each step is one write of the Secret, and any replica
-may take it.
+An authority is replaced in three steps with `overlap` between them. It is announced (trusted, does not sign), then it
+signs (the old one is still trusted), then the old one is removed. So at any time the certificate of every replica is
+signed by an authority that every API server has had time to learn. Each step is one write of the Secret, and any
+replica can take it.
 
-A Secret that is deleted or damaged while replicas run is such a replacement too: what they serve is stored once more,
-and its successor is announced. Only who has nothing to serve starts with an authority that nobody has learned of.
+A Secret that is deleted or damaged while replicas run is handled in the same way: the served certificate is stored
+again, and its successor is announced. Only a replica without a certificate creates an authority that API servers do not
+trust yet.
 """
 
 from collections.abc import Sequence
@@ -25,28 +26,28 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How long things live. Raises ConfigurationError for what could not work."""
+    """Lifetimes. Raises ConfigurationError if they do not fit together."""
 
     authority_name: str = "webhook-ca"
     authority_lifetime: timedelta = 3650 * _DAY
     authority_renewal: timedelta = 90 * _DAY
-    """How long before its end an authority is replaced."""
+    """Time before its expiry at which an authority is replaced."""
     lifetime: timedelta = 365 * _DAY
     renewal: timedelta = 90 * _DAY
-    """How long before its end a server certificate is replaced."""
+    """Time before its expiry at which a server certificate is replaced."""
     overlap: timedelta = timedelta(minutes=10)
-    """Between the steps of replacing an authority; API servers learn of a new bundle within seconds."""
+    """Time between the steps of replacing an authority; API servers see a new bundle within seconds."""
 
     def __post_init__(self) -> None:
         if self.renewal >= self.lifetime or self.authority_renewal >= self.authority_lifetime:
             raise ConfigurationError("certificates: the renewal must be shorter than the lifetime")
         if 2 * self.overlap > self.authority_renewal:
-            raise ConfigurationError("certificates: the overlap must fit twice into the renewal of the authority")
+            raise ConfigurationError("certificates: twice the overlap must not exceed the renewal of the authority")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A change of the state, and why."""
+    """A change of the state, with the reason."""
 
     material: Material
     why: str
@@ -55,15 +56,20 @@ class Step:
 def next_step(
     material: Material | str, policy: Policy, hosts: Sequence[str], now: datetime, *, last: Material | None = None
 ) -> Step | None:
-    """The change that is due, None if there is none.
+    """The step that is due; None if none is.
 
-    `material` may be the reason why there is no usable state; `last` is then what this replica knew before.
+    `material` can be the reason why there is no usable state; `last` is then the last state that this replica saw.
     """
     if isinstance(material, str):
         if last is not None and _serves(last, hosts, now):
             announced = last.upcoming or _new_authority(policy, now)
-            return Step(replace(last, upcoming=announced), f"{material}; what is served goes on until it is replaced")
-        return Step(_fresh(policy, hosts, now), f"there was no usable certificate: {material}")
+            return Step(
+                replace(last, upcoming=announced),
+                f"{material}; stored the served certificate again and announced a new authority",
+            )
+        return Step(
+            _fresh(policy, hosts, now), f"made a new authority, because there was no usable certificate: {material}"
+        )
     return (
         _authority_step(material, policy, hosts, now)
         or _server_step(material, policy, hosts, now)
@@ -75,14 +81,14 @@ def _authority_step(material: Material, policy: Policy, hosts: Sequence[str], no
     signing, upcoming = material.signing.certificate, material.upcoming
     expired = signing.not_valid_after_utc <= now
     if upcoming is None and expired:
-        return Step(_fresh(policy, hosts, now), "the authority has expired")
+        return Step(_fresh(policy, hosts, now), "replaced the authority, because it had expired")
     if upcoming is not None and (expired or now >= upcoming.made + policy.overlap):
         leaf = issue(upcoming, hosts, now=now, lifetime=policy.lifetime)
         former = (signing, *_alive(material.former, now))
-        return Step(Material(signing=upcoming, leaf=leaf, former=former), "the announced authority signs now")
+        return Step(Material(signing=upcoming, leaf=leaf, former=former), "the announced authority signs from now on")
     if upcoming is None and now >= signing.not_valid_after_utc - policy.authority_renewal:
         announced = _new_authority(policy, now)
-        return Step(replace(material, upcoming=announced), "the authority ends soon, its successor is announced")
+        return Step(replace(material, upcoming=announced), "the authority expires soon; announced its successor")
     return None
 
 
@@ -98,11 +104,11 @@ def _forget_step(material: Material, policy: Policy, now: datetime) -> Step | No
     kept = _alive(material.former, now) if now < material.leaf.made + policy.overlap else ()
     if kept == material.former:
         return None
-    return Step(replace(material, former=kept), "an authority that signs no more is forgotten")
+    return Step(replace(material, former=kept), "removed an authority that no longer signs")
 
 
 def next_due(material: Material, policy: Policy) -> datetime:
-    """When `next_step` may have something to do, if nothing is changed from outside."""
+    """When a step can be due next, if nothing else changes."""
     if material.upcoming is not None:
         times = [material.upcoming.made + policy.overlap]
     else:
@@ -124,7 +130,7 @@ def _new_authority(policy: Policy, now: datetime) -> Pair:
 
 
 def _serves(material: Material, hosts: Sequence[str], now: datetime) -> bool:
-    """Whether the API server takes the server certificate now."""
+    """Whether the API server accepts the server certificate now."""
     ends = material.leaf.certificate.not_valid_after_utc, material.signing.certificate.not_valid_after_utc
     return now < min(ends) and covers(material.leaf.certificate, hosts)
 
@@ -132,16 +138,16 @@ def _serves(material: Material, hosts: Sequence[str], now: datetime) -> bool:
 def _leaf_is_due(material: Material, policy: Policy, hosts: Sequence[str], now: datetime) -> str:
     leaf = material.leaf.certificate
     if not covers(leaf, hosts):
-        return f"the certificate is not for {', '.join(hosts)}"
+        return f"renewed the server certificate, because it was not valid for {', '.join(hosts)}"
     if not signed_by(leaf, material.signing.certificate):
-        return "the certificate is not signed by the authority"
+        return "renewed the server certificate, because the authority had not signed it"
     if _outlived(material) and now >= leaf.not_valid_after_utc - policy.renewal:
-        return "the certificate ends soon"
+        return "renewed the server certificate, because it expires soon"
     return ""
 
 
 def _outlived(material: Material) -> bool:
-    """Whether a new server certificate could last longer; one that ends with its authority waits for the next."""
+    """Whether a new server certificate would last longer; one that expires with its authority waits for the next."""
     return material.leaf.certificate.not_valid_after_utc < material.signing.certificate.not_valid_after_utc
 
 

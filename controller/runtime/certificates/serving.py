@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TLS context of a server whose certificate changes while it serves (M-32, M-33).
+"""The TLS context of a server whose certificate changes while it runs.
 
-A new pair is tried in a scratch context first: loading one that does not belong together would leave the live context
-broken. New handshakes get the new certificate, connections that are open stay as they are.
+A new pair is first loaded into a scratch context, because loading a mismatched pair would break the live one. New
+handshakes use the new certificate; open connections are not affected.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from trainwright.controller.runtime.errors import CertificateError
 
 
 class ServingCertificate:
-    """One live context and what is loaded into it."""
+    """One live TLS context and its certificate."""
 
     def __init__(
         self,
@@ -26,26 +26,24 @@ class ServingCertificate:
         ciphers: str = "",
         client_ca: str = "",
     ) -> None:
-        """`ciphers` in OpenSSL's words, for TLS 1.2; empty: its own choice.
+        """`ciphers`: an OpenSSL cipher list for TLS 1.2; empty: the default.
 
-        `client_ca`: file of the authorities of clients; given, clients without a certificate are refused.
+        `client_ca`: file of the authorities of clients. With it, clients need a certificate.
         """
         self._minimum = minimum
         self._ciphers = ciphers
         self._client_ca = client_ca
         self.context = self._make()
-        """For the server. Handshakes fail until something is loaded."""
+        """The context of the server. Handshakes fail until a certificate is loaded."""
         self.fingerprint = ""
-        """Of what is loaded; empty: nothing."""
+        """Fingerprint of the loaded pair; empty before the first one."""
         self._reads = Counter("certwatcher_read_certificate_total", "Certificates read.", registry=registry)
-        self._errors = Counter(
-            "certwatcher_read_certificate_errors_total", "Certificates that could not be used.", registry=registry
-        )
+        self._errors = Counter("certwatcher_read_certificate_errors_total", "Unusable certificates.", registry=registry)
 
     def load(self, certificate: bytes, key: bytes) -> bool:
-        """Serve this pair from the next handshake on; True if it differs from what was loaded.
+        """Use this pair from the next handshake on; True if it differs from the loaded one.
 
-        Raises CertificateError, and then what was loaded before is still in use.
+        Raises CertificateError; the previous pair then stays in use.
         """
         fingerprint = hashlib.sha256(certificate + b"\0" + key).hexdigest()
         if fingerprint == self.fingerprint:
@@ -55,7 +53,9 @@ class ServingCertificate:
             self._load(certificate, key)
         except (OSError, ValueError) as error:
             self._errors.inc()
-            raise CertificateError(f"the certificate cannot be used, the one before stays: {error}") from error
+            raise CertificateError(
+                f"the certificate is unusable, and the previous one stays in use: {error}"
+            ) from error
         self.fingerprint = fingerprint
         return True
 
@@ -69,7 +69,7 @@ class ServingCertificate:
             self.context.load_cert_chain(certificate_file, key_file, password=_no_password)
 
     def failed(self) -> None:
-        """Count a certificate that could not even be read."""
+        """Count a certificate that could not be read."""
         self._errors.inc()
 
     def _make(self) -> ssl.SSLContext:
@@ -85,5 +85,5 @@ class ServingCertificate:
 
 
 def _no_password() -> str:
-    """For an encrypted key: fail instead of asking on the terminal."""
+    """Make an encrypted key fail instead of prompting on the terminal."""
     return ""

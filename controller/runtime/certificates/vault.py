@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Secret that replicas share: read, and write what was decided on what was read.
+"""Reads and writes the Secret that replicas share.
 
-A write carries the resourceVersion of the read, so of two replicas that decide at once one gets Conflict and reads what
-the other wrote.
+A write carries the resourceVersion of the read that it is based on. Of two replicas that decide at the same time, one
+gets Conflict and reads what the other has written.
 """
 
 import base64
@@ -10,16 +10,16 @@ import binascii
 from dataclasses import dataclass
 
 from trainwright.api.kubernetes.core.v1 import Secret
+from trainwright.api.objects import resource_version_of
+from trainwright.api.rights import READ, Rule
 from trainwright.controller.runtime.certificates.material import NEXT_CA_KEY, Material, decode
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import NotFound
-from trainwright.controller.runtime.objects import resource_version_of
-from trainwright.controller.runtime.rights import READ, Rule
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What was read; `version` is empty if the Secret does not exist."""
+    """The content that was read. `version` is empty if the Secret does not exist."""
 
     material: Material | str
     version: str
@@ -30,7 +30,7 @@ class Vault:
 
     @staticmethod
     def rules(name: str) -> tuple[Rule, ...]:
-        """What it needs in the Secret's namespace, with what the keeper of the certificates watches."""
+        """Rights in the namespace of the Secret, including those of the keeper's watch."""
         return Rule.on(Secret.RESOURCE, "create"), Rule.on(Secret.RESOURCE, *READ, "patch", names=[name])
 
     def __init__(self, client: Client, name: str, namespace: str) -> None:
@@ -39,11 +39,11 @@ class Vault:
         self.namespace = namespace
 
     async def read(self) -> Held:
-        """What the Secret holds, or why it holds nothing usable. Raises KubernetesError."""
+        """The content of the Secret, or why it is unusable. Raises KubernetesError."""
         try:
             secret = await self._client.get(Secret, self.name, self.namespace)
         except NotFound:
-            return Held(f"there is no Secret {self.namespace}/{self.name}", "")
+            return Held(f"Secret {self.namespace}/{self.name} does not exist", "")
         try:
             data = {name: base64.b64decode(value, validate=True) for name, value in (secret.data or {}).items()}
         except binascii.Error as error:
@@ -51,7 +51,7 @@ class Vault:
         return Held(decode(data), resource_version_of(secret))
 
     async def write(self, material: Material, held: Held) -> Held:
-        """Store a state that was decided on `held`. Raises Conflict, AlreadyExists, KubernetesError."""
+        """Store a state that is based on `held`. Raises Conflict, AlreadyExists, KubernetesError."""
         data = {name: base64.b64encode(value).decode() for name, value in material.encode().items()}
         if not held.version:
             document = {"metadata": {"name": self.name, "namespace": self.namespace}, "type": "Opaque", "data": data}

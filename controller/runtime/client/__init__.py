@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client of the API server: verbs over a transport, with credentials, retries and errors of our own."""
+"""Client of the API server: verbs, transport, credentials, retries and errors."""

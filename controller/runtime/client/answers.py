@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an answer with an error status to the exception tree.
+"""Turns an error answer into an exception.
 
-The body is normally a `Status`; when it is not (a proxy in between, a server that is starting), the HTTP code decides.
+The body is normally a `Status`. If it is not (from a proxy, or while a server starts), the HTTP status decides.
 """
 
 from collections.abc import Mapping

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs of the Kubernetes API.
 
-Each verb is one request (a list: one per page), decoded straight into the model of the kind that was asked for. Reads
-here always go to the server; cached reads are the cache's. The client never changes the object it is given: what the
-server answered is the return value.
+Each verb is one request (a list: one per page). The answer is decoded into the model of the kind. Reads always ask the
+server; `cache` has cached reads. The client never changes an object that it is given; it returns the server's answer.
 
-Guarantees: a write is sent once, except that the server itself asked for a repetition (429 or 5xx with Retry-After),
-and except for a 401, which refused it unread (H-8, H-10). Errors are those of `errors`, with the verb and path in the
-message.
+Guarantees: a write is sent once. Exceptions: the server asks for a retry (429 or 5xx with Retry-After), or answers 401,
+which means that it did not process the request. Errors are those of `errors`; messages name the method and the path.
 
-Caveats: ConnectionLost and RequestTimeout leave the outcome of a write unknown. A decoded object may lack fields that a
-newer server knows, so never write one back whole: apply or patch what you own.
+Caveats: after ConnectionLost and RequestTimeout the outcome of a write is unknown. A decoded object may lack fields
+that a newer server knows, so never write one back whole: apply or patch the fields that you own.
 """
 
 from copy import copy
@@ -23,7 +21,7 @@ from trainwright.controller.runtime.client.writes import Writes
 
 
 class Client(Reads, Writes, Subresources):
-    """Talks to one API server through a transport. Cheap to copy with other defaults."""
+    """Talks to one API server through a transport. Copies with other defaults are cheap."""
 
     def with_defaults(
         self,
@@ -33,7 +31,7 @@ class Client(Reads, Writes, Subresources):
         field_validation: Literal["Ignore", "Warn", "Strict"] | None = None,
         dry_run: bool | None = None,
     ) -> Self:
-        """A client on the same transport that differs in what is given here."""
+        """A client on the same transport with other defaults; None keeps the current one."""
         defaults = replace(
             self._defaults,
             field_manager=field_manager or self._defaults.field_manager,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the API server is and who we are: kubeconfig files and the pod's service account (H-5).
+"""Address of the API server and credentials, from kubeconfig files or the service account of the pod.
 
-Tokens, token files and client certificates are read here directly. A user entry with an exec plugin or an auth provider
-is only noted; `client.external` hands it to the `kubernetes` package, which is imported for those alone.
+Tokens, token files and client certificates are read here. An exec plugin or an auth provider is only noted;
+`client.external` passes it to the `kubernetes` package, which is imported only for those.
 """
 
 import base64
@@ -19,23 +19,23 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """Everything a transport needs. Secrets are kept out of `repr`."""
+    """Everything that a transport needs. `repr` omits secrets."""
 
     server: str
     """Base URL, for example https://10.0.0.1:6443; a path prefix is kept."""
     namespace: str = "default"
     """The namespace of the context, or of the pod."""
     ca_data: bytes | None = None
-    """PEM of the authorities to trust; None and no `ca_file`: the system's."""
+    """PEM of the trusted certificate authorities. Without it and `ca_file`: those of the system."""
     ca_file: str | None = None
     insecure: bool = False
-    """Accept any certificate of the server."""
+    """Accept any server certificate."""
     tls_server_name: str | None = None
-    """Name to expect in the server's certificate, if not the host of `server`."""
+    """Name to expect in the server certificate, if it is not the host of `server`."""
     proxy_url: str | None = None
     token: str | None = field(default=None, repr=False)
     token_file: str | None = None
-    """Read again at least once a minute and after a 401; wins over `token`."""
+    """Read at least once a minute and after a 401. Takes precedence over `token`."""
     client_cert_data: bytes | None = None
     client_cert_file: str | None = None
     client_key_data: bytes | None = field(default=None, repr=False)
@@ -49,16 +49,16 @@ class ClusterConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalCredentials:
-    """A user entry that only the `kubernetes` package can serve: an exec plugin or an auth provider."""
+    """A user entry with an exec plugin or an auth provider, which the `kubernetes` package runs."""
 
     kubeconfig: tuple[str, ...]
     context: str
     folder: str
-    """Of the file that holds the entry; relative names of commands start here."""
+    """Folder of the kubeconfig; relative commands start here."""
     plugin: dict[str, Any] | None = field(default=None, repr=False)
-    """The `exec` entry; None: an auth provider, which reads and writes the files itself."""
+    """The `exec` entry; None for an auth provider, which reads and writes the files itself."""
     cluster: dict[str, Any] = field(default_factory=dict)
-    """What a plugin that asks for it is told of the cluster."""
+    """Cluster information for a plugin with `provideClusterInfo`."""
 
 
 def load_config(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> ClusterConfig:
@@ -72,21 +72,25 @@ def load_config(kubeconfig: str | os.PathLike[str] | None = None, context: str |
         paths = [Path(part) for part in listed.split(os.pathsep) if part]
         present = [path for path in paths if path.exists()]
         if not present:
-            raise ConfigurationError(f"KUBECONFIG={listed}: none of the files exists")
+            raise ConfigurationError(f"KUBECONFIG={listed}: none of these files exists")
         return load_kubeconfig(present, context)
     if "KUBERNETES_SERVICE_HOST" in os.environ and (SERVICE_ACCOUNT / "token").exists():
         return in_cluster()
     home = Path.home() / ".kube" / "config"
     if home.exists():
         return load_kubeconfig([home], context)
-    raise ConfigurationError("no cluster: give --kubeconfig, set KUBECONFIG, or run in a pod with a service account")
+    raise ConfigurationError(
+        "no cluster is configured: use --kubeconfig, set KUBECONFIG, or run in a pod with a service account"
+    )
 
 
 def in_cluster(account: Path = SERVICE_ACCOUNT) -> ClusterConfig:
-    """The cluster that this pod runs in, as its service account."""
+    """The cluster of this pod, with the credentials of its service account."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise ConfigurationError("KUBERNETES_SERVICE_HOST is not set: this is no pod, or it has no service account")
+        raise ConfigurationError(
+            "KUBERNETES_SERVICE_HOST is not set: this process is not in a pod with a service account"
+        )
     namespace = account / "namespace"
     return ClusterConfig(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
@@ -97,17 +101,17 @@ def in_cluster(account: Path = SERVICE_ACCOUNT) -> ClusterConfig:
 
 
 def is_inside(config: ClusterConfig, account: Path = SERVICE_ACCOUNT) -> bool:
-    """Whether the process is a pod of the cluster that the configuration leads to."""
+    """Whether this process is a pod of the cluster in the configuration."""
     return config.token_file == str(account / "token")
 
 
 def load_kubeconfig(paths: list[Path], context: str | None = None) -> ClusterConfig:
-    """One context of one or more kubeconfig files; of entries with the same name the first file's wins."""
+    """One context of one or more kubeconfig files. Of entries with the same name the first one counts."""
     merged = _merge(paths)
     where = os.pathsep.join(str(path) for path in paths)
     chosen = context or merged["current-context"]
     if not chosen:
-        raise ConfigurationError(f"{where}: no current-context is set; name one of {sorted(merged['contexts'])}")
+        raise ConfigurationError(f"{where}: current-context is not set; use one of {sorted(merged['contexts'])}")
     ctx = _entry(merged, "contexts", chosen, where)
     cluster = _entry(merged, "clusters", ctx.get("cluster", ""), where)
     user = _entry(merged, "users", ctx["user"], where) if ctx.get("user") else {}
@@ -141,7 +145,7 @@ def _external(
 ) -> ExternalCredentials | None:
     plugin = user.get("exec")
     if plugin and (user.get("token") or user.get("tokenFile")):
-        return None  # as for kubectl, a token that is there already wins
+        return None  # as in kubectl, a given token takes precedence
     if not plugin and not user.get("auth-provider"):
         return None
     known = {key: value for key, value in cluster.items() if key not in ("\0dir", "certificate-authority")}
@@ -161,7 +165,7 @@ def _external(
 
 
 def _merge(paths: list[Path]) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415 - 70 ms that a process in a cluster need not spend
+    import yaml  # noqa: PLC0415 - saves 70 ms for a process in a cluster
 
     merged: dict[str, Any] = {"clusters": {}, "contexts": {}, "users": {}, "current-context": None}
     for path in paths:
@@ -170,9 +174,9 @@ def _merge(paths: list[Path]) -> dict[str, Any]:
         except OSError as error:
             raise ConfigurationError(f"{path}: {error.strerror or error}") from error
         except yaml.YAMLError as error:
-            raise ConfigurationError(f"{path}: not YAML: {error}") from error
+            raise ConfigurationError(f"{path}: invalid YAML: {error}") from error
         if not isinstance(document, dict):
-            raise ConfigurationError(f"{path}: not a kubeconfig: a mapping is expected at the top")
+            raise ConfigurationError(f"{path}: not a kubeconfig: the document must be a mapping")
         merged["current-context"] = merged["current-context"] or document.get("current-context")
         for section in ("clusters", "contexts", "users"):
             for item in document.get(section) or ():
@@ -198,7 +202,7 @@ def _decoded(entry: dict[str, Any], field_name: str, where: str) -> bytes | None
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError, TypeError) as error:
-        raise ConfigurationError(f"{where}: {field_name} is not base64: {error}") from error
+        raise ConfigurationError(f"{where}: {field_name} is not valid base64: {error}") from error
 
 
 def _path(entry: dict[str, Any], field_name: str) -> str | None:

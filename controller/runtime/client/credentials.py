@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bearer tokens that change and TLS contexts made of files that change (H-18, H-22).
+"""Bearer tokens and TLS files that change while the process runs.
 
-A source is asked before each request and must answer from memory most of the time; after a 401 it is asked to look
-again. Tokens and keys never reach a log line or a message.
+An authorization is asked before each request and answers from memory most of the time. After a 401 it is asked to renew
+the credential. Tokens and keys never appear in logs or messages.
 """
 
 import asyncio
-import base64
 import os
 import ssl
 import tempfile
@@ -18,7 +17,7 @@ from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.errors import ConfigurationError
 
 REREAD_SECONDS = 60.0
-"""A token file, and the files of a TLS context, are looked at no less often than this."""
+"""Longest time between two looks at a token file or at the files of a TLS context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,43 +30,43 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Who we are to the server, beside what the configuration says for good."""
+    """The changing part of the credentials."""
 
     header: str | None = field(default=None, repr=False)
-    """Value of the Authorization header; None: it is not sent."""
+    """Value of the Authorization header; None: no header."""
     certificate: ClientCertificate | None = None
-    """To be shown instead of the configuration's."""
+    """Replaces the client certificate of the configuration."""
 
 
 class Authorization(Protocol):
-    """Gives the current credential."""
+    """Provides the current credential."""
 
     async def credential(self) -> Credential:
-        """The current one. Raises ConfigurationError if there is none."""
+        """The current credential. Raises ConfigurationError if there is none."""
         ...
 
     async def renew(self, refused: Credential) -> Credential | None:
-        """Called after a 401: the one to try instead of the refused one; None: there is no other."""
+        """Called after a 401. Returns a credential to try instead of the refused one, or None."""
         ...
 
 
 class StaticAuthorization:
-    """A value that never changes: a token of a kubeconfig, basic authentication, or nothing."""
+    """A credential that never changes: a token in a kubeconfig, basic authentication, or none."""
 
     def __init__(self, header: str | None) -> None:
         self._credential = Credential(header)
 
     async def credential(self) -> Credential:
-        """The value."""
+        """The credential."""
         return self._credential
 
     async def renew(self, refused: Credential) -> Credential | None:  # noqa: ARG002 - see Authorization
-        """There is no other."""
+        """Always None."""
         return None
 
 
 class TokenFile:
-    """A token that somebody else rotates in a file."""
+    """A token in a file that another program rotates."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -75,14 +74,14 @@ class TokenFile:
         self._read_at = float("-inf")
 
     async def credential(self) -> Credential:
-        """The token, read again when older than a minute. Raises ConfigurationError if it never could be read."""
+        """The token, read again once a minute. Raises ConfigurationError if it could never be read."""
         now = asyncio.get_running_loop().time()
         if self._token is None or now - self._read_at >= REREAD_SECONDS:
             self._read(now)
         return Credential(f"Bearer {self._token}")
 
     async def renew(self, refused: Credential) -> Credential | None:
-        """Read the file now."""
+        """Read the file again."""
         self._read(asyncio.get_running_loop().time())
         found = await self.credential()
         return found if found != refused else None
@@ -99,26 +98,8 @@ class TokenFile:
         self._read_at = now
 
 
-def authorization_of(config: ClusterConfig) -> Authorization:
-    """The source of the Authorization header that a configuration asks for."""
-    if config.external is not None:
-        from trainwright.controller.runtime.client.external import (  # noqa: PLC0415 - costs 0.6 s and 40 MB
-            ExternalAuthorization,
-        )
-
-        return ExternalAuthorization(config.external)
-    if config.token_file:
-        return TokenFile(config.token_file)
-    if config.token:
-        return StaticAuthorization(f"Bearer {config.token}")
-    if config.username:
-        pair = f"{config.username}:{config.password or ''}".encode()
-        return StaticAuthorization("Basic " + base64.b64encode(pair).decode())
-    return StaticAuthorization(None)
-
-
 class TLSFiles:
-    """The TLS context of a configuration, made anew when a file that it came from changes."""
+    """Makes the TLS context of a configuration and notices when its files change."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
@@ -132,19 +113,19 @@ class TLSFiles:
             try:
                 status = os.stat(name)  # noqa: PTH116 - the name is a string and the call is frequent
             except OSError:
-                continue  # in the middle of a rotation; the next look will see it
+                continue  # a rotation is in progress; the next look sees the file
             stamps.append((status.st_mtime_ns, status.st_size))
         return tuple(stamps)
 
     def changed(self) -> bool:
-        """Whether a file is not what it was when asked last."""
+        """Whether a file has changed since the last call."""
         stamp = self._stamp()
         changed = stamp != self._seen
         self._seen = stamp
         return changed
 
     def context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext | None:
-        """A new context; None for a server without TLS. `certificate` stands in for the configuration's.
+        """A new context; None for a server without TLS. `certificate` replaces that of the configuration.
 
         Raises ConfigurationError that names what cannot be loaded.
         """

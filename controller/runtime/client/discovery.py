@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kinds a server has, and where: REST mapping for kinds given by name (C-11).
+"""Finds the kinds that a server has and their resources: REST mapping for kinds given by name.
 
-Answers are kept. A kind that is not in them is looked for again at the server, so a CRD installed a moment ago is
-found; a group version that is gone is dropped.
+Answers are cached. A kind that is not cached is looked up at the server again, so a CRD that was just installed is
+found. A group version that is gone is dropped.
 """
 
 from typing import Any
@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from trainwright.api.base import Resource
+from trainwright.api.objects import Document
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import ConfigurationError, NotFound
-from trainwright.controller.runtime.objects import Document
 
 _AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
@@ -40,7 +40,7 @@ class Discovery:
         self._names: dict[str, list[Resource]] | None = None
 
     async def resource(self, api_version: str, kind: str) -> Resource:
-        """Where `apiVersion` and `kind` of a document lead to. Raises NotFound if the server does not have it."""
+        """The resource of an `apiVersion` and `kind`. Raises NotFound if the server does not have it."""
         known = self._versions.get(api_version, {}).get(kind)
         if known is None:
             self._versions.pop(api_version, None)
@@ -50,17 +50,17 @@ class Discovery:
         return known
 
     async def resource_of(self, document: Document) -> Resource:
-        """As `resource`, for a whole document. Raises ConfigurationError without apiVersion or kind."""
+        """The resource of a document. Raises ConfigurationError if it has no apiVersion or kind."""
         api_version, kind = document.get("apiVersion"), document.get("kind")
         if not api_version or not kind:
             raise ConfigurationError("a document needs apiVersion and kind")
         return await self.resource(str(api_version), str(kind))
 
     async def named(self, name: str) -> Resource:
-        """The kind that a person means: plural, singular, short name or kind, with `.group` if need be, in any case.
+        """The kind that a user names: plural, singular, short name or kind, optionally with `.group`, in any case.
 
-        The version is the one that the server prefers. Raises NotFound; ConfigurationError lists the candidates if
-        several groups have that name.
+        The version is the server's preferred one. Raises NotFound, or ConfigurationError with the candidates if several
+        groups have that name.
         """
         for fresh in (False, True):
             found = self._match(await self._all(fresh=fresh), name.lower())
@@ -70,7 +70,7 @@ class Discovery:
             raise NotFound(f"the server has no kind named {name!r}", code=404, reason="NotFound")
         if len(found) > 1:
             several = ", ".join(sorted(f"{r.plural}.{r.group}".rstrip(".") for r in found))
-            raise ConfigurationError(f"{name!r} may be any of {several}: name the group too")
+            raise ConfigurationError(f"{name!r} is ambiguous: use one of {several}")
         return found[0]
 
     def _match(self, names: dict[str, list[Resource]], name: str) -> list[Resource]:
@@ -108,7 +108,7 @@ class Discovery:
     def _note(self, names: dict[str, list[Resource]], group: dict[str, Any]) -> None:
         group_name = (group.get("metadata") or {}).get("name", "")
         seen: set[str] = set()
-        for version in group.get("versions") or ():  # the preferred one comes first
+        for version in group.get("versions") or ():  # the preferred version comes first
             for one in version.get("resources") or ():
                 kind = (one.get("responseKind") or {}).get("kind", "")
                 if kind in seen or not kind:

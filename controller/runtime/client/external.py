@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Credentials from exec plugins and auth providers (OIDC), through the `kubernetes` package.
 
-That package knows the plugin protocol and the providers; it costs 0.6 s and 40 MB, so only a kubeconfig that needs it
-imports it, and its blocking work runs in a thread. What an exec plugin answered is used until it expires or is refused;
-a provider is asked again every few seconds, since it alone knows when its token ends.
+That package implements the plugin protocol and the providers. It costs 0.6 s and 40 MB, so it is imported only for a
+kubeconfig that needs it; its blocking calls run in a thread. The credential of an exec plugin is used until it expires
+or is refused. A provider is asked again every few seconds, because only the provider knows when its token expires.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from trainwright.controller.runtime.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 _FRESH_SECONDS = 20.0
-"""How long an answer of a provider is used before it is asked whether it is still good."""
+"""Time for which the token of a provider is used before the provider is asked again."""
 
 
 class ExternalAuthorization:
-    """Asks for a credential when the last one has ended or was refused; once, however many requests wait for it."""
+    """Asks for a credential when the last one has expired or was refused. Concurrent requests share one question."""
 
     def __init__(self, source: ExternalCredentials) -> None:
         self._where = f"credentials of context {source.context!r}"
@@ -37,7 +37,7 @@ class ExternalAuthorization:
         self._good_until = -math.inf
 
     async def credential(self) -> Credential:
-        """The current one. Raises ConfigurationError with the plugin's own message if there is none."""
+        """The current credential. Raises ConfigurationError with the message of the plugin."""
         if time.time() >= self._good_until:
             async with self._lock:
                 if time.time() >= self._good_until:
@@ -45,7 +45,7 @@ class ExternalAuthorization:
         return self._credential
 
     async def renew(self, refused: Credential) -> Credential | None:
-        """Ask again, unless another request that was refused did meanwhile."""
+        """Ask again, unless another refused request has already done so."""
         async with self._lock:
             if self._credential == refused:
                 await self._renew()
@@ -58,7 +58,7 @@ class ExternalAuthorization:
             raise ConfigurationError(
                 f"{self._where}: exec plugins and auth providers need the package `kubernetes`: {error}"
             ) from error
-        except Exception as error:  # the package raises many kinds; all mean the same here
+        except Exception as error:  # the package raises many types; all mean the same here
             raise ConfigurationError(f"{self._where}: {error}") from error
 
 
@@ -81,10 +81,10 @@ class _ExecPlugin:
             raise ConfigurationError(f"{error}; {hint}" if hint else str(error)) from error
         certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
         if bool(certificate) != bool(key):
-            raise ConfigurationError("the plugin gave one of clientCertificateData and clientKeyData without the other")
+            raise ConfigurationError("the plugin returned only one of clientCertificateData and clientKeyData")
         token = status.get("token")
         if not (token or certificate):
-            raise ConfigurationError("the plugin gave neither a token nor a client certificate")
+            raise ConfigurationError("the plugin returned neither a token nor a client certificate")
         expiry = status.get("expirationTimestamp")
         return (
             Credential(
@@ -106,7 +106,7 @@ class _AuthProvider:
         from kubernetes.client import Configuration  # noqa: PLC0415 - see the module's first paragraph
         from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger  # noqa: PLC0415
 
-        if self._loader is None or self._saved:  # another program may have renewed the tokens in the file meanwhile
+        if self._loader is None or self._saved:  # another program may have renewed the tokens in the file
             merger: Any = KubeConfigMerger
             loader: Any = KubeConfigLoader
             self._files = merger(":".join(self._source.kubeconfig))
@@ -119,15 +119,17 @@ class _AuthProvider:
         configuration = Configuration()
         self._loader.load_and_set(configuration)
         value = configuration.api_key.get("BearerToken")
-        if not value:  # the package says nothing about a provider or a token that it does not know
-            raise ConfigurationError("the auth provider gave no token; only oidc and gcp are known")
+        if not value:  # the package ignores unknown providers and tokens
+            raise ConfigurationError("the auth provider returned no token; only oidc and gcp are supported")
         return Credential(str(value)), time.time() + _FRESH_SECONDS
 
     def _save(self) -> None:
-        """Write renewed tokens back, as kubectl does: an issuer may take a refresh token only once."""
+        """Write renewed tokens back, as kubectl does: an issuer may accept a refresh token only once."""
         try:
             self._files.save_changes()
             self._saved = True
         except OSError as error:
             self._saved = False
-            log.warning("renewed tokens are kept in memory only: %s: %s", error.filename, error.strerror or error)
+            log.warning(
+                "renewed tokens are only kept in memory: cannot write %s: %s", error.filename, error.strerror or error
+            )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transport over aiohttp: the one place of the client that knows the HTTP library.
+"""The transport over aiohttp: the only module of the client that imports the HTTP library.
 
-Two pools: one for requests, bounded so that a burst cannot open a thousand connections, and one for streams, unbounded
-because each watch holds one for minutes and must never keep a write waiting. No total time limit on streams, no
-repetition of anything here: what may be repeated is decided by the client. A 401 makes the credentials look for
-something newer and the request is sent once more, which is safe for every verb because it was refused unread.
+There are two connection pools. The one for requests is bounded, so a burst cannot open a thousand connections. The one
+for streams is unbounded, because each watch holds a connection for minutes and must never delay a write. Streams have
+no total time limit. The client decides what is retried. After a 401 the credentials are renewed and the request is sent
+once more, which is safe for every verb because the server did not process it.
 """
 
 import asyncio
@@ -17,34 +17,36 @@ from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.connector import Connection
 from aiohttp.http_writer import StreamWriter
+from aiohttp.tracing import Trace
 from yarl import URL
 
+from trainwright.controller.runtime.client.authorization import authorization_of
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.credentials import (
     REREAD_SECONDS,
     ClientCertificate,
     Credential,
     TLSFiles,
-    authorization_of,
 )
 from trainwright.controller.runtime.client.permission import WritePermission
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, TransportError, Unreachable
 
 CONNECTIONS = 64
-"""Requests in flight at most, streams not counted."""
+"""Maximum of requests in flight, not counting streams."""
 CONNECT_SECONDS = 30.0
 IDLE_SECONDS = 30.0
-"""An idle connection is closed by us after this, well before a server or a load balancer does it unseen."""
+"""An idle connection is closed after this time, before a server or a load balancer drops it silently."""
 READ_BUFFER = 2**18
 _USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
-"""Milliseconds that sent data may wait for its acknowledgement; Linux has it."""
+"""Milliseconds that sent data may stay unacknowledged; only Linux has this option."""
 _LONGEST = 2**31 - 1
 
 
 class HTTPTransport:
-    """Talks to the server of one `ClusterConfig`. Make it inside a running event loop."""
+    """Talks to the server of one `ClusterConfig`. Create it inside a running event loop."""
 
     def __init__(self, config: ClusterConfig, *, connections: int = CONNECTIONS) -> None:
         self._config = config
@@ -66,7 +68,7 @@ class HTTPTransport:
 
     def _open_pools(self, context: ssl.SSLContext | None) -> tuple[aiohttp.ClientSession, aiohttp.ClientSession]:
         def pool(limit: int) -> aiohttp.ClientSession:
-            connector = aiohttp.TCPConnector(limit=limit, ssl=context or True, keepalive_timeout=IDLE_SECONDS)
+            connector = _Connector(limit=limit, ssl=context or True, keepalive_timeout=IDLE_SECONDS)
             return aiohttp.ClientSession(
                 connector=connector, auto_decompress=True, read_bufsize=READ_BUFFER, cookie_jar=aiohttp.DummyCookieJar()
             )
@@ -94,11 +96,11 @@ class HTTPTransport:
             yield HTTPStream(request, answer)
 
     async def close(self) -> None:
-        """Close both pools."""
+        """Close both pools, and with them every connection."""
         for session in (self._requests, self._streams, *self._retired):
             await session.close()
         self._retired.clear()
-        await asyncio.sleep(0)  # aborted streams let go of their sockets in the next turn of the loop
+        await asyncio.sleep(0)  # aborted connections close their sockets in the next iteration of the loop
 
     @asynccontextmanager
     async def _exchange(self, request: Request, *, stream: bool) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -110,10 +112,7 @@ class HTTPTransport:
         try:
             yield answer
         finally:
-            if stream:
-                abort(answer)
-            else:
-                answer.release()
+            abort(answer)
 
     async def _once(self, request: Request, credential: Credential, *, stream: bool) -> aiohttp.ClientResponse:
         await self._renew_tls(credential.certificate)
@@ -145,7 +144,7 @@ class HTTPTransport:
             raise _lost(request, error) from error
 
     async def _renew_tls(self, certificate: ClientCertificate | None) -> None:
-        """Open pools anew if the files or the certificate to show have changed; what runs on the old ones may end."""
+        """Open new pools if TLS files or client certificate have changed; running requests finish on the old ones."""
         now = asyncio.get_running_loop().time()
         changed = certificate != self._certificate
         if now - self._tls_checked >= REREAD_SECONDS:
@@ -160,11 +159,48 @@ class HTTPTransport:
             await session.close()
 
 
-class _GuardedBody(aiohttp.BytesPayload):
-    """A body that asks for permission as the last step: headers and body leave together, right after the answer.
+class _Connector(aiohttp.TCPConnector):
+    """Keeps every connection until it has ended.
 
-    What the kernel could not deliver while the permission lasted it drops. Else it would try for minutes, even after
-    this process has ended, and a network that comes back would bring the write of a leader that is none any more.
+    aiohttp closes the connection of a cancelled request with a TLS shutdown and forgets it at once. It would outlive
+    the transport until the server answers, or for 30 s.
+    """
+
+    def __init__(self, *, limit: int, ssl: ssl.SSLContext | bool, keepalive_timeout: float) -> None:
+        super().__init__(limit=limit, ssl=ssl, keepalive_timeout=keepalive_timeout)
+        self._made: set[asyncio.Transport] = set()
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109
+    ) -> Connection:
+        """A connection of the pool, or a new one."""
+        connection = await super().connect(req, traces, timeout)
+        if connection.transport is not None and connection.transport not in self._made:
+            self._cut()
+            self._made.add(connection.transport)
+        return connection
+
+    async def close(self, *, abort_ssl: bool = True) -> None:
+        """Close every connection."""
+        await super().close(abort_ssl=abort_ssl)
+        self._cut()
+
+    def _cut(self) -> None:
+        """Abort the connections that are closing."""
+        ending = {transport for transport in self._made if transport.is_closing()}
+        for transport in ending:
+            transport.abort()
+        self._made -= ending
+
+
+class _GuardedBody(aiohttp.BytesPayload):
+    """A body that checks the write permission as the last step before headers and body are sent.
+
+    The kernel drops data that it could not deliver while the permission lasted. Otherwise it would retry for minutes,
+    even after this process has ended, and could deliver the write of a former leader once the network is back.
     """
 
     def __init__(self, body: bytes, permission: WritePermission) -> None:
@@ -224,7 +260,10 @@ def _drop_after(transport: asyncio.BaseTransport, seconds: float) -> None:
 
 
 def abort(answer: aiohttp.ClientResponse) -> None:
-    """Give up an answer that is still arriving, without the TLS farewell, which would outlive the transport."""
+    """Abort an answer that is still arriving. Skips the TLS shutdown, which would outlive the transport.
+
+    A connection whose answer was read to its end is back in the pool and stays open.
+    """
     if answer.connection is not None and answer.connection.transport is not None:
         answer.connection.transport.abort()
     answer.close()
@@ -252,7 +291,7 @@ def _warnings(values: tuple[str, ...] | list[str]) -> tuple[str, ...]:
 
 
 def _environment_proxy(server: str) -> str | None:
-    """The proxy that the environment asks for (HTTPS_PROXY, HTTP_PROXY, NO_PROXY)."""
+    """The proxy of the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY)."""
     parts = urlsplit(server)
     if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
         return None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A limit on the requests to the API server, for those who want one (H-1, H-3, H-4).
+"""An optional limit on the requests to the API server.
 
-Without it the server's own priority and fairness decides, and its 429 is obeyed. Each request takes a token, each
-repetition of one too; streams take none, since a watch must not keep a write waiting. A write whose replica stopped
-leading while it waited is refused when its bytes are handed to the socket.
+Without it the server's priority and fairness decides, and its 429 is obeyed. Each request and each retry takes a token.
+Streams take none, because a watch must not delay a write. A write that waited until its replica lost leadership is
+refused when its bytes are handed to the socket.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 log = logging.getLogger(__name__)
 
 REPORT_SECONDS = 1.0
-"""A wait of more than this is logged, and none for ten seconds after that."""
+"""A longer wait is logged, at most once in ten seconds."""
 _REPORT_PAUSE_SECONDS = 10.0
 
 
 class LimitedTransport:
-    """A transport that sends `burst` requests at once and then `rate` per second."""
+    """A transport that sends up to `burst` requests at once, then `rate` per second."""
 
     def __init__(self, transport: Transport, *, rate: float, burst: int) -> None:
-        """Make it inside a running event loop."""
+        """Create it inside a running event loop."""
         self._transport = transport
         self._time = asyncio.get_running_loop().time
         self._bucket = TokenBucket(rate, burst, time=self._time)
@@ -32,13 +32,13 @@ class LimitedTransport:
         self._reported = float("-inf")
 
     async def send(self, request: Request) -> Response:
-        """Send once there is a token; see Transport."""
+        """Wait for a token, then send; see Transport."""
         wait = self._bucket.delay(None)
         if wait > 0:
             if wait > REPORT_SECONDS and self._time() - self._reported > _REPORT_PAUSE_SECONDS:
                 self._reported = self._time()
                 log.info(
-                    "%s waits %.1f s for the client's own limit of %g requests a second", request, wait, self._rate
+                    "%s waits %.1f s because of the client's limit of %g requests per second", request, wait, self._rate
                 )
             await asyncio.sleep(wait)
         return await self._transport.send(request)
@@ -48,5 +48,5 @@ class LimitedTransport:
         return self._transport.open(request)
 
     async def close(self) -> None:
-        """Close the transport behind it."""
+        """Close the wrapped transport."""
         await self._transport.close()

@@ -1,58 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the client tells about its own traffic: to the cache about writes, to metrics about attempts.
+"""Observers of the client: the cache hears of writes, metrics hear of attempts.
 
-The cache must know of a write before it is sent, because the watch event that the write causes often arrives before
-the answer does.
+The cache must know of a write before it is sent, because the watch event of the write often arrives before the answer.
 """
 
 from typing import Any, Protocol
 
 from trainwright.api.base import Resource
+from trainwright.api.objects import AnyObject, Key
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.kinds import Codec
-from trainwright.controller.runtime.objects import AnyObject, Key
 
 
 class PendingWrite(Protocol):
-    """One write that was begun; exactly one of the three ends it."""
+    """A write that has started. Exactly one of the three methods is called at its end."""
 
     def written(self, codec: Codec[Any], obj: AnyObject) -> None:
-        """The server answered with the object as it is now."""
+        """The server answered with the written object."""
         ...
 
     def deleted(self, uid: str) -> None:
-        """The server answered that the object is gone; `uid` is empty if it did not say which."""
+        """The server answered that the object is deleted. `uid` is empty if the answer had none."""
         ...
 
     def failed(self) -> None:
-        """Refused, or the outcome is unknown: only the watch will tell."""
+        """The write was refused, or its outcome is unknown. The watch shows what happened."""
         ...
 
 
 class WriteObserver(Protocol):
-    """Hears of every write before it is sent."""
+    """Is called before every write."""
 
     def begin(self, resource: Resource, key: Key) -> PendingWrite:
-        """A write of this object starts."""
+        """A write of this object is about to be sent."""
         ...
 
 
 class RequestObserver(Protocol):
-    """Hears of every attempt."""
+    """Is called after every attempt."""
 
     def attempt(self, request: Request, status: int | None) -> None:
-        """One attempt ended with an HTTP status, or with None if no answer came."""
+        """An attempt ended with this HTTP status; None: without an answer."""
         ...
 
 
 class IgnoredWrite:
-    """For clients without a cache."""
+    """A pending write of a client without a cache."""
 
     def written(self, codec: Codec[Any], obj: AnyObject) -> None:
-        """Nothing to note."""
+        """Do nothing."""
 
     def deleted(self, uid: str) -> None:
-        """Nothing to note."""
+        """Do nothing."""
 
     def failed(self) -> None:
-        """Nothing to note."""
+        """Do nothing."""

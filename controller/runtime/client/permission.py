@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may write at this moment: asked at the last step before a mutating request leaves (leader election).
+"""Permission to write, checked as the last step before a mutating request is sent (leader election).
 
-The permission is a context variable, so that whatever leader-elected work starts, and only that, carries it. The client
-asks when a write begins; the transport asks again when the bytes are handed to the socket, since a request may have
-waited in between: for a connection, for a retry that the server asked for, or because the process was stopped.
+The permission is a context variable, so only leader-elected work and the tasks that it starts carry it. The client
+checks it when a write begins. The transport checks it again when the bytes are handed to the socket, because the
+request may have waited in between: for a connection, for a retry, or because the process was stopped.
 """
 
 from contextvars import ContextVar
@@ -14,16 +14,16 @@ READS = frozenset({"GET", "HEAD"})
 
 
 class WritePermission(Protocol):
-    """What allows a context to write."""
+    """Allows a context to write."""
 
     def check(self) -> None:
-        """Raises NotLeading if a write must not be sent now."""
+        """Raise NotLeading if a write must not be sent now."""
         ...
 
     def remaining(self) -> float:
-        """Seconds after which a request that was sent must have ended."""
+        """Seconds within which a request must have ended."""
         ...
 
 
 permission: ContextVar[WritePermission | None] = ContextVar("write-permission", default=None)
-"""None: this context needs no permission."""
+"""The permission of this context; None: not needed."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reading verbs: get, list, watch, logs. They always go to the server; cached reads are the cache's."""
+"""The reading verbs: get, list, watch, logs. They always ask the server; `cache` has cached reads."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 import msgspec
 
 from trainwright.api.base import Object, Resource
+from trainwright.api.objects import AnyObject, Document, PartialObject
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.client.paths import collection_path, object_path
 from trainwright.controller.runtime.client.session import Session
@@ -16,7 +17,6 @@ from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.client.watch import Batch, frames
 from trainwright.controller.runtime.errors import BadRequest, DecodeError, NotFound
 from trainwright.controller.runtime.kinds import Kind, MetadataOnly, codec_of
-from trainwright.controller.runtime.objects import AnyObject, Document, PartialObject
 
 O = TypeVar("O", bound=Object)  # noqa: E741 - the object, as everywhere in this module
 
@@ -41,7 +41,7 @@ _POD = Resource(group="", version="v1", kind="Pod", plural="pods", namespaced=Tr
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list, its objects still encoded, so that one bad object does not cost the others."""
+    """One page of a list. Its objects are still encoded, so one that cannot be decoded does not affect the others."""
 
     items: Sequence[msgspec.Raw]
     resource_version: str
@@ -50,7 +50,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ObjectList(Generic[O]):
-    """All objects of a list, and the version of the collection they were read at."""
+    """All objects of a list, and the resource version at which they were read."""
 
     items: list[O]
     resource_version: str
@@ -69,9 +69,9 @@ class Reads(Session):
     ) -> PartialObject: ...
 
     async def get(self, kind: Kind, name: str, namespace: str = "", *, resource_version: str = "") -> AnyObject:
-        """Read one object. Empty `resource_version` is a quorum read, "0" may come from the server's cache.
+        """Read one object. An empty `resource_version` reads the latest state, "0" may read the server's cache.
 
-        Raises NotFound (also, unsent, for a name that no object can have), Forbidden, TransportError, DecodeError.
+        Raises NotFound (also for an invalid name, without a request), Forbidden, TransportError, DecodeError.
         """
         codec = codec_of(kind)
         try:
@@ -95,7 +95,10 @@ class Reads(Session):
         resource_version: str = "",
         resource_version_match: str = "",
     ) -> Page:
-        """One page, undecoded. `limit` 0 asks for everything. A continuation carries no version (R-10). Raises Gone."""
+        """Read one page without decoding it. `limit` 0: all objects. Raises Gone for an expired `continue_token`.
+
+        The API server refuses a resource version beside a continue token, so it is left out then.
+        """
         codec = codec_of(kind)
         query = {
             "labelSelector": label_selector,
@@ -158,9 +161,9 @@ class Reads(Session):
         field_selector: str = "",
         limit: int = PAGE,
     ) -> ObjectList[Any]:
-        """Read all objects, page by page. An empty namespace means all.
+        """Read all objects, page by page. An empty namespace means all namespaces.
 
-        Raises Gone when the list took so long that its snapshot was compacted, Forbidden, TransportError, DecodeError.
+        Raises Gone if the snapshot of the list expired before the last page, Forbidden, TransportError, DecodeError.
         """
         codec = codec_of(kind)
         items: list[Any] = []
@@ -193,11 +196,11 @@ class Reads(Session):
         idle: float | Callable[[], float | None] | None = 180.0,
         initial_events: bool = False,
     ) -> AsyncIterator[AsyncIterator[Batch]]:
-        """One watch, as an iterator over batches of frames that ends when the server ends the stream.
+        """One watch: an iterator over batches of frames that ends when the server ends the stream.
 
-        `seconds` is asked of the server; `idle` (s, or what gives it) is how long silence is believed. With
-        `initial_events` the stream starts with the objects that exist. Raises Gone, Forbidden, NotFound,
-        TooManyRequests, TransportError.
+        `seconds` is the requested length. `idle` (seconds, or a function) is the longest silence before the stream
+        counts as dead. With `initial_events` the stream starts with the existing objects. Raises Gone, Forbidden,
+        NotFound, TooManyRequests, TransportError.
         """
         codec = codec_of(kind)
         query = {
@@ -237,11 +240,23 @@ class Reads(Session):
         tail: int | None = None,
         since: int | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """A container's log as it arrives, cut anywhere; close it with `aclosing` if it is left early.
+        """The log of a container in chunks of any size. Close the generator with `aclosing` if you leave it early.
 
-        `container` is needed in a pod of several. `previous`: of the run before the last restart. `tail`: so many lines
-        from the end; `since`: only of the last so many seconds. Raises NotFound, BadRequest (not started, no such
-        container), ServerError (the node does not answer), TransportError.
+        Args:
+            pod: name of the pod.
+            namespace: namespace of the pod.
+            container: required if the pod has several.
+            follow: keep the stream open for new lines.
+            previous: the log of the run before the last restart.
+            timestamps: start each line with the time.
+            tail: number of lines from the end.
+            since: only the last so many seconds.
+
+        Raises:
+            NotFound: the pod does not exist.
+            BadRequest: the container does not exist or has not started.
+            ServerError: the node does not answer.
+            TransportError: no answer.
         """
         query = {
             "container": container,

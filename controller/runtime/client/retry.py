@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which requests may be sent again, and after how long (H-7 to H-13).
+"""Decides which requests are sent again, and when.
 
-An answer of 429 or 5xx with a numeric Retry-After is repeated for every verb: the server said so. A lost connection is
-repeated for reads only; a write that may have arrived is the caller's to judge. A version that the server has not seen
-yet is not waited for either: the caller has better things to ask (R-12).
+An answer of 429 or 5xx with a numeric Retry-After is retried for every verb, because the server asks for it. A lost
+connection is retried for reads only; the outcome of a write is unknown, and the caller decides. A resource version that
+the server has not reached yet is not waited for: the caller can list without it.
 """
 
 import asyncio
@@ -13,15 +13,15 @@ from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, TransportError
 
 RETRIES = 10
-"""Per request, beyond the first attempt."""
+"""Retries per request."""
 LOST_SECONDS = 1.0
-"""Wait before a read is repeated after its connection broke."""
+"""Wait before a read is retried after its connection broke."""
 
 _READS = frozenset({"GET", "HEAD"})
 
 
 def retry_after(headers: Mapping[str, str], status: int) -> float | None:
-    """Seconds that an answer asks to wait before it is repeated; None: do not repeat."""
+    """Seconds to wait before a retry; None: do not retry."""
     if status != 429 and status < 500:
         return None
     value = headers.get("retry-after")
@@ -30,7 +30,7 @@ def retry_after(headers: Mapping[str, str], status: int) -> float | None:
     try:
         return max(0.0, float(value))
     except ValueError:
-        return None  # the date form, which the API server never sends
+        return None  # a date, which the API server never sends
 
 
 async def send_with_retries(
@@ -39,9 +39,9 @@ async def send_with_retries(
     *,
     on_attempt: Callable[[Request, int | None], None] | None = None,
 ) -> tuple[Response, int]:
-    """Send until the answer is final; gives it and the number of attempts.
+    """Send until the answer is final. Returns the answer and the number of attempts.
 
-    `on_attempt` sees the status of each, None where no answer came.
+    `on_attempt` is called with the status of each attempt, None without an answer.
     """
     attempt = 0
     while True:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One client's way to the server: credentials, retries, warnings, errors, and what is added to each write.
+"""What all verbs of a client share: credentials, retries, warnings, errors, and defaults of writes.
 
-The verbs are built on it in `reads`, `writes` and `subresources`; `client` puts them together.
+`reads`, `writes` and `subresources` build the verbs on it; `client` combines them.
 """
 
 import logging
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import trainwright
+from trainwright.api.objects import AnyObject
 from trainwright.controller.runtime.client.answers import error_of
 from trainwright.controller.runtime.client.observer import RequestObserver, WriteObserver
 from trainwright.controller.runtime.client.permission import READS, permission
@@ -18,14 +19,13 @@ from trainwright.controller.runtime.client.retry import send_with_retries
 from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport
 from trainwright.controller.runtime.context import writer
 from trainwright.controller.runtime.kinds import Codec, Kind, codec_of, kind_of
-from trainwright.controller.runtime.objects import AnyObject
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What the client adds to each write unless the call says otherwise (C-7, C-9, C-10)."""
+    """Defaults of each write; a call can override them."""
 
     field_manager: str | None = None
     field_validation: Literal["Ignore", "Warn", "Strict"] | None = None
@@ -33,7 +33,7 @@ class WriteOptions:
 
 
 class Session:
-    """What all verbs share."""
+    """Base of all verbs."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class Session:
         timeout: float = 60.0,
         requests: RequestObserver | None = None,
     ) -> None:
-        """`timeout` is in seconds and covers one attempt of anything but a watch or a log stream.
+        """`timeout` is in seconds and covers one attempt; watches and log streams have none.
 
-        `user_agent` is what this process adds to the product, version and controller that the server is told.
+        `user_agent` is appended to product, version and controller in the User-Agent header.
         """
         self.transport = transport
         self._agent = user_agent
@@ -57,11 +57,11 @@ class Session:
         self._kinds: dict[tuple[str, str], Kind] = {}
 
     def observe_writes(self, observer: WriteObserver) -> None:
-        """Tell `observer` of every write from now on; clients made by `with_defaults` before do not."""
+        """Tell `observer` of every write from now on. Clients made earlier by `with_defaults` do not."""
         self._writes = observer
 
     def register(self, *kinds: Kind) -> None:
-        """Make kinds known, so that dictionaries of theirs can be written without naming the kind each time."""
+        """Register kinds, so that their dictionaries can be written without passing the kind."""
         for kind in kinds:
             resource = codec_of(kind).resource
             self._kinds.setdefault((resource.api_version, resource.kind), resource)
@@ -71,9 +71,9 @@ class Session:
         await self.transport.close()
 
     async def send(self, request: Request) -> Response:
-        """Send a request of the caller's own making, with this client's credentials, retries, warnings and errors.
+        """Send a request, with the credentials, retries, warnings and errors of this client.
 
-        Raises NotLeading for a write of leader-elected work whose replica does not lead.
+        Raises NotLeading for a write of leader-elected work on a replica that does not lead.
         """
         request.headers.setdefault("User-Agent", self._user_agent())
         if request.timeout is not None:
@@ -85,14 +85,14 @@ class Session:
             self.transport.send, request, on_attempt=self._requests.attempt if self._requests else None
         )
         for warning in response.warnings:
-            log.warning("%s: the API server warns: %s", request, warning)
+            log.warning("%s: warning of the API server: %s", request, warning)
         if response.status >= 400:
             raise error_of(response.status, response.headers, response.body, request=str(request), attempts=attempts)
         return response
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        """Open a stream of the caller's own making; an error status is raised. Nothing is repeated here."""
+        """Open a stream. Raises ApiError for an error status. Nothing is retried."""
         request.headers.setdefault("User-Agent", self._user_agent())
         request.timeout = None
         async with self.transport.open(request) as stream:
@@ -103,7 +103,7 @@ class Session:
             yield stream
 
     def _user_agent(self) -> str:
-        """Product and version, the controller on whose behalf this is, and the name of the process."""
+        """Product and version, the running controller, and the name of the process."""
         parts = [f"trainwright/{trainwright.__version__}"]
         if controller := writer():
             parts.append(f"({controller})")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sub-resources other than status: scale, eviction, tokens, bindings (C-26). Status is an option of the write verbs."""
+"""Subresources other than status: scale, eviction, token, binding. Status is an option of the writing verbs."""
 
 import msgspec
 
+from trainwright.api.objects import Document
 from trainwright.controller.runtime.client.paths import object_path
 from trainwright.controller.runtime.client.session import Session
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.kinds import Kind, codec_of
-from trainwright.controller.runtime.objects import Document
 
 _JSON = "application/json"
 _MERGE = "application/merge-patch+json"
@@ -15,25 +15,25 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Subresources(Session):
-    """Sub-resources of any kind."""
+    """Subresources of any kind."""
 
     async def post_subresource(
         self, kind: Kind, name: str, namespace: str, subresource: str, body: Document
     ) -> Document:
-        """Create through a sub-resource (eviction, token, binding); gives the answer as it is. Raises ApiError."""
+        """Create through a subresource (eviction, token, binding); returns the answer. Raises ApiError."""
         path = object_path(codec_of(kind).resource, name, namespace, subresource)
         request = Request("POST", path, {}, {"Accept": _JSON, "Content-Type": _JSON}, _ENCODER.encode(body))
         answer: Document = msgspec.json.decode((await self.send(request)).body)
         return answer
 
     async def get_scale(self, kind: Kind, name: str, namespace: str = "") -> int:
-        """The wanted replicas, through the scale sub-resource. Raises NotFound if the kind has none."""
+        """Read spec.replicas through the scale subresource. Raises NotFound if the kind has none."""
         path = object_path(codec_of(kind).resource, name, namespace, "scale")
         answer: Document = msgspec.json.decode((await self.send(Request("GET", path, {}, {"Accept": _JSON}))).body)
         return int((answer.get("spec") or {}).get("replicas") or 0)
 
     async def set_scale(self, kind: Kind, name: str, namespace: str, replicas: int) -> None:
-        """Set the wanted replicas, through the scale sub-resource. Raises NotFound, Invalid, TransportError."""
+        """Set spec.replicas through the scale subresource. Raises NotFound, Invalid, TransportError."""
         path = object_path(codec_of(kind).resource, name, namespace, "scale")
         headers = {"Accept": _JSON, "Content-Type": _MERGE}
         await self.send(Request("PATCH", path, {}, headers, _ENCODER.encode({"spec": {"replicas": replicas}})))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seam between the client and HTTP.
+"""The interface between the client and HTTP.
 
-A transport sends one request and gives one answer, whole or as a stream. It knows hosts, connections, TLS and
-credentials; it knows nothing of kinds, retries or Kubernetes' errors. The real one is in `http`; the test kit has one
-that answers from a script.
+A transport sends one request and returns one answer, whole or as a stream. It knows hosts, connections, TLS and
+credentials. It does not know kinds, retries or Kubernetes' errors. `http` has the real one; the test kit has one that
+answers from a script.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -16,7 +16,7 @@ from trainwright.controller.runtime.client.permission import WritePermission
 
 @dataclass(slots=True)
 class Request:
-    """What to send. `timeout` is in seconds and covers the whole exchange; None means no limit (streams)."""
+    """A request. `timeout` is in seconds and covers the whole exchange; None means no limit (streams)."""
 
     method: str
     path: str
@@ -25,7 +25,7 @@ class Request:
     body: bytes | None = None
     timeout: float | None = 60.0
     permission: WritePermission | None = None
-    """Asked when the bytes are handed to the socket; what it raises ends the exchange."""
+    """Checked when the bytes are handed to the socket; an exception ends the exchange."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -42,7 +42,7 @@ class Response:
 
 
 class Stream(Protocol):
-    """An answer whose body is still arriving."""
+    """An answer whose body arrives over time."""
 
     @property
     def status(self) -> int:
@@ -55,25 +55,25 @@ class Stream(Protocol):
         ...
 
     async def read(self) -> bytes:
-        """The rest of the body; for answers that turn out to be errors."""
+        """The rest of the body; used for error answers."""
         ...
 
     def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives, cut anywhere; to be closed. Raises TransportError when the connection breaks."""
+        """The body in chunks of any size; close the generator. Raises TransportError when the connection breaks."""
         ...
 
 
 class Transport(Protocol):
-    """Sends requests to one API server. Raises only TransportError and its leaves."""
+    """Sends requests to one API server. Raises only TransportError and its subclasses."""
 
     async def send(self, request: Request) -> Response:
-        """Send, and wait for the whole answer."""
+        """Send a request and read the whole answer."""
         ...
 
     def open(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        """Send, and hand out the answer while its body arrives; leaving the context closes the connection."""
+        """Send a request and return the answer while its body arrives. Leaving the context closes the connection."""
         ...
 
     async def close(self) -> None:
-        """Close all connections. May be called twice."""
+        """Close all connections. Can be called twice."""
         ...

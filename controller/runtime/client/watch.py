@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One watch: the frames of one stream, in order, until the server ends it.
 
-No reconnection, no bookkeeping of versions: that is the reflector's work. A stream that stays silent for longer than
-the idle limit is declared dead (H-19), because HTTP/1.1 has no ping and a half-open connection would stay silent for
-ever; the server sends a bookmark about once a minute.
+The reflector reconnects and tracks versions. A stream that is silent for longer than the idle limit counts as dead:
+HTTP/1.1 has no ping, so a half-open connection would stay silent for ever. The server sends a bookmark about once a
+minute.
 """
 
 import asyncio
@@ -34,18 +34,18 @@ _DECODER = msgspec.json.Decoder(_Line)
 
 
 class StreamSilent(ConnectionLost):
-    """Nothing arrived for longer than the idle limit; the stream was closed by us."""
+    """Nothing arrived within the idle limit, and the client closed the stream."""
 
 
 Batch = list[Frame]
-"""Frames that came in one piece."""
+"""Frames that arrived in one chunk."""
 
 
 async def frames(stream: Stream, *, idle: Callable[[], float | None]) -> AsyncGenerator[Batch, None]:
-    """Frames as they arrive, all that came in one piece together.
+    """Frames as they arrive, one batch per chunk.
 
-    `idle` gives the limit of silence in seconds, asked before each wait. Raises StreamSilent, TransportError, or
-    DecodeError for a line that is no frame. A last line without an end is dropped: the stream was cut inside it.
+    `idle` returns the idle limit in seconds; it is called before each wait. Raises StreamSilent, TransportError, or
+    DecodeError for a line that is not a frame. An unfinished last line is dropped: the stream was cut inside it.
     """
     rest = b""
     async with aclosing(stream.chunks()) as source:

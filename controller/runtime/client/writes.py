@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writing verbs: create, update, patch, apply, delete. The cache hears of each before and after."""
+"""The writing verbs: create, update, patch, apply, delete. The cache is told of each write before and after."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar, overload
@@ -7,13 +7,13 @@ from typing import Any, Literal, TypeVar, overload
 import msgspec
 
 from trainwright.api.base import Object, Resource
+from trainwright.api.objects import AnyObject, Document, Key, PartialObject, name_of, namespace_of, wire
 from trainwright.controller.runtime.client.observer import IgnoredWrite
 from trainwright.controller.runtime.client.paths import collection_path, object_path
 from trainwright.controller.runtime.client.session import Session
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import Codec, Kind, MetadataOnly, codec_of
-from trainwright.controller.runtime.objects import AnyObject, Document, Key, PartialObject, name_of, namespace_of, wire
 
 O = TypeVar("O", bound=Object)  # noqa: E741 - the object, as everywhere in this module
 PatchType = Literal["merge", "json", "strategic"]
@@ -95,7 +95,7 @@ class Writes(Session):
         dry_run: bool | None = None,
         field_manager: str = "",
     ) -> AnyObject:
-        """Replace an object whole; fields that the model does not know are lost, so prefer apply and patch.
+        """Replace a whole object. Fields that the model does not know are lost, so prefer apply and patch.
 
         Raises Conflict if the object's resourceVersion is not the current one, NotFound, Invalid, TransportError.
         """
@@ -164,7 +164,7 @@ class Writes(Session):
         dry_run: bool | None = None,
         field_manager: str = "",
     ) -> AnyObject:
-        """Change the named fields only. A list is a JSON patch (`type="json"`); put resourceVersion in for a lock.
+        """Change only the given fields. A list is a JSON patch (`type="json"`); include resourceVersion to lock.
 
         Raises NotFound, Conflict, Invalid, BadRequest (strategic patch on a custom resource), TransportError.
         """
@@ -224,7 +224,7 @@ class Writes(Session):
         subresource: str = "",
         dry_run: bool | None = None,
     ) -> AnyObject:
-        """Server-side apply: the object holds exactly the fields that `field_manager` wants to own.
+        """Server-side apply: the object contains exactly the fields that `field_manager` owns afterwards.
 
         Raises Conflict (`causes` name the fields and their owners) unless `force`, Invalid, NotFound (a status of an
         object that does not exist), ConfigurationError without a field manager, TransportError.
@@ -234,7 +234,9 @@ class Writes(Session):
         namespace = namespace_of(obj)
         query = self._options(dry_run, field_manager, validation=False)
         if "fieldManager" not in query:
-            raise ConfigurationError(f"apply {codec.resource.kind} {name}: a field manager is needed")
+            raise ConfigurationError(
+                f"apply {codec.resource.kind} {name}: pass a field_manager, or set the default of the client"
+            )
         if force:
             query["force"] = "true"
         document = {**wire(obj), "apiVersion": codec.resource.api_version, "kind": codec.resource.kind}
@@ -262,9 +264,9 @@ class Writes(Session):
         grace_period: int | None = None,
         dry_run: bool | None = None,
     ) -> AnyObject | None:
-        """Delete one object; gives the object if it still exists with a deletion timestamp, None if it is gone.
+        """Delete one object. Returns the object if it still exists with a deletion timestamp, None if it is deleted.
 
-        `uid` and `resource_version` are preconditions. Raises NotFound, Conflict (a precondition), TransportError.
+        `uid` and `resource_version` are preconditions. Raises NotFound, Conflict (precondition failed), TransportError.
         """
         codec = codec_of(kind)
         key = Key(namespace if codec.resource.namespaced else "", name)
@@ -304,7 +306,7 @@ class Writes(Session):
     async def delete_collection(
         self, kind: Kind, namespace: str = "", *, label_selector: str = "", propagation: Propagation | None = None
     ) -> None:
-        """Delete everything that matches; caches learn of it by their watches only. Needs the verb deletecollection."""
+        """Delete all matching objects. Needs the verb deletecollection. Caches see it only through their watches."""
         resource = codec_of(kind).resource
         options: Document = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if propagation:

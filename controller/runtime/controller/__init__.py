@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers: what makes a key due, who works on it, and what becomes of the outcome."""
+"""Controllers: sources of keys, workers, and what follows from the result of a reconcile."""

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declares a controller: what it is for, what it owns, what else it looks at (K-1 to K-9).
+"""Declares a controller: the kind it reconciles, the kinds it owns, and the other kinds it watches.
 
     manager.controller("web").for_(Web).owns(Deployment).watches(ConfigMap, mapper).reconcile(reconcile, workers=4)
 
-Declaring a kind here is also what makes it readable from the cache.
+A kind that is declared here can be read from the cache.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from trainwright.api.base import Resource
+from trainwright.api.objects import Key
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.transforms import Transform
 from trainwright.controller.runtime.controller import mappers
@@ -19,20 +20,20 @@ from trainwright.controller.runtime.controller.controller import (
     Controller,
     ControllerObserver,
     Reconciler,
+    WorkerSettings,
 )
 from trainwright.controller.runtime.controller.mappers import Mapper
 from trainwright.controller.runtime.controller.predicates import Predicate
 from trainwright.controller.runtime.controller.sources import KindSource, Source
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import Kind, resource_of
-from trainwright.controller.runtime.objects import Key
 from trainwright.controller.runtime.workqueue.entries import QueueObserver
 from trainwright.controller.runtime.workqueue.limiters import Limiter
 from trainwright.controller.runtime.workqueue.queue import WorkQueue
 
 
 class Builder:
-    """Collects sources; `reconcile` ends it. Each method gives the builder back."""
+    """Collects sources; `reconcile` makes the controller. All other methods return the builder."""
 
     def __init__(
         self,
@@ -62,9 +63,9 @@ class Builder:
         label_selector: str = "",
         transforms: Iterable[Transform] = (),
     ) -> Self:
-        """The kind whose objects are reconciled. At most once."""
+        """The kind to reconcile. Call it at most once."""
         if self._for is not None:
-            raise ConfigurationError(f"for_ was called for {self._for.kind} already; use watches for further kinds")
+            raise ConfigurationError(f"for_ was already called for {self._for.kind}; use watches for other kinds")
         self._for = resource_of(kind)
         options = {"namespace": namespace, "label_selector": label_selector, "transforms": tuple(transforms)}
         self._kinds.append((kind, mappers.itself, options, tuple(predicates), True))
@@ -80,9 +81,11 @@ class Builder:
         label_selector: str = "",
         transforms: Iterable[Transform] = (),
     ) -> Self:
-        """A kind that this controller creates; changes lead to the owner. Raises ConfigurationError before `for_`."""
+        """A kind that this controller creates; changes reconcile the owner. Raises ConfigurationError before `for_`."""
         if self._for is None:
-            raise ConfigurationError(f"owns({resource_of(kind).kind}) needs for_ first: who would the owner be?")
+            raise ConfigurationError(
+                f"owns({resource_of(kind).kind}): call for_ first, which names the kind of the owner"
+            )
         mapper = mappers.owner(self._for, every=every_owner)
         return self.watches(
             kind,
@@ -104,7 +107,7 @@ class Builder:
         field_selector: str = "",
         transforms: Iterable[Transform] = (),
     ) -> Self:
-        """Any other kind; `mapper` gives the keys to reconcile for an object of it."""
+        """Any other kind; `mapper` returns the keys to reconcile for one of its objects."""
         options = {
             "namespace": namespace,
             "label_selector": label_selector,
@@ -115,12 +118,12 @@ class Builder:
         return self
 
     def source(self, source: Source) -> Self:
-        """Anything else that makes keys due; predicates do not apply to it (K-6)."""
+        """Any other source of keys. Predicates do not apply to it."""
         self._raw.append(source)
         return self
 
     def when(self, *predicates: Predicate) -> Self:
-        """Predicates for all kinds, asked before the kind's own."""
+        """Predicates for all kinds, checked before those of each kind."""
         self._predicates += predicates
         return self
 
@@ -134,12 +137,12 @@ class Builder:
         sync_timeout: float = SYNC_SECONDS,
         needs_leader: bool = True,
     ) -> Controller:
-        """Make the controller and give it to the manager. Raises ConfigurationError without a source or a name."""
+        """Make the controller and add it to the manager. Raises ConfigurationError without a source or a name."""
         if not self._kinds and not self._raw:
-            raise ConfigurationError("a controller needs a source: for_, watches or source")
+            raise ConfigurationError("a controller needs a source: call for_, watches or source")
         name = self._name or (self._for.kind.lower() if self._for else "")
         if not name:
-            raise ConfigurationError("a controller without for_ needs a name")
+            raise ConfigurationError("a controller without for_ needs a name: pass it to controller()")
         queue: WorkQueue[Key] = WorkQueue(name, limiter=limiter, observer=self._queue_observer(name))
         sources: list[Source] = []
         for kind, mapper, options, predicates, main in self._kinds:
@@ -158,10 +161,9 @@ class Builder:
             reconcile,
             [*sources, *self._raw],
             queue,
-            workers=workers,
-            timeout=timeout,
-            sync_timeout=sync_timeout,
-            needs_leader=needs_leader,
+            settings=WorkerSettings(
+                workers=workers, timeout=timeout, sync_timeout=sync_timeout, needs_leader=needs_leader
+            ),
             observer=self._observer(name),
         )
         self._register(controller)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workers of one controller: take a key, call the reconciler, act on the outcome (K-25 to K-41).
+"""The workers of one controller: take a key, call the reconciler, act on the result.
 
-Guarantees for a reconciler: it is called for a key whenever something that the controller watches changed, at least
-once after the last change; never twice at once for one key; its exceptions stay its own. It is not told what changed,
-because by then more may have. Caveats: it may be cancelled at any `await` when the process stops or its timeout passes,
-and it will be called again for work that is already done.
+Guarantees: the reconciler is called for a key after every change of a watched object, at least once after the last
+change. It is never called twice at once for one key. Its exceptions do not affect other keys. It is not told what
+changed, because more may have changed in the meantime.
+
+Caveats: a reconcile can be cancelled at any `await`, when the process stops or its timeout passes. It can be called
+again for work that is already done.
 """
 
 import asyncio
@@ -13,14 +15,14 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
+from trainwright.api.objects import Key
 from trainwright.controller.runtime.context import Reconcile, current
 from trainwright.controller.runtime.controller.results import Backoff, Done, Result, RetryAfter
 from trainwright.controller.runtime.controller.sources import KindSource, Source
-from trainwright.controller.runtime.errors import ConfigurationError, Conflict, NotLeading, Terminal
-from trainwright.controller.runtime.objects import Key
+from trainwright.controller.runtime.errors import ConfigurationError, Conflict, KubernetesError, NotLeading, Terminal
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.workqueue.entries import Item, QueueStatistics
 from trainwright.controller.runtime.workqueue.queue import WorkQueue
@@ -34,31 +36,46 @@ SYNC_SECONDS = 120.0
 WAITING_LOG_SECONDS = 10.0
 
 
-class ReconcileTimeout(Exception):  # noqa: N818 - it is no error of the reconciler's
-    """The reconcile took longer than the controller allows and was cancelled."""
+class ReconcileTimeout(Exception):  # noqa: N818 - not an error of the reconciler
+    """The reconcile exceeded its timeout and was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one reconcile ended: success, requeue_after, requeue or error, and what it took."""
+    """How a reconcile ended: success, requeue_after, requeue or error, and its duration."""
 
     result: str
     seconds: float
     terminal: bool = False
     crashed: bool = False
+    """An error that neither the API server nor the network explains: a defect of the reconciler."""
     timed_out: bool = False
 
 
 class ControllerObserver(Protocol):
-    """Hears of every reconcile."""
+    """Is told of every reconcile."""
 
     def started(self) -> None:
-        """A worker begins."""
+        """A worker starts a reconcile."""
         ...
 
     def ended(self, outcome: Outcome) -> None:
-        """A worker is finished with a key."""
+        """A reconcile has ended."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """How a controller works. Times are in seconds."""
+
+    workers: int = WORKERS
+    """Keys that are reconciled at the same time, at most."""
+    timeout: float | None = None
+    """Limit of one reconcile; None: no limit."""
+    sync_timeout: float = SYNC_SECONDS
+    """Limit of the first lists of all sources."""
+    needs_leader: bool = True
+    """Run only on the replica that leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +86,7 @@ class ControllerStatistics:
     workers: int
     active: int
     waiting_for: tuple[str, ...]
-    """Sources that have not delivered their first list yet, with the last error."""
+    """Sources without their first list, with their last error."""
     queue: QueueStatistics
 
 
@@ -83,27 +100,21 @@ class Controller:
         sources: Sequence[Source],
         queue: WorkQueue[Key],
         *,
-        workers: int = WORKERS,
-        timeout: float | None = None,
-        sync_timeout: float = SYNC_SECONDS,
-        needs_leader: bool = True,
+        settings: WorkerSettings = WorkerSettings(),
         observer: ControllerObserver | None = None,
     ) -> None:
-        """`timeout` bounds one reconcile and `sync_timeout` the first lists, in seconds."""
-        if workers < 1:
-            raise ConfigurationError(f"controller {name}: workers must be 1 or more, not {workers}")
+        """Raises ConfigurationError for settings or a reconciler that cannot work."""
+        if settings.workers < 1:
+            raise ConfigurationError(f"controller {name}: workers must be 1 or more, not {settings.workers}")
         if not inspect.iscoroutinefunction(reconcile) and not inspect.iscoroutinefunction(
-            getattr(reconcile, "__call__", None)  # noqa: B004 - the method is wanted, not whether there is one
+            getattr(reconcile, "__call__", None)  # noqa: B004 - the method is needed, not whether it exists
         ):
             raise ConfigurationError(f"controller {name}: reconcile must be an async function of one key")
         self.name = name
         self.queue = queue
-        self.workers = workers
-        self.needs_leader = needs_leader
-        self.timeout = timeout
+        self.settings = settings
         self._reconcile = reconcile
         self._sources = tuple(sources)
-        self._sync_timeout = sync_timeout
         self._observer = observer
         self._active = 0
         self._waiting: list[Source] = []
@@ -117,19 +128,19 @@ class Controller:
     async def run(self) -> None:
         """Wait for the sources, then work until `request_stop` or cancellation.
 
-        Raises TimeoutError that names the sources whose first list did not come, with the reason.
+        Raises TimeoutError that names the sources without a first list, with the reason.
         """
         async with TaskScope(f"controller:{self.name}") as tasks:
             await self._start_sources(tasks)
             if self._waiting:
-                return  # the end was asked for before everything was there
-            log.info("controller %s: %d workers", self.name, self.workers)
-            workers = [tasks.start(f"worker:{self.name}/{n}", self._work()) for n in range(self.workers)]
+                return  # the stop came before all sources were ready
+            log.info("controller %s: %d workers", self.name, self.settings.workers)
+            workers = [tasks.start(f"worker:{self.name}/{n}", self._work()) for n in range(self.settings.workers)]
             for worker in workers:
                 await worker
 
     def request_stop(self) -> None:
-        """Hand out no further keys; `run` returns when the running reconciles have ended."""
+        """Take no more keys; `run` returns when the running reconciles have ended."""
         self.queue.shut_down()
         for start in self._starting:
             start.cancel()
@@ -141,13 +152,13 @@ class Controller:
         ]
         ticker = tasks.start(f"source:{self.name}/waiting", self._report_waiting())
         try:
-            async with asyncio.timeout(self._sync_timeout):
+            async with asyncio.timeout(self.settings.sync_timeout):
                 if self._starting:
                     await asyncio.wait(self._starting)
         except TimeoutError:
             missing = "; ".join(self._missing())
             raise TimeoutError(
-                f"controller {self.name}: no first list within {self._sync_timeout:.0f} s of {missing}"
+                f"controller {self.name}: no first list after {self.settings.sync_timeout:.0f} s of {missing}"
             ) from None
         ticker.cancel()
 
@@ -158,7 +169,7 @@ class Controller:
     async def _report_waiting(self) -> None:
         while True:
             await asyncio.sleep(WAITING_LOG_SECONDS)
-            log.warning("controller %s waits for %s", self.name, "; ".join(self._missing()))
+            log.warning("controller %s waits for the first list of %s", self.name, "; ".join(self._missing()))
 
     def _missing(self) -> tuple[str, ...]:
         texts = []
@@ -174,7 +185,9 @@ class Controller:
 
     def statistics(self) -> ControllerStatistics:
         """A snapshot."""
-        return ControllerStatistics(self.name, self.workers, self._active, self._missing(), self.queue.statistics())
+        return ControllerStatistics(
+            self.name, self.settings.workers, self._active, self._missing(), self.queue.statistics()
+        )
 
     # ------------------------------------------------------------------ work
 
@@ -195,7 +208,7 @@ class Controller:
         try:
             outcome = await self._attempt(item, started)
             log.debug("%s %s: %s in %.3f s", self.name, item.key, outcome.result, outcome.seconds)
-            if self._observer:  # a reconcile that was cancelled because the process stops has no outcome
+            if self._observer:  # a reconcile that is cancelled because the process stops has no outcome
                 self._observer.ended(outcome)
         finally:
             self._active -= 1
@@ -203,46 +216,59 @@ class Controller:
 
     async def _attempt(self, item: Item[Key], started: float) -> Outcome:
         key = item.key
+        bound = Backoff("")
         try:
             result = await self._call(key)
+            if isinstance(result, Backoff) and result.error is not None:
+                bound = result
+                raise result.error
             outcome = self._settle(item, result)
         except Terminal as error:
-            log.error("%s %s: will not be retried: %s", self.name, key, error)  # noqa: TRY400 - expected, no traceback
-            return Outcome("error", time.perf_counter() - started, terminal=True)
+            log.error("%s %s: not retried: %s", self.name, key, error)  # noqa: TRY400 - expected, no traceback
+            return self._given_up(item, bound, started)
         except ReconcileTimeout as error:
-            self._retry(item, None, str(error), logging.ERROR)
+            self._retry(item, Backoff(str(error)), logging.ERROR)
             return Outcome("error", time.perf_counter() - started, timed_out=True)
         except (Conflict, NotLeading) as error:
             what = "conflict" if isinstance(error, Conflict) else "not leading"
-            self._retry(item, None, f"{what}: {error}", logging.INFO)  # neither an error nor the user's business
+            reason = f"{what}: {error}"
+            self._retry(item, replace(bound, reason=reason), logging.INFO)  # not an error
             return Outcome("requeue", time.perf_counter() - started)
         except Exception as error:
             if _terminal_inside(error):
-                log.exception("%s %s: will not be retried", self.name, key)
-                return Outcome("error", time.perf_counter() - started, terminal=True)
-            delay = self.queue.add_rate_limited(key, priority=item.priority, reason=type(error).__name__)
-            log.exception("%s %s: reconcile failed, next try in %.3g s", self.name, key, delay)
-            return Outcome("error", time.perf_counter() - started, crashed=not isinstance(error, OSError))
+                log.exception("%s %s: not retried", self.name, key)
+                return self._given_up(item, bound, started)
+            delay = self._requeue(item, replace(bound, reason=type(error).__name__))
+            log.exception("%s %s: reconcile failed, retry in %.3g s", self.name, key, delay)
+            return Outcome(
+                "error", time.perf_counter() - started, crashed=not isinstance(error, (OSError, KubernetesError))
+            )
         return Outcome(outcome, time.perf_counter() - started)
 
+    def _given_up(self, item: Item[Key], bound: Backoff, started: float) -> Outcome:
+        """The outcome of a terminal error. Only `at_most` of a `Backoff` queues the key again."""
+        if bound.at_most is not None:
+            self.queue.add(item.key, priority=_priority(item, bound), after=bound.at_most, reason=bound.reason)
+        return Outcome("error", time.perf_counter() - started, terminal=True)
+
     async def _call(self, key: Key) -> Result:
-        limit = asyncio.timeout(self.timeout)
+        limit = asyncio.timeout(self.settings.timeout)
         try:
             async with limit:
                 return await self._reconcile(key)
         except TimeoutError:
             if limit.expired():
-                raise ReconcileTimeout(f"cancelled after {self.timeout} s") from None
+                raise ReconcileTimeout(f"the reconcile was cancelled after {self.settings.timeout} s") from None
             raise
         except asyncio.CancelledError as error:
             worker = asyncio.current_task()
             if worker is None or worker.cancelling():
                 raise
-            # The reconciler awaited something that was cancelled; that must not end the worker.
-            raise RuntimeError("reconcile was cancelled, and not by its controller") from error
+            # The reconciler awaited a cancelled task. The worker must go on.
+            raise RuntimeError("the reconcile was cancelled, but not by its controller") from error
 
     def _settle(self, item: Item[Key], result: object) -> str:
-        """Act on what the reconciler returned; gives the name of the outcome. Raises TypeError for nonsense."""
+        """Act on a result; returns the name of the outcome. Raises TypeError for anything that is not a result."""
         if result is None or isinstance(result, Done):
             self.queue.forget(item.key)
             return "success"
@@ -250,22 +276,30 @@ class Controller:
             self.queue.forget(item.key)
             if result.seconds <= 0:
                 return "success"
-            priority = item.priority if result.priority is None else result.priority
-            self.queue.add(item.key, priority=priority, after=result.seconds, reason=result.reason)
+            self.queue.add(item.key, priority=_priority(item, result), after=result.seconds, reason=result.reason)
             return "requeue_after"
         if isinstance(result, Backoff):
-            self._retry(item, result.priority, result.reason, logging.DEBUG)
+            self._retry(item, result, logging.DEBUG)
             return "requeue"
-        raise TypeError(f"reconcile returned {result!r}; it must be Done, RetryAfter, Backoff or None")
+        raise TypeError(f"reconcile returned {result!r}; return Done, RetryAfter, Backoff or None")
 
-    def _retry(self, item: Item[Key], priority: int | None, reason: str, level: int) -> None:
-        chosen = item.priority if priority is None else priority
-        delay = self.queue.add_rate_limited(item.key, priority=chosen, reason=reason[:80])
-        log.log(level, "%s %s: %s; next try in %.3g s", self.name, item.key, reason, delay)
+    def _retry(self, item: Item[Key], backoff: Backoff, level: int) -> None:
+        delay = self._requeue(item, backoff)
+        log.log(level, "%s %s: %s; retry in %.3g s", self.name, item.key, backoff.reason, delay)
+
+    def _requeue(self, item: Item[Key], backoff: Backoff) -> float:
+        """Queue the key again after the limiter's delay, at most `at_most`; returns the seconds."""
+        return self.queue.add_rate_limited(
+            item.key, priority=_priority(item, backoff), at_most=backoff.at_most, reason=backoff.reason[:80]
+        )
+
+
+def _priority(item: Item[Key], result: RetryAfter | Backoff) -> int:
+    return item.priority if result.priority is None else result.priority
 
 
 def _terminal_inside(error: BaseException | None) -> bool:
-    """Whether a Terminal is anywhere in the chain of causes, or in an exception group."""
+    """Whether a Terminal is in the chain of causes or in an exception group."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, Terminal):

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a change of one object to the keys that have to be looked at because of it (K-14 to K-18)."""
+"""Maps a change of an object to the keys to reconcile."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from trainwright.api.base import Resource
+from trainwright.api.objects import AnyObject, Key, key_of, namespace_of, owners_of
 from trainwright.controller.runtime.cache.events import Event
-from trainwright.controller.runtime.objects import AnyObject, Key, key_of, namespace_of, owners_of
 
 Mapper: TypeAlias = Callable[[Any], Iterable[Key]]
-"""Gets one object; on an update it is called for the old and for the new one."""
+"""Takes one object. For an update it is called with the old and with the new object."""
 
 
 def itself(obj: AnyObject) -> Iterable[Key]:
@@ -18,7 +18,7 @@ def itself(obj: AnyObject) -> Iterable[Key]:
 
 
 def owner(resource: Resource, *, every: bool = False) -> Mapper:
-    """The keys of owners of this kind; only the controlling one unless `every`. The version is not compared (K-15)."""
+    """The keys of the owners of this kind; only the controlling owner unless `every`. Ignores the API version."""
 
     def mapper(obj: AnyObject) -> Iterable[Key]:
         namespace = namespace_of(obj) if resource.namespaced else ""
@@ -32,7 +32,7 @@ def owner(resource: Resource, *, every: bool = False) -> Mapper:
 
 
 def keys_of(event: Event[Any], mapper: Mapper) -> list[Key]:
-    """All keys for an event, each once, those of the old object first."""
+    """All keys of an event, each once; those of the old object come first."""
     keys: dict[Key, None] = {}
     if event.old is not None:
         keys.update(dict.fromkeys(mapper(event.old)))

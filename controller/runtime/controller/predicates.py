@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which changes are worth a reconcile: plain functions from an event to yes or no (K-10 to K-13).
+"""Predicates: functions from an event to whether it needs a reconcile.
 
-Those that compare versions of an object judge updates only; additions, deletions and generic events pass.
+Those that compare versions of an object check updates only; additions, deletions and generic events pass.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from trainwright.controller.runtime.cache.events import Event
-from trainwright.controller.runtime.objects import (
+from trainwright.api.objects import (
     AnyObject,
     annotations_of,
     deletion_timestamp_of,
@@ -16,6 +15,7 @@ from trainwright.controller.runtime.objects import (
     labels_of,
     resource_version_of,
 )
+from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.selectors import parse_label_selector
 
 Predicate: TypeAlias = Callable[[Event[Any]], bool]
@@ -39,28 +39,28 @@ def _mapping(read: Callable[[AnyObject], Mapping[str, str]]) -> Callable[[AnyObj
 
 
 generation_changed: Predicate = _differs(_spec_version)
-"""The spec changed or deletion began; drops updates of status and metadata alone. Only for kinds with a generation."""
+"""The spec has changed or deletion has begun. Drops updates of status or metadata. Only for kinds with a generation."""
 resource_version_changed: Predicate = _differs(resource_version_of)
 labels_changed: Predicate = _differs(_mapping(labels_of))
 annotations_changed: Predicate = _differs(_mapping(annotations_of))
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """True if one is."""
+    """True if one predicate is true."""
     return lambda event: any(predicate(event) for predicate in predicates)
 
 
 def all_of(*predicates: Predicate) -> Predicate:
-    """True if all are; the first that is not ends it."""
+    """True if all predicates are true; stops at the first that is false."""
     return lambda event: all(predicate(event) for predicate in predicates)
 
 
 def none_of(*predicates: Predicate) -> Predicate:
-    """True if none is."""
+    """True if no predicate is true."""
     return lambda event: not any(predicate(event) for predicate in predicates)
 
 
 def label_selector(text: str) -> Predicate:
-    """The object (the new one on an update) has these labels. Raises ConfigurationError for a wrong selector."""
+    """Whether the object (the new one of an update) matches. Raises ConfigurationError for an invalid selector."""
     selector = parse_label_selector(text)
     return lambda event: selector.matches(labels_of(event.obj))

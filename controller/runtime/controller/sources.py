@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a controller's keys come from: a cached kind, or anything else that can put keys into a queue."""
+"""Sources of keys: a cached kind, or anything else that can add keys to a queue."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from trainwright.api.objects import Key, resource_version_of
 from trainwright.controller.runtime.cache.events import Event, EventType
 from trainwright.controller.runtime.cache.informer import Informer
 from trainwright.controller.runtime.controller.mappers import Mapper, keys_of
 from trainwright.controller.runtime.controller.predicates import Predicate
-from trainwright.controller.runtime.objects import Key, resource_version_of
 from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY, WorkQueue
 
 
 class Source(Protocol):
-    """Anything that makes keys due."""
+    """Adds keys to a queue."""
 
     @property
     def name(self) -> str:
@@ -22,7 +22,7 @@ class Source(Protocol):
         ...
 
     async def start(self, queue: WorkQueue[Key]) -> None:
-        """Begin to add keys; returns once what exists already was added. Called once, in the controller's own scope."""
+        """Start to add keys; return when those of existing objects are added. Called once."""
         ...
 
 
@@ -35,18 +35,18 @@ class KindSource:
     controller: str
     predicates: tuple[Predicate, ...] = ()
     priority: int | None = None
-    """None: LOW_PRIORITY for a first list and for updates that change no version, else 0 (Q-47)."""
+    """None: LOW_PRIORITY for a first list and for updates without a new version, else 0."""
     undecodable: bool = False
     forget: Callable[[Key], None] = field(default=lambda _: None)
-    """Called when an object of this kind is gone."""
+    """Called when an object of this kind is deleted."""
 
     @property
     def name(self) -> str:
-        """Kind and scope."""
+        """Plural and scope."""
         return f"{self.informer.resource.plural} ({self.informer.scope})"
 
     def attach(self, queue: WorkQueue[Key]) -> None:
-        """Register with the informer; may be called before the informer runs."""
+        """Add the handler to the informer, which need not run yet."""
         kind = self.informer.resource.kind
 
         def handle(event: Event[Any]) -> None:
@@ -62,7 +62,7 @@ class KindSource:
         self.informer.add_handler(handle, controller=self.controller, undecodable=self.undecodable)
 
     async def start(self, queue: WorkQueue[Key]) -> None:
-        """Wait for the first list. Keys come from the moment of `attach`."""
+        """Wait for the first list. Keys are added from the moment of `attach`."""
         del queue
         await self.informer.wait_synced()
 
@@ -78,7 +78,7 @@ def _priority(event: Event[Any]) -> int:
 
 
 class Trigger:
-    """A source that the program itself pulls: `trigger(key)` makes a key due. Predicates do not apply (K-6)."""
+    """A source for the program itself: `trigger(key)` queues a key. Predicates do not apply to it."""
 
     def __init__(self, name: str = "trigger") -> None:
         self._name = name
@@ -87,11 +87,11 @@ class Trigger:
 
     @property
     def name(self) -> str:
-        """As given."""
+        """The name of the source."""
         return self._name
 
     def __call__(self, key: Key, *, priority: int = 0, after: float = 0.0, reason: str = "") -> None:
-        """Make a key due, after `after` seconds; before the controller started, at its start."""
+        """Queue a key after `after` seconds. Before the controller starts: queue it at the start."""
         if self._queue is None:
             known, first = self._early.get(key, (priority, reason or self._name))
             self._early[key] = (max(known, priority), first)
@@ -99,7 +99,7 @@ class Trigger:
             self._queue.add(key, priority=priority, after=after, reason=reason or self._name)
 
     async def start(self, queue: WorkQueue[Key]) -> None:
-        """Hand over what came early."""
+        """Queue the keys that came before the start."""
         self._queue = queue
         for key, (priority, reason) in self._early.items():
             queue.add(key, priority=priority, reason=reason)

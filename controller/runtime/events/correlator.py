@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which occurrences become writes (E-1 to E-5, E-11 to E-13), without I/O and with the time given.
+"""Decides which occurrences become writes, as in client-go. No I/O; the time is a parameter.
 
-In this order: from the tenth different note of one kind of event on, all become one combined event; a repetition is
-counted instead of created, and only the first of them is written at once; per object and type a bucket of 25, refilled
-with one per five minutes, limits the writes. Everything kept is bounded; what falls out is written a last time.
+1. From the tenth different note of one kind of event on, all notes become one combined event.
+2. A repetition is counted instead of created; only the first repetition is written at once.
+3. A bucket per object and type limits the writes: 25 at once, then one in five minutes.
+
+All memory is bounded; a series that is dropped is written a last time.
 """
 
 from collections import OrderedDict
@@ -11,37 +13,37 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from trainwright.api.objects import Document
 from trainwright.api.times import format_micro_time
-from trainwright.controller.runtime.events.occurrence import NOTE_BYTES, Occurrence, Reference, cut, event_name
-from trainwright.controller.runtime.objects import Document
+from trainwright.controller.runtime.events.occurrence import NOTE_BYTES, EventObject, Occurrence, cut, event_name
 
 DIFFERENT_NOTES = 10
-"""From this one on they are combined."""
+"""Number of different notes from which they are combined."""
 COMBINED_SECONDS = 600.0
-"""Of silence, after which notes are told apart again."""
+"""Silence after which notes are no longer combined."""
 COMBINED = "(combined from similar events): "
 BURST = 25
 REFILL_SECONDS = 300.0
 ENTRIES = 4096
-"""Kept of each kind at most."""
+"""Maximum of entries in each memory."""
 FORGET_SECONDS = 360.0
 REFRESH_SECONDS = 1800.0
 
 
 @dataclass(slots=True, eq=False)
 class Series:
-    """One event and how often it occurred."""
+    """One event and its number of occurrences."""
 
     name: str
     namespace: str
     document: Document
     count: int = 1
     written: int = 0
-    """The count that the API server knows; 0: nothing was written yet."""
+    """The written count; 0: not written yet."""
     observed: str = ""
-    """When it occurred last, wire form."""
+    """Time of the last occurrence, in wire form."""
     seen: float = 0.0
-    """The same by the caller's clock."""
+    """The same time by the clock of the caller."""
 
     @property
     def full(self) -> Document:
@@ -51,15 +53,15 @@ class Series:
 
     @property
     def progress(self) -> Document:
-        """What a repetition changes, for a patch."""
+        """The changed fields after a repetition, for a patch."""
         return {"series": {"count": self.count, "lastObservedTime": self.observed}}
 
 
 class _Kind(NamedTuple):
-    """What events have in common that differ in their note."""
+    """Common fields of events that differ only in their note."""
 
-    regarding: Reference
-    related: Reference | None
+    regarding: EventObject
+    related: EventObject | None
     type: str
     reason: str
     action: str
@@ -78,18 +80,18 @@ class _Bucket:
 
 
 class Correlator:
-    """Decides; the recorder writes."""
+    """Decides what is written; the recorder writes."""
 
     def __init__(self, controller: str, instance: str) -> None:
         self._source = {"reportingController": controller, "reportingInstance": instance}
         self._notes: OrderedDict[_Kind, _Notes] = OrderedDict()
         self._series: OrderedDict[tuple[_Kind, str], Series] = OrderedDict()
-        self._buckets: OrderedDict[tuple[Reference, str], _Bucket] = OrderedDict()
+        self._buckets: OrderedDict[tuple[EventObject, str], _Bucket] = OrderedDict()
         self.refused = 0
-        """Occurrences that the bucket kept from being written."""
+        """Occurrences that the rate limit refused."""
 
     def take(self, occurrence: Occurrence, now: float, wall: datetime) -> list[Series]:
-        """One occurrence; gives what to write because of it, usually one series or none."""
+        """Take one occurrence; returns the series to write, usually one or none."""
         kind = _Kind(*occurrence[:5])
         note = self._note(kind, occurrence.note, now)
         key = (kind, COMBINED if note.startswith(COMBINED) else note)
@@ -106,7 +108,7 @@ class Correlator:
         return [made, *self._crowded_out()]
 
     def due(self, now: float, *, refresh: bool = False, final: bool = False) -> list[Series]:
-        """What to write because time passed. `refresh`: every series that grew; `final`: the same, and forget all."""
+        """Series to write because time has passed. `refresh`: all that grew; `final`: the same, and forget all."""
         grown = []
         for key, series in list(self._series.items()):
             old = now - series.seen >= FORGET_SECONDS
@@ -117,7 +119,7 @@ class Correlator:
         return grown
 
     def forget(self, series: Series) -> None:
-        """It could not be written: let the next occurrence try anew."""
+        """Forget a series that could not be written, so that the next occurrence is written."""
         for key, held in list(self._series.items()):
             if held is series:
                 del self._series[key]

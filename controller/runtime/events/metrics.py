@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of events, for a scrape."""
+"""Metrics of recorded events."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,17 +10,17 @@ from trainwright.controller.runtime.events.recorder import RecorderStatistics
 
 
 class EventCollector(Collector):
-    """Reads a recorder's statistics."""
+    """Reads the statistics of a recorder."""
 
     def __init__(self, statistics: Callable[[], RecorderStatistics]) -> None:
         self._statistics = statistics
 
     def describe(self) -> list[Metric]:
-        """Nothing to check in advance."""
+        """No metrics to describe in advance."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
+        """All metric families."""
         now = self._statistics()
         recorded = CounterMetricFamily("event_recorder_events", "Events recorded.")
         recorded.add_metric([], now.recorded)

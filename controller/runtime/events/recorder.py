@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records events of events.k8s.io/v1 without ever making a reconciler wait (E-6, E-7, E-10 to E-18).
+"""Records events of events.k8s.io/v1 without ever blocking a reconciler.
 
-`event` decides at once and puts at most one write into a queue; a full queue drops. One task writes, in order. A
-connection that fails is tried again for a few minutes, a refusal is not. When the process ends, what is queued and what
-only memory knows is written, within a limit; after that events are dropped.
+`event` puts at most one write into a queue; a full queue drops it. One task writes, in order. A failed connection is
+retried for a few minutes, a refusal is not. When the process ends, queued and unwritten events are flushed within a
+time limit; events after that are dropped.
 
-Text is only ever data: nothing in a note, a name or a reason is looked at as a format.
+Notes, names and reasons are never interpreted as formats.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from trainwright.api.kubernetes.events.v1 import Event
+from trainwright.api.objects import AnyObject
+from trainwright.api.rights import Rule
+from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.clock import Now, wall_clock
 from trainwright.controller.runtime.errors import AlreadyExists, ApiError, KubernetesError, NotFound, ServerError
 from trainwright.controller.runtime.events.correlator import FORGET_SECONDS, REFRESH_SECONDS, Correlator, Series
 from trainwright.controller.runtime.events.occurrence import (
     NOTE_BYTES,
     TYPES,
     WORD_BYTES,
-    EventType,
+    NormalOrWarning,
     Occurrence,
     cut,
-    reference_to,
+    event_object,
 )
-from trainwright.controller.runtime.objects import AnyObject
-from trainwright.controller.runtime.rights import Rule
 from trainwright.controller.runtime.tasks import TaskScope
 
 log = logging.getLogger(__name__)
@@ -44,24 +44,24 @@ FLUSH_SECONDS = 5.0
 
 @dataclass
 class RecorderStatistics:
-    """What became of events since the start."""
+    """Counts of events since the start."""
 
     recorded: int = 0
     created: int = 0
     patched: int = 0
     dropped: int = 0
-    """Because the queue was full, or after the end."""
+    """Dropped because the queue was full, or after the end."""
     refused: int = 0
-    """By the limit per object."""
+    """Refused by the limit per object."""
     failed: int = 0
-    """Not written: refused by the API server, or not reachable for too long."""
+    """Not written: refused by the API server, or it was unreachable for too long."""
 
 
 class EventRecorder:
-    """Events of one controller. A runnable; add it to the group that ends last, so that everybody can still record."""
+    """Events of one controller. A runnable; add it to the group that ends last, so that all others can still record."""
 
     RULES = (Rule.on(Event.RESOURCE, "create", "patch"),)
-    """What it needs in the namespaces of the objects that events are about."""
+    """Rights in the namespaces of the objects of events."""
 
     def __init__(
         self,
@@ -89,28 +89,28 @@ class EventRecorder:
     def event(
         self,
         regarding: AnyObject,
-        type: EventType,  # noqa: A002 - the API's own word
+        type: NormalOrWarning,  # noqa: A002 - the name in the API
         reason: str,
         note: str,
         *,
         action: str = "",
         related: AnyObject | None = None,
     ) -> None:
-        """Record that something happened to `regarding`. Never waits, never raises for what the API server might say.
+        """Record an event about `regarding`. Never blocks, and never raises for errors of the API server.
 
-        `reason` is a word in CamelCase, `action` what was done (the reason, if not given), `note` a sentence. Raises
-        ConfigurationError for an object that cannot be named. From the event loop's thread only.
+        `reason` is a word in CamelCase, `action` what was done (default: the reason), `note` a sentence. Raises
+        ConfigurationError for an object without apiVersion and kind. Call it only from the thread of the event loop.
         """
         occurrence = Occurrence(
-            reference_to(regarding),
-            reference_to(related) if related is not None else None,
+            event_object(regarding),
+            event_object(related) if related is not None else None,
             type,
             cut(reason, WORD_BYTES),
             cut(action or reason, WORD_BYTES),
             cut(note, NOTE_BYTES),
         )
         if type not in TYPES:
-            log.error("event %s dropped: the type %r is neither Normal nor Warning", reason, type)
+            log.error("event %s dropped: its type %r is not Normal or Warning", reason, type)
             return
         self._statistics.recorded += 1
         if self._ended:
@@ -139,7 +139,7 @@ class EventRecorder:
         await self._flush()
 
     def request_stop(self) -> None:
-        """End after a flush."""
+        """Flush, then end."""
         self._stopping.set()
 
     def _put(self, series: Series) -> None:
@@ -187,7 +187,7 @@ class EventRecorder:
             cause = error
         if left:
             self._statistics.failed += len(left)
-            log.warning("events: %d were not written before the end: %s", len(left), str(cause) or "no time")
+            log.warning("events: %d not written before the process ended: %s", len(left), str(cause) or "out of time")
 
     # ------------------------------------------------------------------ writing
 
@@ -199,13 +199,13 @@ class EventRecorder:
                 if attempt == TRIES:
                     self._give_up(series, error)
                     return
-                # Replicas that were cut off together come back apart.
+                # Jitter: replicas that lost the connection together must not return together.
                 await asyncio.sleep(PAUSE_SECONDS * (self._chance() if attempt == 1 else 1 + self._chance() / 4))
             else:
                 return
 
     async def _write(self, series: Series) -> None:
-        """Write the state of now. Raises KubernetesError where another try makes sense."""
+        """Write the current state. Raises KubernetesError if a retry can help."""
         if series.count == series.written:
             return
         count = series.count
@@ -223,7 +223,7 @@ class EventRecorder:
         series.written = count
 
     async def _patch(self, series: Series) -> bool:
-        """False if the event is gone: it has to be created anew."""
+        """False if the event no longer exists and must be created."""
         try:
             await self._client.patch(Event.RESOURCE, series.name, series.namespace, series.progress)
         except NotFound:
@@ -233,7 +233,7 @@ class EventRecorder:
     async def _create(self, series: Series) -> None:
         try:
             await self._client.create(series.full, kind=Event.RESOURCE)
-        except AlreadyExists:  # an earlier try arrived after all
+        except AlreadyExists:  # an earlier attempt succeeded
             if series.count > 1:
                 await self._patch(series)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One replica of many works: a Lease, a thread that keeps it, and a fence before every write."""
+"""Leader election: a Lease, a thread that renews it, and a fence before every write."""

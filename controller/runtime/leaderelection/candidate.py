@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the election for one candidate (M-13 to M-18), without threads and without HTTP.
+"""The rules of the election for one candidate, without threads and without HTTP.
 
-Guarantees: a lease of somebody else is taken only when it is empty, or when this candidate itself has not seen it
-change for its whole duration, by a clock that only grows; wall-clock times in the Lease are for people. Leadership is
-given up when somebody else holds the lease, or when no renewal was answered within the renew deadline.
+Guarantees: a lease of another holder is taken only if it is empty, or if this candidate has not seen it change for its
+whole duration, by a monotonic clock. Wall-clock times in the Lease are for people. A leader gives up when another
+holder has the lease, or when no renewal was answered within the renew deadline.
 
-Assumption: nobody deletes or edits the Lease. Whoever does ends the leadership of its holder at the holder's next
-renewal, one retry period later; a candidate may lead before that.
+Assumption: no one deletes or edits the Lease. An edit ends the leadership of its holder at the next renewal, one retry
+period later; another candidate may lead before that.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
-from trainwright.controller.runtime.clock import Now, wall_clock
+from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.errors import AlreadyExists, Conflict, KubernetesError, NotFound
 from trainwright.controller.runtime.leaderelection.fence import Clock, Fence, steady_clock
 from trainwright.controller.runtime.leaderelection.lock import Lock
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Candidate:
-    """One identity at one lock."""
+    """One identity that competes for one lock."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Candidate:
         chance: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """`clock` must be the fence's."""
+        """`clock` must be that of the fence."""
         self._lock = lock
         self.identity = identity
         self._fence = fence
@@ -53,38 +53,38 @@ class Candidate:
         self._seen_at = 0.0
         self._mine: Record | None = None
         self.renewed_at: float | None = None
-        """By the clock, when the last answered renewal was sent."""
+        """When the last answered renewal was sent, by the clock."""
         self.last_error = ""
-        """Of the last try, empty after one that was answered."""
+        """Error of the last attempt; empty after a success."""
         self.slow_renewals = 0
         """Renewals that had to read the lease first."""
 
     @property
     def holder(self) -> str:
-        """Who led when last looked; empty if nobody did."""
+        """The last seen leader; empty if there was none."""
         record = self._mine or self._seen
         return record.holder if record else ""
 
     @property
     def transitions(self) -> int:
-        """How often the lease changed hands; grows with every leader, so it can serve as a fencing token."""
+        """Number of changes of the holder. It grows with every leader, so it can be a fencing token."""
         record = self._mine or self._seen
         return record.transitions if record else 0
 
     async def acquire(self) -> None:
-        """Try until this candidate leads."""
+        """Retry until this candidate leads."""
         while not await self._try():
             await self._sleep(self._timing.retry * (1 + JITTER * self._chance()))
         log.info("leader election: %s leads", self.identity)
 
     async def hold(self, may_renew: Callable[[], str] = lambda: "") -> str:
-        """Renew until leadership is lost; gives why. `may_renew` says why not to renew; empty: nothing against it."""
+        """Renew until leadership is lost; returns the reason. `may_renew` returns why not to renew, or nothing."""
         assert self.renewed_at is not None
         while True:
             deadline = self.renewed_at + self._timing.renew
             left = deadline - self._clock()
             if left <= 0:
-                return f"not renewed within {self._timing.renew:g} s: {self.last_error or 'no time to'}"
+                return f"not renewed within {self._timing.renew:g} s: {self.last_error or 'no attempt in time'}"
             await self._sleep(min(self._timing.retry, left))
             if reason := may_renew():
                 self.last_error = reason
@@ -94,7 +94,7 @@ class Candidate:
                 return f"{self._seen.holder} holds the lease"
 
     async def release(self) -> bool:
-        """Give the lease back if it is still ours, so that the next leader need not wait. True if that was done."""
+        """Release the lease if this candidate holds it, so that the next leader need not wait. True if released."""
         self._fence.revoke()
         for _ in range(3):
             try:
@@ -106,7 +106,9 @@ class Candidate:
             except Conflict:
                 continue
             except (KubernetesError, TimeoutError) as error:
-                log.warning("leader election: the lease was not released, others must wait for its end: %s", error)
+                log.warning(
+                    "leader election: the lease was not released; the next leader waits until it expires: %s", error
+                )
                 return False
             self._mine = None
             return True
@@ -115,7 +117,7 @@ class Candidate:
     # ------------------------------------------------------------------ one try
 
     async def _try(self) -> bool:
-        """One try to take or renew; True if this candidate leads. No error leaves it."""
+        """One attempt to take or renew; True if this candidate leads. Never raises."""
         before = self._clock()
         limit = self._timing.request
         if self._mine is not None and self.renewed_at is not None:
@@ -143,7 +145,7 @@ class Candidate:
         self.last_error = error
 
     async def _renew(self) -> Record | None:
-        """The fast way: change what we wrote last. None if that is not what the lease is any more."""
+        """Renew without a read: change the last written record. None if the lease has changed."""
         if self._mine is None:
             return None
         try:
@@ -153,7 +155,7 @@ class Candidate:
             return None
 
     async def _take(self) -> Record | None:
-        """The slow way: look, and take what may be taken. None if it may not, or somebody was faster."""
+        """Read the lease and take it if allowed. None if not allowed, or if another candidate was faster."""
         record = await self._lock.read()
         if record is None:
             try:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends the process by a timer of the kernel when its lease ends, even while it is stopped.
+"""Ends the process with a kernel timer when its lease expires, even while the process is stopped.
 
-The fence is asked just before the bytes of a write leave, but between the two lies some work (a tenth of a millisecond,
-and more on a busy machine). A process that is stopped right there (SIGSTOP, a frozen container, a paused machine) would
-send when it goes on, long after somebody else leads. The kernel kills it before that, without a step of its own.
+The fence is checked just before the bytes of a write are sent, but some work lies between the two (a tenth of a
+millisecond, more on a busy machine). A process that is stopped there (SIGSTOP, a frozen container, a suspended machine)
+would send when it continues, long after another replica leads. The kernel kills it before that.
 
-Nothing is armed where there are no such timers (other systems than Linux, 32 bits, a sandbox that refuses them).
+Without such timers (not on Linux, 32 bits, a sandbox that refuses them) nothing is armed.
 """
 
 import ctypes
@@ -23,19 +23,19 @@ _NANOSECONDS = 10**9
 
 
 class Deadline(Protocol):
-    """Something that ends the process at a time, by `fence.steady_clock`."""
+    """Ends the process at a time of `fence.steady_clock`."""
 
     def set(self, at: float) -> None:
-        """Not before `at`; replaces what was set."""
+        """End the process at `at`, instead of at the time set before."""
         ...
 
     def clear(self) -> None:
-        """Not at all."""
+        """Do not end the process."""
         ...
 
 
 class _Event(ctypes.Structure):
-    """`struct sigevent`: 64 bytes; notification 0 is a signal to the process."""
+    """`struct sigevent`: 64 bytes; notify 0 is SIGEV_SIGNAL."""
 
     _fields_ = (
         ("value", ctypes.c_void_p),
@@ -46,7 +46,7 @@ class _Event(ctypes.Structure):
 
 
 class _Times(ctypes.Structure):
-    """`struct itimerspec`: all zero disarms."""
+    """`struct itimerspec`: all zero disarms the timer."""
 
     _fields_ = (
         ("interval", ctypes.c_long),
@@ -57,12 +57,12 @@ class _Times(ctypes.Structure):
 
 
 class KernelDeadline:
-    """A timer that sends SIGKILL. May be used from any thread; goes with the process."""
+    """A timer that sends SIGKILL. Can be used from any thread; ends with the process."""
 
     def __init__(self) -> None:
-        """Raises OSError where the kernel has no such timer for us."""
+        """Raises OSError if the kernel has no such timer."""
         if sys.platform != "linux" or sys.maxsize <= 2**32:
-            raise OSError("no kernel timers that count while the machine sleeps")
+            raise OSError("this system has no kernel timers that run while the machine is suspended")
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._timer = ctypes.c_void_p()
         event = _Event(signal=signal.SIGKILL)
@@ -88,11 +88,11 @@ class KernelDeadline:
 
 
 def kernel_deadline() -> Deadline | None:
-    """A deadline kept by the kernel; None, and a line in the log, where there is none."""
+    """A deadline that the kernel enforces; None, with a line in the log, if there is none."""
     try:
         return KernelDeadline()
     except OSError as error:
-        log.info("leader election: a stopped process is not ended by the kernel here: %s", error)
+        log.info("leader election: the kernel cannot end a stopped process when its lease expires: %s", error)
         return None
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leader election beside the event loop: a thread with a small loop and a client of its own (M-12, M-19).
+"""Leader election beside the event loop: a thread with a small loop and a client of its own.
 
-A busy event loop cannot keep the thread from renewing, and a dead one cannot keep the lease: the thread stops renewing
-when the loop has not come round for the renew deadline. What the loop may write is decided by the fence alone, which
-expires without anybody's help.
+A busy event loop cannot stop the thread from renewing. A dead event loop cannot keep the lease: the thread stops
+renewing when the loop has been blocked for the renew deadline. The fence alone decides what the loop may write; it
+expires by itself.
 
-Guarantees: `wait_elected` returns at most once leadership is held; after a loss there is no second election in this
-process. If the process does not end within a lease duration of the loss, the thread ends it. A process that is stopped
-as a whole, so that even the thread cannot see the loss, is ended by the kernel (see `deadline`).
+Guarantees: `wait_elected` returns only while leadership is held. After a loss there is no second election in this
+process. If the process does not end within one lease duration after the loss, the thread ends it. If the whole process
+is stopped, so that the thread cannot see the loss, the kernel ends it (see `deadline`).
 """
 
 import asyncio
@@ -34,19 +34,19 @@ log = logging.getLogger(__name__)
 
 
 def new_identity() -> str:
-    """The host's name and something that no other process has (M-12)."""
+    """A unique identity: the host name and a UUID."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 def end_process(reason: str) -> None:
-    """End at once, whatever still runs."""
-    log.critical("leader election: ending the process: %s", reason)
+    """End the process at once."""
+    log.critical("leader election: exiting: %s", reason)
     logging.shutdown()
     os._exit(1)
 
 
 class LeaderElector:
-    """One replica's candidacy for one Lease. Its methods belong to the event loop; the thread is its own affair."""
+    """Takes part in the election for one Lease. Call its methods from the event loop; it runs a thread of its own."""
 
     def __init__(
         self,
@@ -60,9 +60,10 @@ class LeaderElector:
         clock: Clock = steady_clock,
         abort: Callable[[str], None] = end_process,
     ) -> None:
-        """Empty `namespace`: that of the pod or context. Needs get, create and patch on leases there.
+        """An empty `namespace` is that of the pod or context. Needs get, create and patch on leases there.
 
-        `abort` is what the thread does when the process does not end after a loss; given, the kernel ends nothing.
+        `abort` is called by the thread if the process does not end after a loss. With another one than `end_process`
+        the kernel deadline is off.
         """
         if not name:
             raise ConfigurationError("leader election: the Lease needs a name")
@@ -76,8 +77,8 @@ class LeaderElector:
         self.identity = identity or new_identity()
         may_end = abort is end_process and clock is steady_clock
         self.permission = Fence(self._timing, clock, deadline=kernel_deadline() if may_end else None)
-        """What leader-elected work asks before each write."""
-        self._silence: Callable[[], float] = float  # gives 0.0
+        """Checked by leader-elected work before each write."""
+        self._silence: Callable[[], float] = float  # returns 0.0
         self._elected = asyncio.Event()
         self._ended = asyncio.Event()
         self._reason = ""
@@ -90,7 +91,7 @@ class LeaderElector:
         self._ready = threading.Event()
 
     def watch_loop(self, silence: Callable[[], float]) -> None:
-        """`silence` gives the seconds since the event loop came round last; called from the thread."""
+        """`silence` returns the seconds since the event loop last ran; it is called from the thread."""
         self._silence = silence
 
     # ------------------------------------------------------------------ from the event loop
@@ -109,12 +110,12 @@ class LeaderElector:
             raise LeadershipLost(self._reason)
 
     async def wait_lost(self) -> str:
-        """Wait until leadership is lost; gives why. Also if it never began because the thread failed."""
+        """Wait until leadership is lost, or the thread has failed; returns the reason."""
         await self._ended.wait()
         return self._reason
 
     async def close(self, *, release: bool) -> None:
-        """End the candidacy. `release`: give the lease back, which is right only once leader-elected work has ended."""
+        """Leave the election. `release`: give the lease back; only safe when leader-elected work has ended."""
         self.permission.revoke()
         thread = self._thread
         if thread is None:
@@ -129,16 +130,16 @@ class LeaderElector:
         await asyncio.to_thread(thread.join)
 
     def unready(self) -> str | None:
-        """Why this replica is not ready: it leads and cannot renew, or cannot reach the Lease. A standby is ready."""
+        """Why this replica is not ready: it leads and cannot renew, or cannot read the Lease. A standby is ready."""
         candidate = self._candidate
         if candidate is None:
             return None
         if self._elected.is_set() and not self.permission.open:
-            return f"leadership of {self._namespace}/{self._name} is lost: {self._reason or candidate.last_error}"
+            return f"lost the lease {self._namespace}/{self._name}: {self._reason or candidate.last_error}"
         return candidate.last_error or None
 
     def statistics(self) -> ElectionStatistics:
-        """A snapshot; may be asked from any thread."""
+        """A snapshot. Safe to call from any thread."""
         candidate = self._candidate
         renewed = candidate.renewed_at if candidate else None
         return ElectionStatistics(
@@ -155,7 +156,7 @@ class LeaderElector:
     # ------------------------------------------------------------------ in the thread
 
     def _run(self) -> None:
-        reason = "the candidacy was ended"
+        reason = "this replica left the election"
         try:
             with asyncio.Runner() as runner:
                 reason = runner.run(self._main())
@@ -189,13 +190,13 @@ class LeaderElector:
         if lost is None:
             if self._release:
                 await candidate.release()
-            return "the candidacy was ended"
+            return "this replica left the election"
         self._tell_ended(lost)
         try:
             async with asyncio.timeout(self._timing.lease):
                 await stop.wait()
         except TimeoutError:
-            self._abort(f"leadership was lost {self._timing.lease:g} s ago ({lost}), and the process still runs")
+            self._abort(f"the lease was lost {self._timing.lease:g} s ago ({lost}), and the process has not ended")
         return lost
 
     async def _live(self, candidate: Candidate) -> str:

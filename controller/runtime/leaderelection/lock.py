@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Lease on the API server: read, create, change if it is still what was read.
+"""The Lease on the API server: read, create, and change with optimistic locking.
 
-Every change carries the resourceVersion that it was decided on, so of two candidates that saw the same Lease one gets
-Conflict. What a change was answered is the new record; nothing is assumed of a change that was not answered.
+Every change carries the resourceVersion that it is based on, so of two candidates that read the same Lease one gets
+Conflict. The answer of a change is the new record; without an answer nothing is assumed.
 """
 
 from typing import Protocol
 
 from trainwright.api.kubernetes.coordination.v1 import Lease
+from trainwright.api.objects import Document
+from trainwright.api.rights import Rule
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.runtime.leaderelection.record import Record, record_of
-from trainwright.controller.runtime.objects import Document
-from trainwright.controller.runtime.rights import Rule
 
 
 class Lock(Protocol):
-    """Where the record is kept."""
+    """Storage of the record."""
 
     async def read(self) -> Record | None:
-        """The record now, None if there is none. Raises KubernetesError."""
+        """The current record; None if there is none. Raises KubernetesError."""
         ...
 
     async def create(self, spec: Document) -> Record:
-        """Make the first record. Raises AlreadyExists, KubernetesError."""
+        """Create the record. Raises AlreadyExists, KubernetesError."""
         ...
 
     async def change(self, spec: Document, version: str) -> Record:
@@ -36,7 +36,7 @@ class LeaseLock:
 
     @staticmethod
     def rules(name: str) -> tuple[Rule, ...]:
-        """What it needs in the Lease's namespace."""
+        """Rights in the namespace of the Lease."""
         return Rule.on(Lease.RESOURCE, "create"), Rule.on(Lease.RESOURCE, "get", "patch", names=[name])
 
     def __init__(self, client: Client, name: str, namespace: str) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Lease says about who leads, and what we write into one (M-16, M-18).
+"""The content of a Lease: what is read from it and written to it.
 
-Only the fields that we own are ever written, as a merge patch: labels and whatever else somebody put on the Lease stay.
+Only the owned fields are written, as a merge patch, so labels and other additions on the Lease stay.
 """
 
 import math
@@ -9,26 +9,26 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from trainwright.api.kubernetes.coordination.v1 import Lease
+from trainwright.api.objects import Document, resource_version_of
 from trainwright.api.times import format_micro_time
-from trainwright.controller.runtime.objects import Document, resource_version_of
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A Lease as it was read. Two records are equal only if nothing about the Lease changed in between."""
+    """A Lease as it was read. Two records are equal only if the Lease did not change in between."""
 
     version: str
     holder: str = ""
-    """Empty: nobody; may be taken at once."""
+    """Empty: the lease is free."""
     seconds: float = 0.0
-    """How long the holder wants to be believed after a renewal."""
+    """Lease duration of the holder."""
     acquired: str | None = None
     renewed: str | None = None
     transitions: int = 0
 
 
 def record_of(lease: Lease) -> Record:
-    """Read a Lease."""
+    """The record of a Lease."""
     version, spec = resource_version_of(lease), lease.spec
     if spec is None:
         return Record(version)
@@ -57,7 +57,7 @@ def held_by(identity: str, now: datetime, lease: float, before: Record | None) -
 
 
 def released(now: datetime, before: Record) -> Document:
-    """The `spec` of a Lease that is given back."""
+    """The `spec` of a Lease that is released."""
     moment = format_micro_time(now)
     return {
         "holderIdentity": "",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an election looks like from outside, as plain data and as metrics (M-20)."""
+"""Statistics of an election, as plain data and as metrics."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 @dataclass(frozen=True, slots=True)
 class ElectionStatistics:
-    """One replica's view. Taken from another thread, so the fields may be one try apart."""
+    """The view of one replica. Read from another thread, so the fields may be one attempt apart."""
 
     lease: str
     """namespace/name."""
@@ -18,26 +18,26 @@ class ElectionStatistics:
     leader: bool
     """Whether this replica may write now."""
     holder: str
-    """Who led when last looked."""
+    """The last seen leader."""
     transitions: int
     renewed: float | None
-    """Seconds since the last renewal that was answered; None: never led."""
+    """Seconds since the last answered renewal; None: never led."""
     slow_renewals: int
     last_error: str
 
 
 class ElectionCollector(Collector):
-    """Reads the statistics at the time of the scrape."""
+    """Reads the statistics at each scrape."""
 
     def __init__(self, statistics: Callable[[], ElectionStatistics]) -> None:
         self._statistics = statistics
 
     def describe(self) -> list[Metric]:
-        """Nothing to check in advance."""
+        """No metrics to describe in advance."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All families; `name` is the Lease's name."""
+        """All metric families; the label `name` is the name of the Lease."""
         now = self._statistics()
         name = [now.lease.rpartition("/")[2]]
         master = GaugeMetricFamily("leader_election_master_status", "1 while this replica leads.", labels=["name"])
@@ -47,7 +47,7 @@ class ElectionCollector(Collector):
         )
         slow.add_metric(name, now.slow_renewals)
         age = GaugeMetricFamily(
-            "leader_election_renewal_age_seconds", "Since the last renewal that was answered.", labels=["name"]
+            "leader_election_renewal_age_seconds", "Time since the last answered renewal.", labels=["name"]
         )
         if now.renewed is not None:
             age.add_metric(name, now.renewed)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process: what runs in it, in which order it starts and ends, and how it can be looked at from outside."""
+"""The process: what runs in it, in which order it starts and stops, and its settings."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tuning of the cyclic garbage collector (design D4).
+"""Tunes the cyclic garbage collector.
 
-Measured, the collector at its default thresholds costs half to three quarters of decoding, because every container
-counts and none of them forms a cycle. What the caches hold after the first lists is moved out of its sight.
+Measured: with its default thresholds the collector takes half to three quarters of the time of decoding, because every
+container counts and none is part of a cycle. After the first lists the cached objects are frozen, so that the collector
+no longer visits them.
 """
 
 import gc
@@ -11,15 +12,15 @@ THRESHOLDS = (200_000, 50, 100)
 
 
 def tune() -> None:
-    """At the start: collect rarely."""
+    """Collect rarely. Called at the start."""
     gc.set_threshold(*THRESHOLDS)
 
 
 def freeze() -> None:
-    """After the first lists: never look again at what is there now.
+    """Exclude all present objects from later collections. Called after the first lists.
 
-    Only the young generation is collected before: 200,000 objects at most, some 20 ms. A whole collection would block
-    the loop for half a second where 10,000 objects are cached as dictionaries, and would find next to nothing more.
+    Before that only the young generation is collected: at most 200,000 objects, about 20 ms. A full collection would
+    block the loop for half a second with 10,000 objects cached as dictionaries, and would find almost nothing more.
     """
     gc.collect(0)
     gc.freeze()

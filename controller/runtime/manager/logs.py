@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log lines that say whose work they belong to, for people or as JSON (K-42 to K-45).
+"""Log lines with the reconcile that they belong to, as text or as JSON.
 
-Code logs with the standard library; this only sets up the root logger of a process that has not done so itself.
+Code logs with the standard library. This module only sets up the root logger of a process that has not done so itself.
 """
 
 import json
@@ -22,10 +22,10 @@ _CONTEXT = {
 
 
 class TextFormatter(logging.Formatter):
-    """Time, level, logger, message, and what of the context is there."""
+    """Time, level, logger, message, and the fields of the reconcile."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and a traceback below it if there is one."""
+        """One line, followed by the traceback if there is one."""
         moment = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
         context = "".join(f" {name}={value}" for name, value in _context(record).items())
         module = record.name.removeprefix("trainwright.")
@@ -37,7 +37,7 @@ class JSONFormatter(logging.Formatter):
     """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The object; a traceback is the field `error`."""
+        """The JSON object; the field `error` holds a traceback."""
         fields: dict[str, Any] = {
             "ts": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -55,7 +55,7 @@ def _context(record: logging.LogRecord) -> dict[str, str]:
 
 
 def configure(level: str | int = logging.INFO, style: Literal["text", "json"] = "text") -> None:
-    """Let the root logger write to standard error, unless somebody gave it a handler already."""
+    """Let the root logger write to standard error, unless it has a handler already."""
     root = logging.getLogger()
     if root.handlers:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that one controller process needs, put together: client, cache, appliers, controllers, servers.
+"""Everything that one controller process needs: client, cache, appliers, controllers, servers.
 
     def make() -> Manager:
         manager = Manager(load_config(), field_manager="web-operator")
@@ -8,7 +8,7 @@
 
     run(make)
 
-What is given to a manager before `run` is started in the order of `Group`; see `supervisor` for the end.
+Everything that is added to a manager before `run` starts in the order of `Group`; `supervisor` describes the stop.
 """
 
 import asyncio
@@ -30,33 +30,34 @@ from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.controller.controller import Controller
 from trainwright.controller.runtime.errors import LeadershipLost
+from trainwright.controller.runtime.lag import LoopLag
 from trainwright.controller.runtime.leaderelection.statistics import ElectionCollector, ElectionStatistics
 from trainwright.controller.runtime.manager import collector
-from trainwright.controller.runtime.manager.access import Access
-from trainwright.controller.runtime.manager.lag import LoopLag
-from trainwright.controller.runtime.manager.probes import Checks
-from trainwright.controller.runtime.manager.servers import HTTPServer, guarded, json_route, probe_routes, text_route
-from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS, Group, Runnable, Supervisor
+from trainwright.controller.runtime.manager.settings import ProcessSettings, ServerSettings
+from trainwright.controller.runtime.manager.supervisor import Group, Runnable, Supervisor
 from trainwright.controller.runtime.metrics.registry import CONTENT_TYPE, Metrics, RequestCounts
+from trainwright.controller.runtime.servers.access import Access
+from trainwright.controller.runtime.servers.http import HTTPServer, guarded, json_route, probe_routes, text_route
+from trainwright.controller.runtime.servers.probes import Checks
 
 log = logging.getLogger(__name__)
 
 STALL_SECONDS = 30.0
-"""Liveness fails when the event loop has not come round for this long."""
+"""Liveness fails when the event loop has been blocked for this long."""
 FAILING_SECONDS = 60.0
-"""Readiness fails when a watch that once worked has had no contact for this long."""
+"""Readiness fails when a watch that worked before has had no contact for this long."""
 
 
 class Elector(Protocol):
-    """Decides which replica leads. Runs outside the event loop's mercy; see `leaderelection.elector`."""
+    """Decides which replica leads, independently of the event loop; see `leaderelection.elector`."""
 
     @property
     def permission(self) -> WritePermission:
-        """What leader-elected work asks before each write."""
+        """Checked by leader-elected work before each write."""
         ...
 
     def watch_loop(self, silence: Callable[[], float]) -> None:
-        """How to ask, from another thread, for how long the event loop has been blocked."""
+        """`silence` returns the seconds since the event loop last ran; it is called from another thread."""
         ...
 
     async def wait_elected(self) -> None:
@@ -64,24 +65,24 @@ class Elector(Protocol):
         ...
 
     async def wait_lost(self) -> str:
-        """Wait until it does not any more; gives why."""
+        """Wait until this replica no longer leads; returns the reason."""
         ...
 
     async def close(self, *, release: bool) -> None:
-        """End the candidacy; `release` gives the lease back."""
+        """Leave the election; `release` gives the lease back."""
         ...
 
     def unready(self) -> str | None:
-        """Why this replica should not be counted on."""
+        """Why this replica is not ready; None: it is."""
         ...
 
     def statistics(self) -> ElectionStatistics:
-        """Who leads, as seen from here."""
+        """The election as this replica sees it."""
         ...
 
 
 class Manager:
-    """One process. Make it inside a running event loop; `run` it once."""
+    """One process. Create it inside a running event loop; run it once."""
 
     def __init__(
         self,
@@ -90,25 +91,20 @@ class Manager:
         field_manager: str = "trainwright",
         namespace: str = "",
         user_agent: str = "",
-        metrics_address: str | None = "127.0.0.1:8080",
-        probe_address: str | None = "127.0.0.1:8081",
-        debug_address: str | None = None,
-        liveness_path: str = "/healthz",
-        readiness_path: str = "/readyz",
-        metrics_access: bool = False,
-        metrics_tls: Callable[[], ssl.SSLContext] | None = None,
-        grace: float = GRACE_SECONDS,
+        servers: ServerSettings = ServerSettings(),
+        process: ProcessSettings = ProcessSettings(),
         transport: Transport | None = None,
         elector: Elector | None = None,
-        detect_mutation: bool = False,
-        streaming_lists: bool = True,
-        tune_collector: bool = False,
     ) -> None:
-        """Addresses are `host:port`; None serves nothing. `namespace` limits the cache; empty means the whole cluster.
-
-        `metrics_access`: scrapers need a bearer token whose user may get /metrics. `metrics_tls` gives the context that
-        the metrics are served with. `grace` in seconds bounds the whole stop. `tune_collector` changes the garbage
-        collector of this process, which is right for a process that does nothing else. `detect_mutation` is for tests.
+        """Args:
+        config: how to reach the API server.
+        field_manager: owner of the fields that the applier and the client write.
+        namespace: the cache holds objects of this namespace only; empty: of the whole cluster.
+        user_agent: name of this process in the User-Agent of its requests.
+        servers: what is served over HTTP.
+        process: how the process lists, stops and manages its memory.
+        transport: sends the requests; None: HTTP to the API server of `config`.
+        elector: leader election; None: this process always leads.
         """
         self.config = config
         self.metrics = Metrics()
@@ -123,38 +119,41 @@ class Manager:
             self.client,
             field_manager=field_manager,
             namespace=namespace,
-            streaming=streaming_lists,
-            detect_mutation=detect_mutation,
+            streaming=process.streaming_lists,
+            detect_mutation=process.detect_mutation,
         )
         self.client.observe_writes(self.cache)
         self.applier = Applier(self.client, self.cache, field_manager=field_manager)
-        self.healthz = Checks(liveness_path)
-        self.readyz = Checks(readiness_path)
+        self.healthz = Checks(servers.liveness_path)
+        self.readyz = Checks(servers.readiness_path)
         self.controllers: list[Controller] = []
         self.lag = LoopLag()
         self.servers: dict[str, HTTPServer] = {}
         self._elector = elector
-        self._tune = tune_collector
-        self._supervisor = Supervisor(grace=grace, before=self._before, enter=self._enter)
+        self._tune = process.tune_collector
+        self._supervisor = Supervisor(grace=process.grace, before=self._before, enter=self._enter)
         self._ready_at: float | None = None
-        if metrics_address is not None:
-            metrics = text_route(self.metrics.render, CONTENT_TYPE)
-            route = guarded(metrics, Access(self.client).decide) if metrics_access else metrics
-            self.serve("metrics", metrics_address, tls=metrics_tls).add_route("/metrics", route)
-        self._wire_up(probe_address, debug_address)
+        self._serve_all(servers)
+        self._wire_up()
 
-    def _wire_up(self, probe_address: str | None, debug_address: str | None) -> None:
+    def _serve_all(self, settings: ServerSettings) -> None:
+        if settings.metrics is not None:
+            metrics = text_route(self.metrics.render, CONTENT_TYPE)
+            route = guarded(metrics, Access(self.client).decide) if settings.metrics_access else metrics
+            self.serve("metrics", settings.metrics, tls=settings.metrics_tls).add_route("/metrics", route)
+        if settings.probes is not None:
+            server = self.serve("probes", settings.probes)
+            for path, handler in probe_routes(self.healthz, self.readyz).items():
+                server.add_route(path, handler)
+        if settings.debug is not None:
+            self.serve("debug", settings.debug).add_route("/debug/statistics", json_route(self.statistics))
+
+    def _wire_up(self) -> None:
         self.metrics.watch_informers(self.cache.statistics)
         self.metrics.watch_lag(self.lag)
         self.healthz.add("event-loop", self._stalled)
         self.readyz.add("caches", self._caches_unready)
         self.readyz.add("watches", self._watches_failing)
-        if probe_address is not None:
-            server = self.serve("probes", probe_address)
-            for path, handler in probe_routes(self.healthz, self.readyz).items():
-                server.add_route(path, handler)
-        if debug_address is not None:
-            self.serve("debug", debug_address).add_route("/debug/statistics", json_route(self.statistics))
         self._supervisor.add(self.lag, Group.SERVERS, "loop-lag")
         self._supervisor.add(self.cache, Group.CACHES, "cache")
         self._supervisor.add(_AfterSync(self), Group.CACHES, "after-sync")
@@ -167,7 +166,7 @@ class Manager:
     # ------------------------------------------------------------------ putting together
 
     def controller(self, name: str = "") -> Builder:
-        """Declare a controller; see Builder. It belongs to this manager once `reconcile` was called."""
+        """Declare a controller; see Builder. Its `reconcile` adds the controller to this manager."""
         return Builder(
             self.cache,
             name,
@@ -179,15 +178,15 @@ class Manager:
     def _register(self, controller: Controller) -> None:
         self.metrics.watch_controller(controller)
         self.controllers.append(controller)
-        group = Group.LEADER if controller.needs_leader else Group.OTHERS
+        group = Group.LEADER if controller.settings.needs_leader else Group.OTHERS
         self._supervisor.add(controller, group, f"controller:{controller.name}")
 
     def add(self, runnable: Runnable, group: Group = Group.OTHERS, name: str = "") -> None:
-        """Run something else with this process. Raises ConfigurationError while stopping."""
+        """Add another runnable to this process. Raises ConfigurationError while stopping."""
         self._supervisor.add(runnable, group, name)
 
     def serve(self, name: str, address: str, *, tls: Callable[[], ssl.SSLContext] | None = None) -> HTTPServer:
-        """An HTTP server that lives as long as the process."""
+        """Add an HTTP server that runs as long as the process."""
         server = HTTPServer(name, address, {}, tls=tls)
         self.servers[name] = server
         self._supervisor.add(server, Group.SERVERS, f"server:{name}")
@@ -196,7 +195,7 @@ class Manager:
     # ------------------------------------------------------------------ life
 
     async def run(self) -> None:
-        """Start everything, run until `stop` or a failure, end everything, close the client.
+        """Start everything, run until `stop` or a failure, stop everything, close the client.
 
         Raises the first failure, or GraceExceeded.
         """
@@ -210,16 +209,16 @@ class Manager:
             await self.client.close()
 
     def stop(self) -> None:
-        """Ask for the end; `run` returns when everything has ended. From the event loop's thread only."""
+        """Request the stop; `run` returns when everything has ended. Call it only from the thread of the event loop."""
         self._supervisor.stop()
 
     @property
     def ready(self) -> bool:
-        """Whether all caches are filled and all controllers work."""
+        """Whether all caches are filled."""
         return self._caches_unready() is None
 
     async def wait_ready(self) -> None:
-        """Wait until all declared kinds have their first list."""
+        """Wait for the first lists of all declared kinds."""
         await self.cache.wait_synced()
 
     async def _before(self, group: Group) -> None:
@@ -233,7 +232,7 @@ class Manager:
     # ------------------------------------------------------------------ looking in
 
     def statistics(self) -> dict[str, object]:
-        """Statistics of everything, as plain data, for the debug page."""
+        """Statistics of all parts as plain data, for the debug page."""
         return {
             "running": self._supervisor.running(),
             "controllers": [asdict(controller.statistics()) for controller in self.controllers],
@@ -245,13 +244,13 @@ class Manager:
 
     def _stalled(self) -> str | None:
         silence = self.lag.silence()
-        return f"the event loop was blocked for {silence:.0f} s" if silence > STALL_SECONDS else None
+        return f"the event loop has been blocked for {silence:.0f} s" if silence > STALL_SECONDS else None
 
     def _caches_unready(self) -> str | None:
         waiting = [s for s in self.cache.statistics() if not s.synced]
         if not waiting:
             return None
-        return "; ".join(f"{s.kind} ({s.scope}): {s.last_error or 'first list is on its way'}" for s in waiting)
+        return "; ".join(f"{s.kind} ({s.scope}): {s.last_error or 'waiting for the first list'}" for s in waiting)
 
     def _watches_failing(self) -> str | None:
         now = asyncio.get_running_loop().time()
@@ -262,7 +261,7 @@ class Manager:
 
 
 class _Leadership:
-    """Ends the process when leadership is lost: at once, since nothing of it may be written any more."""
+    """Stops the process at once when leadership is lost, because it must not write any more."""
 
     def __init__(self, elector: Elector, supervisor: Supervisor) -> None:
         self._elector = elector
@@ -275,7 +274,7 @@ class _Leadership:
 
 
 class _AfterSync:
-    """Once all caches are filled: say so, and take them out of the garbage collector's sight."""
+    """Runs once when all caches are filled: logs it, and freezes the garbage collector."""
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
@@ -283,6 +282,6 @@ class _AfterSync:
     async def run(self) -> None:
         await self._manager.cache.wait_synced()
         held = sum(s.objects for s in self._manager.cache.statistics())
-        log.info("ready: %d objects in %d caches", held, len(self._manager.cache.statistics()))
+        log.info("caches are filled: %d objects in %d caches", held, len(self._manager.cache.statistics()))
         if self._manager._tune:  # noqa: SLF001 - one class in two parts
             collector.freeze()

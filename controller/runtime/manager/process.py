@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the command line to a running event loop, and from a signal to the end (M-25).
+"""Runs a manager in an event loop of its own and stops it on a signal.
 
-uvloop is used where it is installed. The first SIGTERM or SIGINT asks for an orderly end, the second ends the process
-at once; both work while the loop is busy, because the handlers are plain ones.
+uvloop is used where it is installed. The first SIGTERM or SIGINT requests an orderly stop, the second ends the process
+at once. Both work while the loop is blocked, because they use plain signal handlers.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(make: Callable[[], Manager | Coroutine[Any, Any, Manager]]) -> int:
-    """Make a manager inside a new event loop and run it until a signal; gives the exit code of the process.
+    """Make a manager inside a new event loop and run it until a signal. Returns the exit code of the process.
 
-    0 after an orderly end, 1 after a failure. If something ignores its cancellation the process is ended hard, since
-    nothing else could. Logs go to standard error if the process has not set up logging itself.
+    0 after an orderly stop, 1 after a failure. A task that ignores its cancellation ends the process at once. Logs go
+    to standard error unless the process has set up logging itself.
     """
     logs.configure()
     factory = _loop_factory()
@@ -35,7 +35,7 @@ def run(make: Callable[[], Manager | Coroutine[Any, Any, Manager]]) -> int:
         try:
             runner.run(_main(make))
         except GraceExceeded as error:
-            log.error("%s", error)  # noqa: TRY400 - the message says it all
+            log.error("%s", error)  # noqa: TRY400 - the message is enough
             logging.shutdown()
             os._exit(1)
         except KeyboardInterrupt:
@@ -64,7 +64,7 @@ def _on_signal(stop: Callable[[], None]) -> Callable[[], None]:
     def handle(number: int, _: FrameType | None) -> None:
         nonlocal asked
         if asked:
-            os.write(2, b"second signal: ending at once\n")
+            os.write(2, b"second signal: exiting at once\n")
             os._exit(1)
         asked = True
         log.info("%s: stopping", signal.Signals(number).name)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts groups of runnables in order and ends them in reverse, within one budget (M-1 to M-8, M-21 to M-24).
+"""Starts groups of runnables in order and stops them in reverse, within one time budget.
 
-Each group is a TaskGroup of its own inside a task of its own. A failing runnable does not tear its siblings down at
-once: it asks for a stop, and the groups end in order, so that workers finish before the caches and servers below them
-go. What is still running when the budget is used up is cancelled; what ignores even that is named in the error and
-left behind, because the process is about to end.
+Each group is a TaskGroup in a task of its own. A failing runnable does not cancel its siblings. It requests a stop, and
+the groups end in order, so that workers finish before the caches and servers below them stop. When the budget is used
+up, running tasks are cancelled. A task that ignores its cancellation is named in the error and left behind, because the
+process is about to end.
 """
 
 import asyncio
@@ -21,43 +21,43 @@ log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 30.0
 CANCEL_SECONDS = 1.0
-"""What a cancelled runnable gets for its clean-up, beyond the budget."""
+"""Time for the clean-up of a cancelled runnable, beyond the budget."""
 
 
 class Group(IntEnum):
-    """In the order of starting."""
+    """Groups in the order of their start."""
 
     SERVERS = 1
     """Metrics, health, debug."""
     WEBHOOKS = 2
-    """Before the caches, since a first list may need conversion (M-4)."""
+    """Before the caches, because a first list may need conversion."""
     CACHES = 3
     OTHERS = 4
-    """Runs on every replica."""
+    """Run on every replica."""
     LEADER = 5
-    """Runs only while this replica leads."""
+    """Run only while this replica leads."""
 
 
 @runtime_checkable
 class Runnable(Protocol):
-    """Something with a life of its own. `run` ends by itself, when cancelled, or after `request_stop` if it has one."""
+    """Runs beside others. `run` ends by itself, when cancelled, or after `request_stop` if it has one."""
 
     async def run(self) -> None:
-        """Run. Returning is fine, raising stops the whole process."""
+        """Run. It may return; an exception stops the whole process."""
         ...
 
 
 @runtime_checkable
 class Stoppable(Protocol):
-    """A runnable that can end gently."""
+    """A runnable that can finish its work before it ends."""
 
     def request_stop(self) -> None:
-        """Finish what is begun, begin nothing more, and return from `run`."""
+        """Finish started work, start no more, and return from `run`."""
         ...
 
 
-class GraceExceeded(Exception):  # noqa: N818 - it is about time, not about an error
-    """Something was still running when the budget for stopping was used up."""
+class GraceExceeded(Exception):  # noqa: N818 - a time limit, not an error
+    """Runnables were still running when the time to stop was used up."""
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +78,7 @@ class _RunningGroup:
 
 
 class Supervisor:
-    """Owns the groups. `before` is awaited before a group starts; leader election hangs there."""
+    """Runs the groups. `before` is awaited before a group starts; leader election waits there."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Supervisor:
         before: Callable[[Group], Awaitable[None]] | None = None,
         enter: Callable[[Group], None] | None = None,
     ) -> None:
-        """`grace` in seconds for the whole stop; 0 means do not wait. `enter` is called in each runnable's own task."""
+        """`grace`: seconds for the whole stop, 0 means do not wait. `enter` is called in the task of each runnable."""
         self._grace = grace
         self._before = before
         self._enter = enter
@@ -98,9 +98,9 @@ class Supervisor:
         self._stopping = False
 
     def add(self, runnable: Runnable, group: Group, name: str = "") -> None:
-        """Add a runnable; started at once if its group runs. Raises ConfigurationError while stopping (M-5)."""
+        """Add a runnable; it starts at once if its group runs. Raises ConfigurationError while stopping."""
         if self._stopping:
-            raise ConfigurationError(f"{name or runnable!r} was added while the process is stopping")
+            raise ConfigurationError(f"cannot add {name or runnable!r}: the process is stopping")
         running = self._groups[group]
         member = _Member(name or type(runnable).__name__.lower(), runnable)
         running.members.append(member)
@@ -108,24 +108,24 @@ class Supervisor:
             self._launch(running, member)
 
     def stop(self) -> None:
-        """Ask for the end. Idempotent; safe from the event loop only."""
+        """Request the stop. Idempotent; call it only from the event loop."""
         self._stop.set()
 
     def hurry(self) -> None:
-        """Whenever the end comes, cancel at once instead of waiting (M-19)."""
+        """From now on a stop cancels at once instead of waiting."""
         self._grace = 0.0
 
     def ended(self, group: Group) -> bool:
-        """Whether nothing of the group runs, because it ended or never began."""
+        """Whether nothing of the group runs: it has ended or never started."""
         return all(member.task is None or member.task.done() for member in self._groups[group].members)
 
     @property
     def stopping(self) -> bool:
-        """Whether the end was asked for."""
+        """Whether the stop was requested."""
         return self._stop.is_set()
 
     def running(self) -> list[str]:
-        """Names of what runs now, in order of groups."""
+        """Names of the running runnables, in the order of their groups."""
         return [
             f"{group.name.lower()}/{member.name}"
             for group, running in self._groups.items()
@@ -134,9 +134,9 @@ class Supervisor:
         ]
 
     async def run(self) -> None:
-        """Start everything, wait for `stop` or a failure, end everything.
+        """Start everything, wait for `stop` or a failure, stop everything.
 
-        Raises the first failure of a runnable; GraceExceeded if the end took longer than the budget.
+        Raises the first failure of a runnable; GraceExceeded if the stop took longer than the budget.
         """
         if self._started:
             raise ConfigurationError("a supervisor runs once")
@@ -148,7 +148,7 @@ class Supervisor:
             self._stop.set()
             await self._close_all()
             raise
-        except Exception as error:  # of `before`; what is open already has to be closed all the same
+        except Exception as error:  # from `before`; the groups that are open must be closed
             self._failure = self._failure or error
         late = await self._close_all()
         if self._failure is not None:
@@ -197,7 +197,7 @@ class Supervisor:
         member.task = running.scope.start(f"run:{member.name}", self._guard(running.group, member))
 
     async def _guard(self, group: Group, member: _Member) -> None:
-        """Run a member; its failure is kept and asks for a stop instead of cancelling its siblings."""
+        """Run a member. Its failure is kept and requests a stop instead of cancelling its siblings."""
         if self._enter is not None:
             self._enter(group)
         try:
@@ -206,8 +206,8 @@ class Supervisor:
             task = asyncio.current_task()
             if self._stop.is_set() or task is None or task.cancelling():
                 raise
-            # Something inside was cancelled, and with it went the member: nobody else would notice.
-            self._fail(member, RuntimeError("it was cancelled, and not by its supervisor"))
+            # A task inside was cancelled and ended the member; nothing else reports that.
+            self._fail(member, RuntimeError("it was cancelled, but not by its supervisor"))
         except BaseExceptionGroup as errors:
             self._fail(member, first_error(errors))
         except Exception as error:
@@ -216,7 +216,7 @@ class Supervisor:
     def _fail(self, member: _Member, error: BaseException) -> None:
         if self._failure is None and not self._stop.is_set():
             self._failure = error
-            log.error("%s failed, the process will stop: %s", member.name, error)
+            log.error("%s failed, stopping the process: %s", member.name, error)
         else:
             log.error("%s failed while stopping: %s", member.name, error)
         self._stop.set()
@@ -238,7 +238,7 @@ class Supervisor:
         return None
 
     async def _close(self, running: _RunningGroup, deadline: float) -> list[str]:
-        """End one group; gives the names of what had to be cancelled because time was up."""
+        """Stop one group; returns the names of the members that had to be cancelled."""
         if running.host is None:
             return []
         loop = asyncio.get_running_loop()

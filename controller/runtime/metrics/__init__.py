@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers for dashboards, under the names that controller-runtime's dashboards already use."""
+"""Metrics with the names that the dashboards of controller-runtime use."""

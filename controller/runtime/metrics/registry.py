@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics of one process (Q-53 to Q-56, K-39 to K-41, M-31), in a registry of its own.
+"""The metrics of one process, in a registry of its own.
 
-Names and labels are controller-runtime's. Counts and depths that a component keeps anyway are read from its statistics
-when somebody scrapes; only durations are recorded as they happen.
+Names and labels are those of controller-runtime. Counts and depths that a component keeps anyway are read from its
+statistics at each scrape; only durations are recorded when they happen.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,7 @@ from trainwright.controller.runtime.cache.informer import InformerStatistics
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.controller.controller import Controller, Outcome
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.manager.lag import LoopLag
+from trainwright.controller.runtime.lag import LoopLag
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -30,28 +30,28 @@ RECONCILE_BUCKETS = (
 )
 RESULTS = ("error", "requeue_after", "requeue", "success")
 PRIORITIES = 25
-"""Distinct priorities that get a label of their own; others share one, and the known ones keep theirs (Q-54)."""
+"""Maximum of priorities with a label of their own; further ones share `OVERFLOW`, as in controller-runtime."""
 OVERFLOW = "exceeded_cardinality_limit"
 
 
 class QueueDurations:
-    """Durations of one queue; a QueueObserver."""
+    """Records the durations of one queue; a QueueObserver."""
 
     def __init__(self, waited: Histogram, worked: Histogram) -> None:
         self._waited = waited
         self._worked = worked
 
     def waited(self, seconds: float) -> None:
-        """A key was handed out."""
+        """A worker took a key."""
         self._waited.observe(seconds)
 
     def worked(self, seconds: float) -> None:
-        """A key was done."""
+        """A worker finished a key."""
         self._worked.observe(seconds)
 
 
 class ControllerCounts:
-    """Outcomes of one controller; a ControllerObserver."""
+    """Counts the outcomes of one controller; a ControllerObserver."""
 
     def __init__(self, metrics: "Metrics", name: str) -> None:
         self._totals = {result: metrics.reconcile_total.labels(name, result) for result in RESULTS}
@@ -62,7 +62,7 @@ class ControllerCounts:
         self._seconds = metrics.reconcile_seconds.labels(name)
 
     def started(self) -> None:
-        """Active workers are read from the controller."""
+        """Do nothing: active workers are read from the controller."""
 
     def ended(self, outcome: Outcome) -> None:
         """Count one outcome."""
@@ -79,10 +79,10 @@ class ControllerCounts:
 
 
 class Metrics:
-    """Everything that a manager exposes; other parts may add collectors to `registry`."""
+    """All metrics of a manager. Other parts can add collectors to `registry`."""
 
     def __init__(self, *, process: bool = True) -> None:
-        """`process`: also memory, CPU and descriptors of the process, and the Python version."""
+        """`process`: also memory, CPU and file descriptors of the process, and the Python version."""
         self.registry = registry = CollectorRegistry()
         if process:
             ProcessCollector(registry=registry)
@@ -103,7 +103,7 @@ class Metrics:
         )
         self.panics = Counter(
             f"{prefix}_reconcile_panics_total",
-            "Reconciles that raised something unforeseen.",
+            "Reconciles that raised an unexpected exception.",
             by_controller,
             registry=registry,
         )
@@ -123,14 +123,14 @@ class Metrics:
         names = ["name", "controller"]
         self.queue_waited = Histogram(
             "workqueue_queue_duration_seconds",
-            "From ready to handed out.",
+            "Time from ready to taken by a worker.",
             names,
             buckets=QUEUE_BUCKETS,
             registry=registry,
         )
         self.queue_worked = Histogram(
             "workqueue_work_duration_seconds",
-            "From handed out to done.",
+            "Time from taken by a worker to done.",
             names,
             buckets=QUEUE_BUCKETS,
             registry=registry,
@@ -145,29 +145,31 @@ class Metrics:
         registry.register(self._runtime)
 
     def queue(self, name: str) -> QueueDurations:
-        """The observer for a controller's queue."""
+        """The observer of the queue of a controller."""
         return QueueDurations(self.queue_waited.labels(name, name), self.queue_worked.labels(name, name))
 
     def controller(self, name: str) -> ControllerCounts:
-        """The observer for a controller; all its series start at 0 (K-39)."""
+        """The observer of a controller. All its series start at 0, so that the first increase is visible."""
         return ControllerCounts(self, name)
 
     def watch_controller(self, controller: Controller) -> None:
-        """Expose what the controller counts itself. Raises ConfigurationError for a second one of the same name."""
+        """Expose the statistics of a controller. Raises ConfigurationError for a second one of the same name."""
         if controller.name in self._runtime.controllers:
-            raise ConfigurationError(f"a controller named {controller.name!r} exists already: names are metric labels")
+            raise ConfigurationError(
+                f"a controller named {controller.name!r} exists already; the name is a metric label: choose another"
+            )
         self._runtime.controllers[controller.name] = controller
 
     def watch_informers(self, statistics: Callable[[], Iterable[InformerStatistics]]) -> None:
-        """Expose the state of caches."""
+        """Expose the statistics of informers."""
         self._runtime.informers = statistics
 
     def watch_lag(self, lag: LoopLag) -> None:
-        """Expose how late the event loop is."""
+        """Expose the lag of the event loop."""
         self._runtime.lag = lag
 
     def render(self) -> bytes:
-        """The text that a scrape gets."""
+        """The text of a scrape."""
         return generate_latest(self.registry)
 
 
@@ -180,7 +182,7 @@ class RequestCounts:
         self._children: dict[tuple[str, str], Counter] = {}
 
     def attempt(self, request: Request, status: int | None) -> None:
-        """One attempt ended; without an answer the code is `<error>`."""
+        """An attempt ended; the code is `<error>` without an answer."""
         key = (str(status) if status is not None else "<error>", request.method)
         child = self._children.get(key)
         if child is None:
@@ -189,7 +191,7 @@ class RequestCounts:
 
 
 class _RuntimeCollector(Collector):
-    """Reads statistics at the time of the scrape."""
+    """Reads statistics at each scrape."""
 
     def __init__(self) -> None:
         self.controllers: dict[str, Controller] = {}
@@ -198,36 +200,42 @@ class _RuntimeCollector(Collector):
         self._priorities: dict[str, set[int]] = {}
 
     def describe(self) -> list[Metric]:
-        """Nothing to check in advance."""
+        """No metrics to describe in advance."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
+        """All metric families."""
         yield from self._queues()
         yield from self._caches()
         if self.lag is not None:
             recent = GaugeMetricFamily(
-                "event_loop_lag_seconds", "How late the event loop was at worst in the last minute."
+                "event_loop_lag_seconds", "The largest lag of the event loop in the last minute."
             )
             recent.add_metric([], self.lag.worst)
             yield recent
-            stalls = CounterMetricFamily("event_loop_stalls", "How often the event loop was blocked for over a second.")
+            stalls = CounterMetricFamily(
+                "event_loop_stalls", "Number of times the event loop was blocked for over a second."
+            )
             stalls.add_metric([], self.lag.stalls)
             yield stalls
 
     def _queues(self) -> Iterator[Metric]:
         names = ["name", "controller"]
-        depth = GaugeMetricFamily("workqueue_depth", "Keys ready.", labels=[*names, "priority"])
+        depth = GaugeMetricFamily("workqueue_depth", "Ready keys.", labels=[*names, "priority"])
         adds = CounterMetricFamily("workqueue_adds", "Keys that became ready.", labels=names)
         retries = CounterMetricFamily("workqueue_retries", "Keys queued with a delay.", labels=names)
-        unfinished = GaugeMetricFamily("workqueue_unfinished_work_seconds", "Work in process, summed.", labels=names)
+        unfinished = GaugeMetricFamily(
+            "workqueue_unfinished_work_seconds", "Sum of the durations of running work.", labels=names
+        )
         longest = GaugeMetricFamily(
-            "workqueue_longest_running_processor_seconds", "The longest work in process.", labels=names
+            "workqueue_longest_running_processor_seconds", "Duration of the longest running work.", labels=names
         )
         workers = GaugeMetricFamily(
             "controller_runtime_max_concurrent_reconciles", "Workers of a controller.", labels=["controller"]
         )
-        active = GaugeMetricFamily("controller_runtime_active_workers", "Workers at work.", labels=["controller"])
+        active = GaugeMetricFamily(
+            "controller_runtime_active_workers", "Workers that are running a reconcile.", labels=["controller"]
+        )
         for name, controller in self.controllers.items():
             statistics = controller.statistics()
             queue = statistics.queue

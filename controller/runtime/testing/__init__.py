@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The test kit: a real control plane, and pytest fixtures on it (`pytest_plugin`).
+"""The test kit: a real control plane, and pytest fixtures for it (`pytest_plugin`).
 
-The names are imported when they are first used: pytest loads the plugin, and with it this package, wherever trainwright
-is installed, also without what the extra `testing` brings.
+Names are imported when they are first used. pytest loads the plugin, and with it this package, wherever trainwright is
+installed, also without the extra `testing`.
 """
 
 import importlib
@@ -25,7 +25,7 @@ _MODULES = {
 }
 
 
-if not TYPE_CHECKING:  # to type checkers it would mean that every name exists
+if not TYPE_CHECKING:  # type checkers would assume that every name exists
 
     def __getattr__(name: str) -> object:
         if name not in _MODULES:

@@ -7,16 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainwright.controller.runtime.testing.binaries import ASSETS_VARIABLE, TOOLS, cache_root, provide
+from trainwright.controller.runtime.testing.binaries import ASSETS_VARIABLE, provide
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
+from trainwright.controller.runtime.testing.tools import TOOLS, cache_root
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Provide the tools and print their paths; exit code 1 with one message when that fails."""
+    """Provide the tools and print their paths; on a failure print one message and return 1."""
     parser = argparse.ArgumentParser(
         prog="python -m trainwright.controller.runtime.testing",
         description="Provide the programs of the test control plane: from a given folder, the cache, or a Go build.",
-        epilog=f"The cache is {cache_root()}; delete it to start afresh.",
+        epilog=f"The cache is {cache_root()}; delete it to build everything again.",
     )
     parser.add_argument(
         "tools", nargs="*", metavar="TOOL", help=f"what to provide (default: all of {', '.join(TOOLS)})"
@@ -25,8 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     unknown = [tool for tool in arguments.tools if tool not in TOOLS]
     if unknown:
-        parser.error(f"unknown tool {', '.join(unknown)}; known are {', '.join(TOOLS)}")
-    # A build that is told to stop removes what it began.
+        parser.error(f"unknown tool {', '.join(unknown)}; the tools are {', '.join(TOOLS)}")
+    # A build that is told to stop removes its unfinished files.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted; what was built so far stays in the cache", file=sys.stderr)
+        print("interrupted; finished programs stay in the cache", file=sys.stderr)
         return 130
     for name, path in found.paths.items():
         print(f"{name:<24} {path}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the API server's audit log: who called what, and how often.
+"""Reads the audit log of the API server: which user called what, and how often.
 
-The API server writes a line before it answers (blocking mode), so a call that was answered is in the log. Watches are
-logged twice, when they start and when they end; `ResponseStarted` marks the first.
+The API server writes a line before it answers (blocking mode), so an answered call is in the log. A watch is logged at
+its start and at its end; `ResponseStarted` marks the start.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ _DECODER = msgspec.json.Decoder(_Event)
 
 @dataclass(frozen=True)
 class Call:
-    """One request that the API server answered, or one watch that it began."""
+    """One request that the API server answered, or one watch that it started."""
 
     verb: str
     """Kubernetes' verb, lower case: get, list, watch, create, update, patch, delete, deletecollection."""
@@ -62,7 +62,7 @@ class Call:
     code: int
     """HTTP status of the answer."""
     time: str
-    """When it was answered, RFC 3339 with microseconds."""
+    """Time of the answer, RFC 3339 with microseconds."""
 
     @property
     def is_write(self) -> bool:
@@ -70,7 +70,7 @@ class Call:
 
 
 class AuditLog:
-    """The audit log of one control plane, read afresh at each question."""
+    """The audit log of one control plane. Each call reads the file again."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -79,8 +79,8 @@ class AuditLog:
         """Calls so far, oldest first.
 
         Args:
-            user_agent: only those whose user agent begins so.
-            user: only those of this user.
+            user_agent: only calls whose user agent starts with this.
+            user: only calls of this user.
         """
         if not self.path.exists():
             return

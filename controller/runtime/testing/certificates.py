@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys and certificates of one test control plane: its authority, its servers, its users.
 
-All are made anew for each control plane, valid for a week, and never leave its folder.
+Each control plane makes its own. They are valid for a week and never leave its folder.
 """
 
 import datetime
@@ -19,7 +19,7 @@ _CLOCK_SKEW = datetime.timedelta(minutes=5)
 
 
 class Authority:
-    """A certificate authority whose files lie in one folder."""
+    """A certificate authority with its files in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,15 +37,15 @@ class Authority:
         self.certificate.write_bytes(self.pem)
 
     def server(self, name: str, *, hosts: Sequence[str] = ("127.0.0.1", "localhost")) -> tuple[Path, Path]:
-        """Certificate and key files for a server that is reached under `hosts` (names and addresses).
+        """Certificate and key files of a server for `hosts` (names and addresses).
 
-        The files are `tls.crt` and `tls.key` in a folder `name`, as certificate folders of Kubernetes programs expect.
+        The files are `tls.crt` and `tls.key` in a folder `name`, as Kubernetes programs expect.
         """
         names = [_host(host) for host in hosts]
         return self._issue(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName(names))
 
     def client(self, user: str, groups: Sequence[str]) -> tuple[Path, Path]:
-        """Certificate and key files with which a client is `user`, a member of `groups`, to the API server."""
+        """Certificate and key files of the client `user`, a member of `groups`."""
         return self._issue(f"user-{user}", _name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def _issue(
@@ -64,7 +64,7 @@ class Authority:
         if hosts is not None:
             builder = builder.add_extension(hosts, critical=False)
         folder = self._folder / folder_name
-        folder.mkdir(exist_ok=True)  # a program that is started anew gets a new one
+        folder.mkdir(exist_ok=True)  # a program that is started again gets a new one
         certificate_file, key_file = folder / "tls.crt", folder / "tls.key"
         certificate_file.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         _write_key(key_file, key)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time that jumps: an event loop whose clock goes to the next timer as soon as nothing else can run.
+"""Time that jumps: an event loop whose clock moves to the next timer when nothing else can run.
 
-Ten minutes of back-off take a millisecond, and the order of events is always the same. For code that talks to nothing
-but memory (the scripted transport): a real socket would be given no time to answer.
+Ten minutes of delays take a millisecond, and the order of events is always the same. It is for code that only uses
+memory (such as the scripted transport): a real socket would get no time to answer.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ P = ParamSpec("P")
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """Polls the real selector; instead of waiting it moves the loop's clock."""
+    """Polls the real selector. Instead of waiting it moves the clock of the loop."""
 
     def __init__(self, advance: Callable[[float], None]) -> None:
         self._real = selectors.DefaultSelector()
@@ -35,7 +35,7 @@ class _JumpingSelector(selectors.BaseSelector):
         if ready or (timeout is not None and timeout <= 0):
             return ready
         if timeout is None:
-            raise RuntimeError("everything waits and no timer is set: in memory nothing can ever happen again")
+            raise RuntimeError("deadlock: every task waits, and there is no timer")
         self._advance(timeout)
         return []
 
@@ -47,14 +47,14 @@ class _JumpingSelector(selectors.BaseSelector):
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time starts at 0 and moves only by jumps."""
+    """An event loop whose time starts at 0 and only moves by jumps."""
 
     def __init__(self) -> None:
         self._now = 0.0
         super().__init__(_JumpingSelector(self._jump))
 
     def time(self) -> float:
-        """Seconds since the loop was made, in its own time."""
+        """Seconds since the loop was made, by its own clock."""
         return self._now
 
     def _jump(self, seconds: float) -> None:
@@ -62,16 +62,16 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
     def is_settled(self) -> bool:
         """Whether nothing can run before the next timer."""
-        return not self._ready  # type: ignore[attr-defined]  # the queue of callbacks, which has no public name
+        return not self._ready  # type: ignore[attr-defined]  # the queue of callbacks has no public name
 
 
 async def settle() -> None:
-    """Let everything run that can run now; time stands still. Only on a JumpingLoop."""
+    """Run everything that can run now, without moving the clock. Only on a JumpingLoop."""
     loop = asyncio.get_running_loop()
     if not isinstance(loop, JumpingLoop):
         raise TypeError("settle() needs the jumping clock; with a real server use settle_manager()")
     calm = 0
-    while calm < 3:  # a callback may still be on its way from a future to a task
+    while calm < 3:  # a callback may still be passed from a future to a task
         await asyncio.sleep(0)
         calm = calm + 1 if loop.is_settled() else 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The running programs of a test control plane: started under a guard, waited for, stopped, and explained."""
+"""The running programs of a test control plane: start under a guard, wait, stop, and explain failures."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ _READY_SECONDS = 60.0
 
 
 def free_port() -> int:
-    """A loopback port that nothing listens on at this moment."""
+    """A loopback port on which nothing listens at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -31,9 +31,9 @@ def free_port() -> int:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on the loopback port now."""
+    """Whether a server can listen on the loopback port now."""
     with socket.socket() as probe:
-        # As servers do: a port whose last connections are still closing is free.
+        # As servers do: a port counts as free while its last connections are closing.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -52,16 +52,16 @@ def start_guarded(
     environment: Mapping[str, str] | None = None,
     held: Sequence[int] = (),
 ) -> "tuple[subprocess.Popen[bytes], int]":
-    """Start a program under a guard: the guard's process, and the lifeline to close when it has ended.
+    """Start a program under a guard. Returns the process of the guard, and the lifeline to close after its end.
 
     Args:
         command: program and arguments.
         output: standard output, as `subprocess.Popen` takes it.
         errors: standard error, likewise.
-        remove: folder to delete should this process die before the program has ended.
+        remove: folder to delete if this process dies before the program has ended.
         folder: the program's working directory.
         environment: the program's environment.
-        held: descriptors that the guard holds open (and the program does not), such as one with a lock.
+        held: file descriptors that the guard keeps open, and the program does not, such as that of a lock.
     """
     lifeline, ours = os.pipe()
     guarded = [sys.executable, "-I", "-S", str(_GUARD), str(lifeline), str(remove or ""), *command]
@@ -84,7 +84,7 @@ def start_guarded(
 
 
 class Component:
-    """A program that was started and must not outlive this process (see `guard.py`)."""
+    """A running program that must not outlive this process (see `guard.py`)."""
 
     def __init__(
         self, name: str, command: Sequence[str], *, log: Path, remove: Path | None = None, ports: Sequence[int] = ()
@@ -95,15 +95,15 @@ class Component:
             name: for messages.
             command: program and arguments.
             log: file that its output is appended to.
-            remove: folder to delete should this process die before it stops the component.
-            ports: loopback ports that it listens on.
+            remove: folder to delete if this process dies before it stops the component.
+            ports: loopback ports on which it listens.
         """
         self.name = name
         self.command = tuple(command)
         self.ports = tuple(ports)
         self.log = log
         with log.open("ab") as output:
-            # A log is appended to: what an earlier start wrote explains nothing about this one.
+            # The log is appended to; only the lines after this position belong to this start.
             self._log_start = output.tell()
             self._process, self._lifeline = start_guarded(command, output=output, errors=output, remove=remove)
 
@@ -114,14 +114,14 @@ class Component:
 
     @property
     def program_pid(self) -> int:
-        """Process id of the program itself, for measuring it (Linux only).
+        """Process id of the program itself, for measurements (Linux only).
 
         Raises:
             ControlPlaneError: it has ended.
             OSError: there is no /proc.
         """
         while self.running:
-            # The guard needs a moment to start it.
+            # The guard needs a moment to start the program.
             children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
             if children:
                 return int(children[0])
@@ -132,27 +132,27 @@ class Component:
     def running(self) -> bool:
         return self._process.poll() is None
 
-    def wait_until(self, ready: Callable[[], bool], *, seconds: float, beside: "Sequence[Component]" = ()) -> None:
+    def wait_until(self, ready: Callable[[], bool], *, seconds: float, before: "Sequence[Component]" = ()) -> None:
         """Poll `ready` until it is true.
 
         Args:
             ready: whether the program serves.
             seconds: how long at most.
-            beside: others that must go on running meanwhile, since this one may need them.
+            before: programs that were started before it, in that order. They must keep running: it may need them.
 
         Raises:
-            ControlPlaneError: the program or one beside it ended, or the time ran out; with its last log lines.
+            ControlPlaneError: this program or one before it ended, or the time ran out; with its last log lines. The
+                error names the first one in the order of the start, because its end may have ended the others.
         """
         deadline = time.monotonic() + seconds
         while not ready():
-            for component in (self, *beside):
-                component.must_run()
+            must_all_run((*before, self))
             if time.monotonic() > deadline:
                 raise ControlPlaneError(self._explain(f"was not ready after {seconds:.0f} s"))
             time.sleep(_POLL_SECONDS)
 
     def must_run(self) -> None:
-        """Do nothing if the program runs.
+        """Check that the program runs.
 
         Raises:
             PortTakenError: it ended because another program listens on its port.
@@ -161,20 +161,20 @@ class Component:
         if self.running:
             return
         ended = f"ended with code {self._process.returncode} while starting"
-        # The log need not tell: JobSet's manager may end before it has said why. Nor need the port be taken any more.
+        # Check both: JobSet's manager may end before it logs the reason, and the port may be free again.
         if any(_PORT_TAKEN in line for line in self._log_lines()) or not all(is_free(port) for port in self.ports):
             raise PortTakenError(self.name, self._explain(f"{ended} (another program listens on its port)"))
         raise ControlPlaneError(self._explain(ended))
 
     def kill(self) -> None:
-        """SIGKILL the program and wait for its end: a crash, for tests of what others make of it."""
+        """Crash the program with SIGKILL and wait for its end."""
         if self.running:
             self._process.send_signal(signal.SIGUSR1)
         self._process.wait()
         self._close_lifeline()
 
     def stop(self) -> None:
-        """SIGTERM, then after ten seconds SIGKILL; returns when the program is gone. May be called again."""
+        """SIGTERM, then after ten seconds SIGKILL; returns when the program has ended. Can be called again."""
         if self.running:
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -189,7 +189,7 @@ class Component:
             self._lifeline = -1
 
     def last_log_lines(self) -> list[str]:
-        """The end of what the program wrote since this start."""
+        """The last lines that the program has logged since this start."""
         return self._log_lines()[-_LOG_LINES:]
 
     def _log_lines(self) -> list[str]:
@@ -198,12 +198,28 @@ class Component:
             return log.read().decode(errors="replace").splitlines()
 
     def _explain(self, what: str) -> str:
-        lines = [f"{self.name} {what}; its log is {self.log} and ends with"]
+        lines = [f"{self.name} {what}; the last lines of its log {self.log} are"]
         return "\n".join([*lines, *(f"  {line[:500]}" for line in self.last_log_lines())])
 
 
+def must_all_run(components: Sequence[Component]) -> None:
+    """Check that all programs run.
+
+    Args:
+        components: in the order of their start.
+
+    Raises:
+        ControlPlaneError: as `Component.must_run`, for the first one that has ended.
+    """
+    if all(component.running for component in components):
+        return
+    # Check again from the start: an earlier one may have ended since it was checked.
+    for component in components:
+        component.must_run()
+
+
 class Components:
-    """The programs of one folder, in the order in which they were started."""
+    """The programs of one folder, in the order of their start."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -216,32 +232,32 @@ class Components:
     def launch(
         self, name: str, command: Sequence[str], ready: Callable[[], bool], *, ports: Sequence[int] = ()
     ) -> None:
-        """Start a program without waiting; `ready` tells when it serves.
+        """Start a program without waiting; `ready` returns whether it serves.
 
         Raises:
             ControlPlaneError: another one has this name.
         """
         if name in self._running:
-            raise ControlPlaneError(f"a program named {name} runs already: stop it first, or choose another name")
+            raise ControlPlaneError(f"a program named {name} is already running: stop it first, or choose another name")
         component = Component(name, command, log=self._folder / f"{name}.log", remove=self._folder, ports=ports)
         self._running[name] = (component, ready)
 
     def wait(self, *names: str) -> None:
-        """Wait until the programs named (all, when none is) are ready.
+        """Wait until the named programs are ready; without names: all.
 
         Raises:
             ControlPlaneError: one ended or was not ready in time.
         """
         waited_for = [self._find(name) for name in names or tuple(self._running)]
         components = [component for component, _ in waited_for]
-        for component, ready in waited_for:
-            component.wait_until(ready, seconds=_READY_SECONDS, beside=components)
-        # One that lost its port to another program may have looked ready: that program answered.
-        for component in components:
-            component.must_run()
+        for number, (component, ready) in enumerate(waited_for):
+            # Programs after it end if it does. They are checked once it is ready.
+            component.wait_until(ready, seconds=_READY_SECONDS, before=components[:number])
+        # A program that lost its port to another one may look ready, because the other one answers.
+        must_all_run(components)
 
     def restart(self, name: str, *, kill: bool) -> None:
-        """Stop one program, or crash it, and start it again with the same command; returns when it is ready.
+        """Stop or crash one program and start it again with the same command; returns when it is ready.
 
         Raises:
             ControlPlaneError: there is none of this name, or it does not become ready.
@@ -252,7 +268,7 @@ class Components:
         self.wait(name)
 
     def stop_one(self, name: str, *, kill: bool) -> None:
-        """Stop one program, or crash it.
+        """Stop or crash one program.
 
         Raises:
             ControlPlaneError: there is none of this name.
@@ -266,11 +282,13 @@ class Components:
 
     def _find(self, name: str) -> tuple[Component, Callable[[], bool]]:
         if name not in self._running:
-            raise ControlPlaneError(f"there is no program named {name}; there are {', '.join(self._running) or 'none'}")
+            raise ControlPlaneError(
+                f"there is no program named {name}; running are {', '.join(self._running) or 'none'}"
+            )
         return self._running[name]
 
     def stop(self) -> None:
-        """Stop every program, last started first. May be called again."""
+        """Stop every program, the last started one first. Can be called again."""
         while self._running:
             _, (component, _) = self._running.popitem()
             component.stop()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Kubernetes control plane for tests: etcd and kube-apiserver, and on request the rest of the chain.
+"""A real Kubernetes control plane for tests: etcd and kube-apiserver, and if wanted controllers, JobSet and KWOK.
 
-Behaviour towards Kubernetes is proved against the real thing; no emulation knows server-side apply, validation or watch
-semantics well enough to be believed. One takes about four seconds to start and several run side by side: each has its
-own folder, ports, authority and users. Nothing listens outside of the loopback.
+Behaviour towards Kubernetes is tested against real programs, because no emulation knows server-side apply, validation
+and watches well enough. A control plane takes about four seconds to start. Several can run side by side: each has its
+own folder, ports, authority and users. Nothing listens outside the loopback interface.
 
-What cannot be had: nodes that run containers (KWOK's only pretend to), and the network of a cluster (no Service leads
-anywhere, so webhooks are registered by URL).
+It has no nodes that run containers (KWOK only simulates them) and no cluster network: Services lead nowhere, so
+webhooks are registered by URL.
 """
 
 import functools
@@ -31,6 +31,7 @@ from trainwright.controller.runtime.testing.definitions import install_definitio
 from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
 from trainwright.controller.runtime.testing.readiness import answers, has_condition
+from trainwright.controller.runtime.testing.users import PolicyRule, Users
 
 _PORT_ATTEMPTS = 3
 _FIELD_MANAGER = "control-plane"
@@ -51,10 +52,10 @@ class _Running:
 
 
 class ControlPlane:
-    """Starts, knows and stops one control plane; a context manager.
+    """One control plane; a context manager.
 
-    Guarantees: when the `with` block is left, when starting fails half way, and when this process dies in whatever way,
-    every program that was started ends and its folder is deleted.
+    Guarantees: every started program ends and its folder is deleted when the `with` block is left, when the start
+    fails, and when this process dies in any way.
 
     Example:
         with ControlPlane(jobset=True, kwok_nodes=1) as control_plane:
@@ -73,17 +74,17 @@ class ControlPlane:
         port: int | None = None,
         assets: Path | None = None,
     ) -> None:
-        """Describe the control plane; nothing happens before `start`.
+        """Configure the control plane; `start` starts it.
 
         Args:
-            controller_manager: run kube-controller-manager (Jobs make pods, garbage is collected, ...).
+            controller_manager: run kube-controller-manager (Jobs create pods, garbage collection, ...).
             scheduler: run kube-scheduler.
             jobset: run the JobSet manager, with its CRD and its webhooks.
-            kwok_nodes: run KWOK with so many pretend nodes, on which pods become ready and those of Jobs complete.
+            kwok_nodes: run KWOK with so many simulated nodes. Pods on them become ready; those of Jobs complete.
             crds: files and folders of CustomResourceDefinitions to install and wait for.
             audit: write an audit log (`audit_log`).
-            port: port of the API server; a free one when not given.
-            assets: folder of ready-made binaries; see `binaries.provide`.
+            port: port of the API server; default: a free one.
+            assets: folder of existing binaries; see `binaries.provide`.
         """
         self._wanted = {
             "etcd": True,
@@ -105,7 +106,7 @@ class ControlPlane:
     def complete(
         cls, *, crds: Sequence[Path] = (), audit: bool = False, port: int | None = None, assets: Path | None = None
     ) -> Self:
-        """The whole chain: controllers, scheduler, JobSet and one pretend node, so that jobs run to their end."""
+        """The whole chain: controllers, scheduler, JobSet and one simulated node, so that jobs run to their end."""
         return cls(
             controller_manager=True,
             scheduler=True,
@@ -139,12 +140,12 @@ class ControlPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """Kubeconfig of the administrator, who has a token and may do everything."""
+        """Kubeconfig of the administrator, who has a token and all rights."""
         return self._running.files.kubeconfig
 
     @property
     def folder(self) -> Path:
-        """Folder of everything; deleted by `stop`."""
+        """Folder of all files; `stop` deletes it."""
         return self._running.files.folder
 
     @property
@@ -159,17 +160,17 @@ class ControlPlane:
 
     @property
     def kubectl_path(self) -> Path:
-        """The kubectl of the control plane's own version."""
+        """kubectl of the same version as the control plane."""
         return self._running.binaries["kubectl"]
 
     @property
     def components(self) -> Mapping[str, Component]:
-        """The programs that run, by name, in the order of their start."""
+        """The running programs by name, in the order of their start."""
         return self._running.components.by_name
 
     @property
     def audit_log(self) -> AuditLog:
-        """Who called what.
+        """The calls to the API server.
 
         Raises:
             ControlPlaneError: started without `audit`.
@@ -179,7 +180,7 @@ class ControlPlane:
         return AuditLog(self._running.audit_log)
 
     def provide(self) -> Binaries:
-        """Find the programs, building what is missing, which may take minutes; `start` does it where nobody did.
+        """Find the programs; build missing ones, which takes minutes. `start` calls it.
 
         Raises:
             ControlPlaneError: a program is missing and cannot be built.
@@ -191,19 +192,19 @@ class ControlPlane:
 
         Raises:
             ControlPlaneError: a program is missing or cannot be built, a port is taken, or a program does not become
-                ready (with its last log lines). Nothing is left running then.
+                ready (with its last log lines). Nothing keeps running then.
         """
         if self._state is not None:
-            raise ControlPlaneError("the control plane runs already")
+            raise ControlPlaneError("the control plane is already running")
         binaries = self.provide()
         if self._port is not None and not is_free(self._port):
             raise ControlPlaneError(
-                f"port {self._port} on 127.0.0.1 is taken: stop the program that listens there, or choose another port"
+                f"port {self._port} on 127.0.0.1 is in use: stop the program that listens there, or choose another port"
             )
         try:
             folder = Path(tempfile.mkdtemp(prefix="trainwright-control-plane-"))
         except OSError as error:
-            raise ControlPlaneError(f"cannot make a folder for the control plane: {error}") from error
+            raise ControlPlaneError(f"cannot create a folder for the control plane: {error}") from error
         components = Components(folder)
         try:
             self._state = self._start_api(folder, binaries, components)
@@ -217,21 +218,21 @@ class ControlPlane:
             raise
 
     def stop(self) -> None:
-        """Stop every program, last started first, and delete the folder. May be called again."""
+        """Stop every program, the last started one first, and delete the folder. Can be called again."""
         if self._state is not None:
             state, self._state = self._state, None
             state.components.stop()
             shutil.rmtree(state.files.folder, ignore_errors=True)
 
     def launch(self, name: str, command: Sequence[str], *, ready: Callable[[], bool] | None = None) -> Component:
-        """Run a program of the test's own beside the others, such as the manager under test.
+        """Run another program, such as the manager under test.
 
-        It ends with the control plane, its log lies in `folder`, and `restart` knows it.
+        It ends with the control plane. Its log is in `folder`, and `restart` works for it.
 
         Args:
-            name: for messages and the log; unique.
+            name: unique name, for messages and the log.
             command: program and arguments.
-            ready: asked again and again until true before this returns.
+            ready: polled until it is true.
 
         Raises:
             ControlPlaneError: the name is in use; or the program ended or was not ready in time, with its last log
@@ -247,10 +248,10 @@ class ControlPlane:
         return components.by_name[name]
 
     def stop_program(self, name: str, *, kill: bool = False) -> None:
-        """Stop (with `kill`: crash) one program and leave it stopped; `launch` may start it anew.
+        """Stop (with `kill`: crash) one program; `launch` can start it again.
 
         Raises:
-            ControlPlaneError: there is none of this name; the message lists those that there are.
+            ControlPlaneError: there is none of this name; the message lists the running ones.
         """
         self._running.components.stop_one(name, kill=kill)
 
@@ -272,8 +273,8 @@ class ControlPlane:
             try:
                 components.wait()
             except PortTakenError:
-                # Another program took a port between our look and our start: look again. Both start anew, since the API
-                # server was told etcd's port.
+                # Another program took a port between the check and the start. Start both again with new ports, because
+                # the API server knows the port of etcd.
                 if attempt == _PORT_ATTEMPTS:
                     raise
                 components.stop()
@@ -288,7 +289,7 @@ class ControlPlane:
     def _launch_api(
         self, files: programs.Files, binaries: Binaries, components: Components, token: str, audit_log: Path | None
     ) -> str:
-        """Start etcd and the API server, both at once: the API server tries until etcd answers. Returns its URL."""
+        """Start etcd and the API server at the same time: the API server waits for etcd. Returns its URL."""
         port, etcd_port, peer_port = self._port or free_port(), free_port(), free_port()
         url = f"https://127.0.0.1:{port}"
         components.launch(
@@ -306,7 +307,7 @@ class ControlPlane:
         return url
 
     def _start_rest(self, state: _Running) -> None:
-        # Each looks for free ports of its own, so that one whose port was taken meanwhile is started anew alone.
+        # Each picks free ports of its own, so that a program that lost its port can be started again alone.
         starters: dict[str, Callable[[_Running], None]] = {
             "kube-controller-manager": functools.partial(
                 self._launch_https, "kube-controller-manager", programs.kube_controller_manager
@@ -316,7 +317,7 @@ class ControlPlane:
             "kwok": self._launch_kwok,
         }
         wanted = [name for name in starters if self._wanted[name]]
-        # Those that need no definitions start while the definitions are made.
+        # Programs that need no CRDs start while the CRDs are installed.
         early = [name for name in wanted if name.startswith("kube-")]
         for name in early:
             starters[name](state)
@@ -362,8 +363,8 @@ class ControlPlane:
         try:
             nodes = json.loads(self.kubectl("get", "nodes", "--output=json"))["items"]
         except ControlPlaneError:
-            return False  # the API server may be starting again too
-        # A test may have added nodes.
+            return False  # the API server may be restarting
+        # Tests can add nodes.
         return sum(has_condition(node, "Ready") for node in nodes) >= self._kwok_nodes
 
     def kubectl(self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
@@ -379,7 +380,7 @@ class ControlPlane:
             f"--cache-dir={state.files.folder / 'kubectl'}",
             *arguments,
         ]
-        # The user's own kubectl may have other defaults (a kuberc) and switches; they are not meant for this one.
+        # Settings of the user (a kuberc, KUBE variables) must not affect this kubectl.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("KUBE")}
         environment = inherited | {"KUBERC": "off"}
         done = subprocess.run(command, input=stdin, env=environment, capture_output=True, text=True, check=False)
@@ -388,10 +389,10 @@ class ControlPlane:
         return done.stdout
 
     def apply(self, *documents: Mapping[str, Any]) -> None:
-        """Server-side apply documents as the administrator, all in one go.
+        """Server-side apply documents as the administrator, in one call.
 
         Raises:
-            ControlPlaneError: the API server refused one; with its words.
+            ControlPlaneError: the API server refused a document; with its message.
         """
         self.kubectl(
             "apply",
@@ -407,7 +408,7 @@ class ControlPlane:
 
         Raises:
             ControlPlaneError: a path does not exist, a folder holds no manifests, or the API server refused a
-                definition; with its words.
+                definition; with its message.
         """
         state = self._running
         serves = functools.partial(answers, authority=state.files.authority.pem, token=state.token)
@@ -415,27 +416,18 @@ class ControlPlane:
             paths, kubectl=self.kubectl, field_manager=_FIELD_MANAGER, serves=lambda path: serves(state.url + path)
         )
 
-    def create_namespace(self, prefix: str = "test") -> str:
-        """Make a namespace of its own, so that tests do not meet; returns its name."""
-        name = f"{prefix}-{secrets.token_hex(4)}"
-        self.kubectl("create", "namespace", name)
-        return name
-
-    def add_user(self, name: str, *, groups: Sequence[str] = ()) -> Path:
-        """Make a user with a client certificate and no rights beyond its groups'; returns its kubeconfig.
-
-        Raises:
-            ControlPlaneError: there is a user of this name already, whose groups may be others.
-        """
+    @property
+    def users(self) -> Users:
+        """Namespaces, users and service accounts, and their rights."""
         state = self._running
-        kubeconfig = state.files.folder / f"{name}.kubeconfig"
-        if kubeconfig.exists():
-            raise ControlPlaneError(f"there is a user {name} already: {kubeconfig} is its kubeconfig")
-        certificate, key = state.files.authority.client(name, groups)
-        return write_kubeconfig(
-            kubeconfig,
-            server=state.url,
-            authority=state.files.authority.pem,
-            user=name,
-            credential={"client-certificate": str(certificate), "client-key": str(key)},
-        )
+        return Users(state.files.folder, state.url, state.files.authority, self.kubectl)
+
+    def create_namespace(self, prefix: str = "test", *, labels: Mapping[str, str] | None = None) -> str:
+        """See `Users.create_namespace`."""
+        return self.users.create_namespace(prefix, labels=labels)
+
+    def add_user(
+        self, name: str, *, groups: Sequence[str] = (), rules: Sequence[PolicyRule] = (), namespace: str = ""
+    ) -> Path:
+        """See `Users.add_user`."""
+        return self.users.add_user(name, groups=groups, rules=rules, namespace=namespace)

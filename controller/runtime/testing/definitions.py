@@ -1,30 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Installing CustomResourceDefinitions, and waiting until objects of theirs can be stored."""
+"""Installs CustomResourceDefinitions and waits until their objects can be stored."""
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
 from trainwright.controller.runtime.testing.readiness import has_condition
+from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync, is_empty
 
 _WAIT_SECONDS = 60
-_POLL_SECONDS = 0.05
 _MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def install_definitions(
     paths: Sequence[Path], *, kubectl: Callable[..., str], field_manager: str, serves: Callable[[str], bool]
 ) -> None:
-    """Apply what is in the files and folders, and wait until the API server serves it.
+    """Apply the manifests in files and folders, and wait until the API server serves the CRDs.
 
     Args:
-        paths: files and folders of manifests; other objects among them are applied too.
-        kubectl: runs it with the arguments given and returns its output.
-        field_manager: whose the objects are.
-        serves: whether a GET of a path of the API server is answered with success.
+        paths: files and folders of manifests; other objects in them are applied too.
+        kubectl: runs kubectl with the arguments and returns its output.
+        field_manager: owner of the fields.
+        serves: whether the API server answers a GET of a path with success.
 
     Raises:
         ControlPlaneError: a path does not exist, a folder holds no manifests, a definition was refused, or it is not
@@ -32,23 +31,25 @@ def install_definitions(
     """
     files = [f"--filename={file}" for path in paths for file in _manifests(path)]
     kubectl("apply", "--server-side", f"--field-manager={field_manager}", *files)
-    # Not `kubectl wait`, which fails on a definition that has no conditions yet; and a definition that is
-    # Established may still be answered 429 for a moment, while its storage is made.
-    deadline = time.monotonic() + _WAIT_SECONDS
-    while True:
+
+    # `kubectl wait` fails on a CRD without conditions. And while its storage is made, a CRD that is Established can be
+    # answered with 429.
+    def waiting() -> list[str]:
         answer = json.loads(kubectl("get", "--output=json", *files))
-        # The files may hold other objects too, which are served as soon as they are there.
+        # The files may contain other objects, which are served at once.
         objects = answer["items"] if answer["kind"] == "List" else [answer]
-        waiting = [
+        return [
             crd["metadata"]["name"]
             for crd in objects
             if crd["kind"] == "CustomResourceDefinition" and not _is_served(crd, serves)
         ]
-        if not waiting:
-            return
-        if time.monotonic() > deadline:
-            raise ControlPlaneError(f"not served after {_WAIT_SECONDS} s: {', '.join(waiting)}")
-        time.sleep(_POLL_SECONDS)
+
+    try:
+        eventually_sync(waiting, is_empty, seconds=_WAIT_SECONDS)
+    except GaveUp as error:
+        raise ControlPlaneError(
+            f"the API server does not serve {', '.join(error.last)} after {_WAIT_SECONDS} s"
+        ) from error
 
 
 def _is_served(crd: Mapping[str, Any], serves: Callable[[str], bool]) -> bool:
@@ -61,7 +62,7 @@ def _is_served(crd: Mapping[str, Any], serves: Callable[[str], bool]) -> bool:
 
 
 def _manifests(path: Path) -> list[Path]:
-    """The file itself, or a folder's manifests but for the kustomization, which is no object."""
+    """The file itself, or the manifests of a folder without its kustomization."""
     if not path.is_dir():
         return [path]
     found = sorted(
@@ -69,5 +70,5 @@ def _manifests(path: Path) -> list[Path]:
     )
     if not found:
         suffixes = ", ".join(f"*{suffix}" for suffix in _MANIFEST_SUFFIXES)
-        raise ControlPlaneError(f"{path} holds no CRDs ({suffixes})")
+        raise ControlPlaneError(f"{path} contains no CRDs ({suffixes})")
     return found

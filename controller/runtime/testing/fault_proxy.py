@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A proxy in front of a real API server that misbehaves when told to.
+"""A proxy in front of a real API server that injects faults.
 
-Requests pass unchanged, credentials included, until a fault is set: answers of its own (410, 429, 500), delays,
-refusals, stale reads; and for watches that are open: cut between or inside frames, expired, or kept open without a
-byte. It listens on the loopback interface without TLS, so that a cut is a cut and not a TLS alert.
+Requests pass unchanged, with credentials, until a fault is set: answers of its own (410, 429, 500), delays, refusals,
+stale reads. Open watches can be cut between or inside frames, expired, or kept open without a byte. The proxy listens
+on the loopback interface without TLS, so that a cut is a cut and not a TLS alert.
 """
 
 import asyncio
@@ -43,14 +43,14 @@ def is_write(request: web.Request) -> bool:
 
 @dataclass(eq=False)
 class Fault:
-    """What happens to the next `times` requests that match."""
+    """A fault for the next `times` requests that match."""
 
     when: When
     times: float = 1
     contains: bytes = b""
-    """Only requests whose body holds this."""
+    """Only for requests whose body contains this."""
     status: int = 0
-    """Answer with this status instead of asking the server; 0: go on."""
+    """Answer with this status without asking the server; 0: pass the request on."""
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
@@ -58,15 +58,15 @@ class Fault:
     refuse: bool = False
     """Close the connection without an answer."""
     lose: bool = False
-    """Let the server do it, then close the connection without an answer."""
+    """Pass the request on, then close the connection without an answer."""
     hold: bool = False
-    """Keep the request for ever, or with `lose` the answer; for clients that are killed in the middle of it."""
+    """Hold the request for ever, or with `lose` the answer; for clients that are killed in between."""
     stale: bool = False
-    """Answer a read with what the same read was answered first."""
+    """Answer a read with the first answer of the same read."""
     hit: int = 0
-    """How often it happened."""
+    """Number of matched requests."""
     held: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once something is kept."""
+    """Set once a request or an answer is held."""
 
 
 @dataclass(eq=False)
@@ -78,7 +78,7 @@ class _OpenWatch:
 
 
 class FaultProxy:
-    """An async context; `config` is the way through it."""
+    """An async context manager; use `config` to go through the proxy."""
 
     def __init__(self, upstream: ClusterConfig) -> None:
         self._upstream = upstream
@@ -112,21 +112,21 @@ class FaultProxy:
     # ------------------------------------------------------------------ faults
 
     def add(self, fault: Fault) -> Fault:
-        """Let something happen from now on."""
+        """Add a fault."""
         self._faults.append(fault)
         return fault
 
     def clear(self) -> None:
-        """Nothing happens any more."""
+        """Remove all faults."""
         self._faults.clear()
 
     @property
     def open_watches(self) -> int:
-        """How many watches are open now."""
+        """Number of open watches."""
         return len(self._watches)
 
     def cut_watches(self, *, inside_a_frame: bool = False) -> int:
-        """Break the connections of all watches; gives how many."""
+        """Close the connections of all watches; returns their number."""
         watches, self._watches = self._watches, []
         for watch in watches:
             if inside_a_frame:
@@ -136,13 +136,13 @@ class FaultProxy:
         return len(watches)
 
     def silence_watches(self) -> int:
-        """Keep all watches open and pass nothing on, for ever; gives how many."""
+        """Keep all watches open without passing anything on; returns their number."""
         for watch in self._watches:
             watch.silent.set()
         return len(self._watches)
 
     async def expire_watches(self) -> int:
-        """Tell all watches that their version is gone; gives how many."""
+        """Send all watches the error 410; returns their number."""
         watches, self._watches = self._watches, []
         for watch in watches:
             with suppress(ConnectionError):
@@ -238,7 +238,7 @@ class FaultProxy:
 async def _keep(fault: Fault) -> NoReturn:
     fault.held.set()
     await asyncio.Event().wait()
-    raise AssertionError("nobody sets it")
+    raise AssertionError("unreachable: the event is never set")
 
 
 def _close(request: web.Request) -> NoReturn:

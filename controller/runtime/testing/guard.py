@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one program and never lets it outlive the process that wanted it, however that process ends.
+"""Runs one program and makes sure that it never outlives the process that started it.
 
-The parent holds the write end of a pipe and keeps it open for as long as it lives; a SIGKILL closes it as surely as an
-orderly exit. This process watches the read end: on end of file it stops the program and, when told to, deletes the
-folder that the program worked in. SIGTERM is passed on, SIGUSR1 becomes SIGKILL. The program leads a process group of
-its own: signals go to the whole group, and what is left of it when the program has ended is killed. Should this process
-itself be killed, the kernel kills the program (Linux only, and not what the program started; elsewhere nothing can
-promise even that).
+The parent holds the write end of a pipe as long as it lives; even SIGKILL closes it. The guard watches the read end. At
+end of file it stops the program and, if told to, deletes the working folder of the program. It passes on SIGTERM and
+turns SIGUSR1 into SIGKILL. The program leads a process group: signals go to the whole group, and what is left of the
+group when the program has ended is killed. If the guard itself is killed, the kernel kills the program (only on Linux,
+and not the children of the program).
 
-It is run as a file in a bare interpreter (`python -I -S guard.py FD REMOVE PROGRAM …`) and imports nothing of the
-project, so that it starts in a few milliseconds. FD is the pipe's read end; REMOVE is a folder or empty.
+It runs as a file in a bare interpreter (`python -I -S guard.py FD REMOVE PROGRAM …`) and imports nothing of the
+project, so that it starts in a few milliseconds. FD is the read end of the pipe; REMOVE is a folder or empty.
 """
 
 import contextlib
@@ -33,18 +32,18 @@ def _die_with_parent() -> None:
 
 
 def main() -> int:
-    """Run the program to its end, or to that of the parent; returns the program's exit code."""
+    """Run the program until it or the parent ends; returns the exit code of the program."""
     lifeline, remove, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    # A signal wakes the select below through this pipe; the handlers themselves do nothing.
+    # A signal wakes the select below through this pipe; the handlers do nothing.
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
-    # A session of its own: Ctrl-C on the terminal goes to the parent alone, which stops things in order.
+    # A session of its own: Ctrl-C on the terminal only reaches the parent, which stops all programs in order.
     os.setsid()
     try:
-        # This process has a single thread, which is what makes the hook safe.
+        # The hook is safe, because this process has a single thread.
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -77,14 +76,14 @@ def main() -> int:
 
 
 def _signal_group(child: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    """Signal the program and all that it started, as far as they are left."""
-    # macOS refuses where every member has ended.
+    """Signal the process group of the program."""
+    # macOS refuses if every member has ended.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, number)
 
 
 def _remove(folder: str) -> None:
-    """Delete the folder although the other programs, which are ending too, may still write into it."""
+    """Delete the folder, also while other programs that are ending still write into it."""
     deadline = time.monotonic() + _GRACE_SECONDS
     while folder and os.path.isdir(folder) and time.monotonic() < deadline:  # noqa: PTH112
         with contextlib.suppress(OSError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes kubeconfigs for the users of a test control plane."""
+"""Writes kubeconfigs for users of a test control plane."""
 
 import base64
 import json
@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 def write_kubeconfig(path: Path, *, server: str, authority: bytes, user: str, credential: Mapping[str, str]) -> Path:
-    """Write a kubeconfig with one cluster, one user and one context, readable by its owner only.
+    """Write a kubeconfig with one cluster, user and context. Only its owner can read it.
 
     Args:
         path: the file.
         server: URL of the API server.
         authority: PEM of the certificate authority that signed the server's certificate.
         user: the user's name, for display.
-        credential: the user entry as kubeconfigs have it, such as `token` or `client-certificate` and `client-key`.
+        credential: the user entry, such as `token` or `client-certificate` and `client-key`.
     """
     document = {
         "apiVersion": "v1",
@@ -31,6 +31,6 @@ def write_kubeconfig(path: Path, *, server: str, authority: bytes, user: str, cr
         "current-context": "test-control-plane",
     }
     path.touch(mode=0o600)
-    # JSON is YAML, and every reader of kubeconfigs takes it.
+    # JSON is valid YAML.
     path.write_text(json.dumps(document, indent=2) + "\n")
     return path

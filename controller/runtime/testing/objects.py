@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders of small objects, for real servers and for scripts."""
+"""Builds small objects, for real servers and for scripts."""
 
 import itertools
 from collections.abc import Mapping
@@ -9,9 +9,10 @@ import msgspec
 
 from trainwright.api.base import Object, Resource
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.controller.runtime.apply.owner import owner_reference
+from trainwright.api.objects import AnyObject, Document, name_of, uid_of, wire
+from trainwright.api.owners import owner_reference
+from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import resource_of
-from trainwright.controller.runtime.objects import AnyObject, Document, wire
 
 ModelT = TypeVar("ModelT", bound=Object)
 
@@ -41,23 +42,23 @@ def build(
 
     Args:
         kind: a model or a Resource.
-        name: one that no other call gives, such as `job-7`, if not given.
-        namespace: `default` if not given, and none for kinds without.
+        name: default: a unique one, such as `job-7`.
+        namespace: default: `default`, and none for cluster-scoped kinds.
         labels: `metadata.labels`.
-        owner: becomes its controller; a stored object, or one with a `uid` of its own.
-        version: makes it look stored, at this resourceVersion; for scripts, since servers refuse to create such a one.
-        uid: its uid; made of the name if `version` is given.
-        metadata: whatever else belongs there, by wire names.
-        fields: `spec`, `data`, … by wire names; documents, models or both mixed.
+        owner: becomes the controller; needs a `uid`.
+        version: resourceVersion of an object that looks stored; for scripts, because servers refuse to create it.
+        uid: default with `version`: made of the name.
+        metadata: other fields of the metadata, by wire names.
+        fields: `spec`, `data`, … by wire names; documents or models.
 
     Raises:
-        ConfigurationError: the owner has no uid, or `kind` is none.
-        ValueError: a namespace for a kind without, or a field that the model does not have.
+        ConfigurationError: the owner has no uid, or `kind` is not a kind.
+        ValueError: a namespace for a cluster-scoped kind, or a field that the model does not have.
         msgspec.ValidationError: a value does not fit the model; with its path.
     """
     resource = resource_of(kind)
     if namespace and not resource.namespaced:
-        raise ValueError(f"a {resource.kind} has no namespace")
+        raise ValueError(f"{resource.kind} is cluster-scoped: do not pass a namespace")
     name = name or f"{resource.kind.lower()}-{next(_numbers)}"
     meta: Document = {"name": name}
     if resource.namespaced:
@@ -69,6 +70,8 @@ def build(
     elif uid:
         meta["uid"] = uid
     if owner is not None:
+        if not uid_of(owner):
+            raise ConfigurationError(f"the owner {name_of(owner)} has no uid: give it one, or a version")
         meta["ownerReferences"] = [owner_reference(owner, _resource_of_object(owner))]
     meta |= metadata or {}
     given = {name: value for name, value in fields.items() if value is not None}
@@ -94,7 +97,7 @@ def config_map(
     owner: Document | None = None,
     **metadata: Any,
 ) -> Document:
-    """A ConfigMap in wire form: the smallest object that there is; see `build`."""
+    """A ConfigMap in wire form, the smallest object; see `build`."""
     about: dict[str, Any] = {"labels": labels, "version": version, "uid": uid, "owner": owner, "metadata": metadata}
     return build(ConfigMap.RESOURCE, name, namespace, **about, data=data)
 
@@ -107,7 +110,7 @@ def _resource_of_object(obj: AnyObject) -> Resource:
 
 
 def _lost(given: Any, kept: Any, path: str = "") -> str:
-    """Where the first value of `given` is that `kept` lacks."""
+    """Path of the first value of `given` that `kept` lacks."""
     if isinstance(given, dict) and isinstance(kept, dict):
         for name, value in given.items():
             if name not in kept:

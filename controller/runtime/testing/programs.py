@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command lines and configuration files of the programs that make up a test control plane.
+"""Command lines and configuration files of the programs of a test control plane.
 
-What each flag is for is said here; when the programs run and in which order is `control_plane.py`'s matter.
+Comments say why a flag is needed; `control_plane.py` decides which programs run and in which order.
 """
 
 import base64
@@ -22,7 +22,7 @@ _SERVICE_RANGE = "10.0.0.0/24"
 
 @dataclass(frozen=True)
 class Files:
-    """What every program of one control plane finds in its folder."""
+    """Files that all programs of one control plane share."""
 
     folder: Path
     authority: Authority
@@ -60,7 +60,7 @@ def etcd(binaries: Binaries, files: Files, *, port: int, peer_port: int) -> list
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
-        # A test's data need not survive a power cut, and waiting for the disk is most of what a write costs.
+        # Test data need not survive a power cut, and waiting for the disk is most of the cost of a write.
         "--unsafe-no-fsync",
         "--log-level=warn",
     ]
@@ -78,15 +78,15 @@ def kube_apiserver(binaries: Binaries, files: Files, *, port: int, etcd_port: in
         f"--client-ca-file={files.authority.certificate}",
         f"--token-auth-file={files.tokens}",
         "--authorization-mode=RBAC",
-        # The first is on so that finalizer rights are needed, as on clusters that switch it on; the second would refuse
-        # every pod until a controller has made the service accounts.
+        # The first one requires rights on finalizers, as some clusters do. The second one would refuse every pod until
+        # a controller has created the service accounts.
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
         "--disable-admission-plugins=ServiceAccount",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-signing-key-file={private}",
         f"--service-account-key-file={public}",
         f"--service-cluster-ip-range={_SERVICE_RANGE}",
-        # Nobody looks the API server up by its Service, and no endpoint may point outside of the loopback.
+        # The Service of the API server is not used, and endpoints must not point outside the loopback.
         "--endpoint-reconciler-type=none",
         "--allow-privileged=true",
         "--profiling=false",
@@ -116,15 +116,15 @@ def kube_controller_manager(binaries: Binaries, files: Files, *, port: int) -> l
         "--bind-address=127.0.0.1",
         *_serving_certificate(files, "kube-controller-manager"),
         "--leader-elect=false",
-        # Those left out need a cloud, real nodes or real volumes.
+        # The excluded controllers need a cloud, real nodes or real volumes.
         "--controllers=*,-nodeipam,-cloud-node-lifecycle,-persistentvolume-binder,-attachdetach",
         f"--service-account-private-key-file={files.service_account_key[0]}",
         f"--root-ca-file={files.authority.certificate}",
         "--profiling=false",
-        # On a busy machine a pretended node may be silent for a while. Its pods would count as not ready from then on,
-        # since KWOK says so once only.
+        # On a busy machine a simulated node may be silent for a while. Its pods would stay not ready, because KWOK
+        # reports their readiness only once.
         "--node-monitor-grace-period=1h",
-        # The default of 20 requests a second would make a burst of jobs a test of this limit.
+        # With the default of 20 requests per second, a burst of jobs would test this limit.
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
     ]
@@ -174,7 +174,7 @@ def jobset_webhooks(binaries: Binaries, files: Files, *, webhook_port: int) -> l
             webhook["clientConfig"]["url"] = f"https://127.0.0.1:{webhook_port}{service['path']}"
             webhook["clientConfig"]["caBundle"] = base64.b64encode(files.authority.pem).decode()
             if any("pods" in rule["resources"] for rule in webhook["rules"]):
-                # As JobSet's own installation has it: pods of others are none of its business.
+                # As in JobSet's installation: only its own pods.
                 selector = {"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}
                 webhook["objectSelector"] = {"matchExpressions": [selector]}
     return documents
@@ -191,7 +191,7 @@ def kwok(binaries: Binaries, files: Files) -> list[str]:
 
 
 def pretend_nodes(count: int) -> list[dict[str, Any]]:
-    """Nodes for KWOK to keep alive, large enough never to be the reason why a pod waits."""
+    """Nodes for KWOK, so large that no pod waits for resources."""
     capacity: Mapping[str, str] = {"cpu": "1000", "memory": "4Ti", "pods": "10000", "nvidia.com/gpu": "1000"}
     return [
         {
@@ -209,7 +209,7 @@ def pretend_nodes(count: int) -> list[dict[str, Any]]:
 
 
 def _serving_certificate(files: Files, name: str) -> Sequence[str]:
-    """Of our own authority, so that nothing else that listens on the port is taken for the program."""
+    """A certificate of the own authority, so that no other program on the port is mistaken for this one."""
     certificate, key = files.authority.server(name)
     return [f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}"]
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pytest fixtures: control planes shared by the session, and a namespace for each test.
+"""pytest fixtures: control planes that the session shares, and a namespace for each test.
 
-The plugin is loaded wherever trainwright is installed and costs nothing until a fixture is used. `control_plane` is
-an API server alone, which is what most tests of a controller need; `cluster` is the whole chain, in which jobs run to
-their end. Tests share them, each in a namespace of its own; one that changes what all see (users, CRDs, webhooks,
+pytest loads the plugin wherever trainwright is installed; it costs nothing until a fixture is used. `control_plane` is
+an API server alone, enough for most tests of a controller. `cluster` is the whole chain, in which jobs run to their
+end. Tests share them, each in a namespace of its own. A test that changes shared state (users, CRDs, webhooks,
 restarts) starts its own `ControlPlane`.
 
-The programs are provided once the tests are collected, if one of them uses a fixture: a first build takes minutes that
-no test's time-out should count, and whose progress should be seen.
+If a collected test uses a fixture, the programs are provided right after the collection: a first build takes minutes,
+which must not count against the time limit of a test, and its progress is shown.
 
-CRDs for both are named in the project's configuration, as files or folders relative to it:
+The project's configuration names CRDs for both, as files or folders relative to it:
 
     [tool.pytest.ini_options]
     control_plane_crds = ["config/crd"]
@@ -31,16 +31,16 @@ _FAILURE = pytest.StashKey[Exception]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the setting."""
+    """Declare the setting `control_plane_crds`."""
     parser.addini(
-        _CRDS, "CRDs that the control planes of the session hold (files or folders)", type="paths", default=[]
+        _CRDS, "CRDs to install in the control planes of the session (files or folders)", type="paths", default=[]
     )
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Provide the programs that the collected tests need, with their progress in sight; see the module's docstring.
+    """Provide the programs that the collected tests need, and show the progress; see the module.
 
-    A failure is kept for the fixture: tests that need no control plane run all the same.
+    The fixture reports a failure, so that tests without a control plane still run.
     """
     if session.testsfailed or session.config.option.collectonly:
         return
@@ -50,7 +50,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         for name in sorted(used):
             try:
                 _make(name, session.config).provide()
-            except Exception as error:  # whatever it is, the fixture says it
+            except Exception as error:  # the fixture reports it
                 session.config.stash[_FAILURE] = error
                 return
 
@@ -69,7 +69,7 @@ def _make(fixture: str, config: pytest.Config) -> "ControlPlane":
 def _run(fixture: str, config: pytest.Config) -> "Iterator[ControlPlane]":
     failure = config.stash.get(_FAILURE, None)
     if failure is not None:
-        # Once is enough: trying again could take as long again.
+        # Do not build again: that could take as long again.
         pytest.fail(str(failure), pytrace=False)
     with _make(fixture, config) as running:
         yield running
@@ -83,17 +83,17 @@ def control_plane(pytestconfig: pytest.Config) -> "Iterator[ControlPlane]":
 
 @pytest.fixture
 def namespace(control_plane: "ControlPlane") -> str:
-    """A namespace of the test's own in `control_plane`."""
+    """A namespace in `control_plane` for one test."""
     return control_plane.create_namespace()
 
 
 @pytest.fixture(scope="session")
 def cluster(pytestconfig: pytest.Config) -> "Iterator[ControlPlane]":
-    """The whole chain with the project's CRDs and an audit log: controllers, scheduler, JobSet, a pretend node."""
+    """The whole chain with the project's CRDs and an audit log: controllers, scheduler, JobSet, a simulated node."""
     yield from _run("cluster", pytestconfig)
 
 
 @pytest.fixture
 def cluster_namespace(cluster: "ControlPlane") -> str:
-    """A namespace of the test's own in `cluster`."""
+    """A namespace in `cluster` for one test."""
     return cluster.create_namespace()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking whether something is there yet."""
+"""Checks of readiness: a condition of an object, an answer of a server."""
 
 import http
 import http.client
@@ -11,14 +11,14 @@ from typing import Any
 
 
 def has_condition(document: Mapping[str, Any], kind: str) -> bool:
-    """Whether the object says that a condition is true."""
+    """Whether a condition of the object is True."""
     conditions = document.get("status", {}).get("conditions") or []
     return any((condition["type"], condition["status"]) == (kind, "True") for condition in conditions)
 
 
 def answers(url: str, *, authority: bytes | None = None, token: str | None = None) -> bool:
-    """Whether a GET is answered with success, over HTTPS by a server whose certificate is of the authority."""
-    # Proxies of the environment have no business on the loopback.
+    """Whether a GET succeeds; over HTTPS only with a certificate of the authority."""
+    # Proxies of the environment do not apply to the loopback.
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if authority is not None:
         context = ssl.create_default_context(cadata=authority.decode())

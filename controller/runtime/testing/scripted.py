@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transport that answers from a script: status, body, stream, delay. It emulates no API server.
+"""A transport that answers from a script: status, body, stream, delay. It does not emulate an API server.
 
-Rules are tried in the order in which they were added; each answers as often as it was told to. A request that no rule
-answers fails the test with the list of what was expected. Everything that was asked is kept in `requests`.
+Rules are tried in the order in which they were added. Each answers a limited number of requests. A request without a
+matching rule fails the test. All requests are kept in `requests`.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Body: TypeAlias = bytes | Mapping[str, Any]
 
 
 def is_list(request: Request) -> bool:
-    """A list of anything."""
+    """A list of any kind."""
     return request.method == "GET" and "watch" not in request.query
 
 
@@ -31,7 +31,7 @@ def is_watch(request: Request) -> bool:
 
 
 def is_streaming_list(request: Request) -> bool:
-    """A watch that begins with what exists."""
+    """A watch that starts with the existing objects."""
     return "sendInitialEvents" in request.query
 
 
@@ -41,7 +41,7 @@ def is_write(request: Request) -> bool:
 
 
 def status_body(code: int, reason: str, message: str = "", **details: Any) -> dict[str, Any]:
-    """A Status as the API server writes it."""
+    """A Status as the API server encodes it."""
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -73,17 +73,17 @@ def listing(version: str, *items: Mapping[str, Any], continue_token: str = "") -
 
 @dataclass(eq=False)
 class LiveStream:
-    """A stream whose chunks the test sends while it is open."""
+    """A stream whose chunks the test sends."""
 
     request: Request | None = None
-    """What opened it."""
+    """The request that opened the stream."""
     opened: asyncio.Event = field(default_factory=asyncio.Event)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the client let go of it."""
+    """Set when the client has closed the stream."""
     _chunks: "asyncio.Queue[bytes | TransportError | None]" = field(default_factory=asyncio.Queue)
 
     def send(self, *chunks: bytes) -> None:
-        """Bytes for the client."""
+        """Send bytes to the client."""
         for chunk in chunks:
             self._chunks.put_nowait(chunk)
 
@@ -96,7 +96,7 @@ class LiveStream:
         self._chunks.put_nowait(ConnectionLost("cut by the script"))
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """What the client reads."""
+        """The chunks for the client."""
         while (chunk := await self._chunks.get()) is not None:
             if isinstance(chunk, TransportError):
                 raise chunk
@@ -137,12 +137,12 @@ class _Answer:
 
 
 class ScriptedTransport:
-    """See the module."""
+    """Answers from a script; see the module."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.times: list[float] = []
-        """When each request came, in the loop's time."""
+        """Time of each request, by the clock of the loop."""
         self._rules: list[_Rule] = []
 
     def answer(
@@ -160,7 +160,7 @@ class ScriptedTransport:
         self._rules.append(_Rule(when, times, status, dict(headers or {}), encoded, delay, None, None))
 
     def fail(self, when: When, error: TransportError, *, delay: float = 0.0, times: float = 1) -> None:
-        """Let requests end without an answer."""
+        """Let `times` requests fail without an answer."""
         self._rules.append(_Rule(when, times, 0, {}, b"", delay, error, None))
 
     def stream(self, when: When, *chunks: bytes, end: bool = False, status: int = 200) -> LiveStream:
@@ -200,7 +200,7 @@ class ScriptedTransport:
                 live.closed.set()
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
     def _take(self, request: Request) -> _Rule:
         self.requests.append(request)
@@ -210,7 +210,7 @@ class ScriptedTransport:
                 rule.times -= 1
                 return rule
         left = sum(rule.times > 0 for rule in self._rules)
-        raise AssertionError(f"no rule answers {request} {request.query}; {left} rules are unused")
+        raise AssertionError(f"no rule matches {request} {request.query}; {left} rules are unused")
 
 
 def _warnings(headers: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,27 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for a manager on a real server to have nothing left to do.
+"""Waits until a manager on a real server has nothing left to do.
 
-Settled means: each cache holds exactly what the server lists, at the same versions, and every controller's queue is
-empty, twice in a row. Delayed keys count as work if they are due within `horizon`.
+Settled means twice in a row: each cache holds exactly the objects that the server lists, at the same versions, and
+every queue is empty, without delayed keys.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
+from trainwright.api.objects import key_of, resource_version_of
 from trainwright.controller.runtime.cache.informer import Informer
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.kinds import MetadataOnly
 from trainwright.controller.runtime.manager.manager import Manager
-from trainwright.controller.runtime.objects import key_of, resource_version_of
+from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 
 LIMIT_SECONDS = 30.0
-PAUSE_SECONDS = 0.02
 
 
 async def settle_manager(manager: Manager, *, limit: float = LIMIT_SECONDS, client: Client | None = None) -> None:
-    """Wait until nothing is left to do. `client` asks the server another way, for example around a proxy.
+    """Wait until nothing is left to do. `client` reads from the server, for example around a proxy.
 
-    Raises AssertionError after `limit` seconds, with what is not settled.
+    Raises GaveUp after `limit` seconds, with what is not settled.
     """
 
     async def settled() -> str:
@@ -29,22 +26,22 @@ async def settle_manager(manager: Manager, *, limit: float = LIMIT_SECONDS, clie
             for controller in manager.controllers:
                 queue = controller.statistics().queue
                 if queue.depth or queue.processing or queue.parked or queue.delayed:
-                    return f"controller {controller.name} is at work: {queue}"
+                    return f"controller {controller.name} is working: {queue}"
             for informer in manager.cache.informers():
                 if difference := await cache_difference(informer, client or manager.client):
                     return difference
         return ""
 
-    await eventually(settled, limit=limit)
+    await eventually(settled, is_empty, seconds=limit, what="settled")
 
 
 async def cache_difference(informer: Informer, client: Client) -> str:
-    """Where a cache differs from what the server lists now; empty if nowhere. Objects kept out by transforms count.
+    """The first difference between a cache and a list of the server; empty without one.
 
-    An own write that the watch has not shown yet is a difference too.
+    Objects that a transform keeps out count as missing. An own write that the watch has not shown yet is a difference.
     """
     if informer.store.ahead:
-        return f"{informer.resource.plural}: {informer.store.ahead} own writes are not in the watch yet"
+        return f"{informer.resource.plural}: the watch has not shown {informer.store.ahead} own writes yet"
     scope = informer.scope
     listed = await client.list(
         MetadataOnly(informer.resource),
@@ -59,24 +56,3 @@ async def cache_difference(informer: Informer, client: Client) -> str:
         if wanted.get(key) != held.get(key):
             return f"{informer.resource.plural} {key}: the server has {wanted.get(key)}, the cache {held.get(key)}"
     return ""
-
-
-async def eventually(condition: Callable[[], Awaitable[str]] | Callable[[], object], *, limit: float = 10.0) -> None:
-    """Wait until a plain function gives something true, or an async one an empty text.
-
-    Raises AssertionError after `limit` seconds. For the state of a real server, which nothing announces.
-    """
-    last: object = None
-    try:
-        async with asyncio.timeout(limit):
-            while True:
-                answer = condition()
-                if asyncio.iscoroutine(answer):
-                    last = await answer
-                    if not last:
-                        return
-                elif answer:
-                    return
-                await asyncio.sleep(PAUSE_SECONDS)
-    except TimeoutError:
-        raise AssertionError(f"not so after {limit} s: {last or condition}") from None

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admission: questions of the API server, answered by functions on models."""
+"""Admission webhooks: validators and defaulters on models, their server, certificates and registration."""

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a question to a function on models, and from what it found to an answer (M-37 to M-41).
+"""Admission with typed objects: decodes a review, calls a validator or a defaulter, encodes the response.
 
-A validator sees what is and what would be, and gives a Verdict with every reason to refuse, not the first. A defaulter
-changes the object it is given; the patch holds exactly those changes, so a field that the model does not know is never
-touched. Both are plain functions, or coroutines if they must wait.
+A validator gets the old and the new object and returns an `AdmissionResponse` with all errors, not only the first. A
+defaulter changes the new object. The JSON patch holds exactly its changes, so fields that the model does not know stay
+as they are. Both are plain functions, or coroutines if they must wait.
 
-Caveats: a mutating webhook sees objects before the API server checked them against their schema. One that does not fit
-its model is let through untouched: the API server says everything that is wrong with it, and what it takes all the same
-(an array where a time belongs) the validator refuses. What is stored and does not fit can be mended, labelled and
-deleted: a stored object that cannot be read counts as absent, and neither a delete nor a change of metadata alone is
-refused because of it.
+Caveats: a mutating webhook is called before the API server validates the object against its schema.
+
+* A new object that does not fit its model passes the mutating webhook unchanged. The API server then reports all schema
+  errors. What its schema check accepts nevertheless (such as an array in place of a time) the validating webhook
+  refuses.
+* A stored object that does not fit its model counts as absent, so that it can be repaired. Deletes, and updates that
+  change the metadata alone, are allowed without a check.
 """
 
 import inspect
@@ -25,7 +27,7 @@ from trainwright.api.kubernetes.authentication.v1 import UserInfo
 from trainwright.controller.runtime.errors import ApiError, Cause, DecodeError
 from trainwright.controller.runtime.kinds import codec_of
 from trainwright.controller.runtime.webhook.jsonpatch import diff
-from trainwright.controller.runtime.webhook.review import Answer, Question, passed_through
+from trainwright.controller.runtime.webhook.review import ReviewRequest, ReviewResponse, passed_through
 
 log = logging.getLogger(__name__)
 
@@ -35,17 +37,17 @@ _ABSENT = b"null"
 
 
 @dataclass(slots=True, kw_only=True)
-class Admission(Generic[O]):
-    """One question about objects of a kind."""
+class AdmissionRequest(Generic[O]):
+    """A request to admit an object of a kind."""
 
     operation: str
     """CREATE, UPDATE or DELETE."""
     new: O | None
-    """The object as it would be; None for DELETE. A defaulter may change it."""
+    """The new object; None for DELETE. A defaulter changes it."""
     old: O | None
-    """The object as it is; None for CREATE, and for one that is stored and does not fit its model."""
+    """The stored object; None for CREATE, and for one that does not fit its model."""
     name: str
-    """Empty if the server is still to make one."""
+    """Empty if the server is going to generate it."""
     namespace: str
     subresource: str
     user: UserInfo
@@ -53,30 +55,30 @@ class Admission(Generic[O]):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a validator found. Without errors it is allowed; warnings reach the user in both cases."""
+class AdmissionResponse:
+    """What a validator returns. Without errors the object is admitted; the user sees the warnings in both cases."""
 
     errors: tuple[Cause, ...] = ()
     warnings: tuple[str, ...] = ()
     message: str = ""
-    """Instead of the errors put together."""
+    """Replaces the message that is made of the errors; not empty: refused."""
     code: int = 403
     reason: str = "Forbidden"
     annotations: dict[str, str] = field(default_factory=dict)
 
 
-ALLOWED = Verdict()
+ALLOWED = AdmissionResponse()
 
-Validator: TypeAlias = Callable[[Admission[O]], Verdict | Awaitable[Verdict | None] | None]
-Defaulter: TypeAlias = Callable[[Admission[O]], Iterable[str] | Awaitable[Iterable[str] | None] | None]
-"""Changes `new`; gives warnings, if any."""
+Validator: TypeAlias = Callable[[AdmissionRequest[O]], AdmissionResponse | Awaitable[AdmissionResponse | None] | None]
+Defaulter: TypeAlias = Callable[[AdmissionRequest[O]], Iterable[str] | Awaitable[Iterable[str] | None] | None]
+"""Changes `new`; returns warnings, if any."""
 
 
 class Handler(Protocol):
-    """Answers the questions that come to one path."""
+    """Answers the reviews of one path."""
 
-    async def answer(self, question: Question) -> Answer:
-        """Decide. What it raises is a defect of the handler, and answered with 500."""
+    async def answer(self, review: ReviewRequest) -> ReviewResponse:
+        """Answer a review. An exception is a defect of the handler and is answered with 500."""
         ...
 
 
@@ -87,19 +89,22 @@ class Validating(Generic[O]):
         self.kind = kind
         self._validator = validator
 
-    async def answer(self, question: Question) -> Answer:
-        """CONNECT is always allowed (M-41)."""
-        if question.operation == "CONNECT":
-            return Answer(allowed=True)
+    async def answer(self, review: ReviewRequest) -> ReviewResponse:
+        """Validate; CONNECT is always allowed."""
+        if review.operation == "CONNECT":
+            return ReviewResponse(allowed=True)
         try:
-            admission = _admission(self.kind, question)
+            request = _request(self.kind, review)
         except DecodeError as error:
-            if question.operation == "DELETE" or _changes_metadata_alone(question):
-                _let_through(self.kind, question, error)
-                return Answer(allowed=True, warnings=(f"not checked, because it cannot be read: {error}",))
-            return Answer(allowed=False, code=400, reason="BadRequest", message=str(error))
+            if review.operation == "DELETE" or _changes_metadata_alone(review):
+                _let_through(self.kind, review, error)
+                return ReviewResponse(
+                    allowed=True,
+                    warnings=(f"allowed without a check, because the stored object cannot be decoded: {error}",),
+                )
+            return ReviewResponse(allowed=False, code=400, reason="BadRequest", message=str(error))
         try:
-            found = self._validator(admission)
+            found = self._validator(request)
             verdict = (await found if inspect.isawaitable(found) else found) or ALLOWED
         except ApiError as error:
             return passed_through(error)
@@ -113,33 +118,39 @@ class Mutating(Generic[O]):
         self.kind = kind
         self._defaulter = defaulter
 
-    async def answer(self, question: Question) -> Answer:
-        """Not called for DELETE and CONNECT (M-40)."""
-        if question.operation in {"DELETE", "CONNECT"}:
-            return Answer(allowed=True)
+    async def answer(self, review: ReviewRequest) -> ReviewResponse:
+        """Default; DELETE and CONNECT are allowed without calling the defaulter."""
+        if review.operation in {"DELETE", "CONNECT"}:
+            return ReviewResponse(allowed=True)
         try:
-            admission = _admission(self.kind, question)
+            request = _request(self.kind, review)
         except DecodeError as error:
-            log.debug("%s %s/%s: left to the API server: %s", self.kind, question.namespace, question.name, error)
-            return Answer(allowed=True)
-        before = msgspec.json.encode(admission.new)
+            log.debug(
+                "%s %s/%s: not defaulted, because it does not fit its model: %s",
+                self.kind,
+                review.namespace,
+                review.name,
+                error,
+            )
+            return ReviewResponse(allowed=True)
+        before = msgspec.json.encode(request.new)
         try:
-            found = self._defaulter(admission)
+            found = self._defaulter(request)
             warnings = await found if inspect.isawaitable(found) else found
         except ApiError as error:
             return passed_through(error)
-        after = msgspec.json.encode(admission.new)
+        after = msgspec.json.encode(request.new)
         patch = () if before == after else tuple(diff(msgspec.json.decode(before), msgspec.json.decode(after)))
-        return Answer(allowed=True, patch=patch, warnings=tuple(warnings or ()))
+        return ReviewResponse(allowed=True, patch=patch, warnings=tuple(warnings or ()))
 
 
 def mutate_path(kind: type[Object]) -> str:
-    """Where the API server asks for changes (M-34)."""
+    """Path of the mutating webhook of a kind, as in controller-runtime."""
     return f"/mutate-{_dashed(kind.RESOURCE)}"
 
 
 def validate_path(kind: type[Object]) -> str:
-    """Where the API server asks for approval (M-34)."""
+    """Path of the validating webhook of a kind, as in controller-runtime."""
     return f"/validate-{_dashed(kind.RESOURCE)}"
 
 
@@ -147,37 +158,43 @@ def _dashed(resource: Resource) -> str:
     return f"{resource.group.replace('.', '-')}-{resource.version}-{resource.kind.lower()}"
 
 
-def _admission(kind: type[O], question: Question) -> Admission[O]:
-    new = _decoded(kind, question.object, "object")
+def _request(kind: type[O], review: ReviewRequest) -> AdmissionRequest[O]:
+    new = _decoded(kind, review.object, "object")
     try:
-        old = _decoded(kind, question.old_object, "oldObject")
+        old = _decoded(kind, review.old_object, "oldObject")
     except DecodeError as error:
         if new is None:
             raise
-        _let_through(kind, question, error)
+        _let_through(kind, review, error)
         old = None
-    return Admission(
-        operation=question.operation,
+    return AdmissionRequest(
+        operation=review.operation,
         new=new,
         old=old,
-        name=question.name,
-        namespace=question.namespace,
-        subresource=question.subresource,
-        user=question.user,
-        dry_run=bool(question.dry_run),
+        name=review.name,
+        namespace=review.namespace,
+        subresource=review.subresource,
+        user=review.user,
+        dry_run=bool(review.dry_run),
     )
 
 
-def _let_through(kind: type[Object], question: Question, error: DecodeError) -> None:
-    where = f"{question.namespace}/{question.name}"
-    log.warning("%s %s: %s is not held up by what is stored: %s", kind.RESOURCE.kind, where, question.operation, error)
+def _let_through(kind: type[Object], review: ReviewRequest, error: DecodeError) -> None:
+    where = f"{review.namespace}/{review.name}"
+    log.warning(
+        "%s %s: %s is allowed although the stored object cannot be decoded: %s",
+        kind.RESOURCE.kind,
+        where,
+        review.operation,
+        error,
+    )
 
 
-def _changes_metadata_alone(question: Question) -> bool:
-    """Whether an update leaves everything but the metadata as it is, such as the removal of a finalizer."""
-    if question.operation != "UPDATE":
+def _changes_metadata_alone(review: ReviewRequest) -> bool:
+    """Whether an update changes only the metadata, such as the removal of a finalizer."""
+    if review.operation != "UPDATE":
         return False
-    new, old = (msgspec.json.decode(raw, type=dict[str, Any]) for raw in (question.object, question.old_object))
+    new, old = (msgspec.json.decode(raw, type=dict[str, Any]) for raw in (review.object, review.old_object))
     return {**new, "metadata": None} == {**old, "metadata": None}
 
 
@@ -192,10 +209,10 @@ def _decoded(kind: type[O], raw: msgspec.Raw, what: str) -> O | None:
     return decoded
 
 
-def _judged(verdict: Verdict) -> Answer:
+def _judged(verdict: AdmissionResponse) -> ReviewResponse:
     if not verdict.errors and not verdict.message:
-        return Answer(allowed=True, warnings=verdict.warnings, annotations=verdict.annotations)
-    return Answer(
+        return ReviewResponse(allowed=True, warnings=verdict.warnings, annotations=verdict.annotations)
+    return ReviewResponse(
         allowed=False,
         code=verdict.code,
         reason=verdict.reason,
@@ -207,6 +224,6 @@ def _judged(verdict: Verdict) -> Answer:
 
 
 def _together(errors: tuple[Cause, ...]) -> str:
-    """All errors in one text, as Kubernetes does it."""
+    """All errors in one text, as Kubernetes formats them."""
     texts = [f"{error.field}: {error.message}" if error.field else error.message for error in errors]
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Webhook configurations as documents: what is in them, and where they send the API server."""
+"""Webhook configurations as documents: their targets, paths and addresses."""
 
 import base64
 from collections.abc import Iterable, Sequence
@@ -11,9 +11,9 @@ from trainwright.api.kubernetes.admissionregistration.v1 import (
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
 )
+from trainwright.api.objects import Document
 from trainwright.controller.runtime.certificates.injection import Configuration, Target
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.objects import Document
 
 Kind: TypeAlias = type[MutatingWebhookConfiguration] | type[ValidatingWebhookConfiguration]
 KINDS: dict[str, Kind] = {
@@ -23,21 +23,21 @@ KINDS: dict[str, Kind] = {
 
 
 def target_of(document: Document) -> Target:
-    """Which configuration a document is. Raises ConfigurationError for one that is none."""
+    """The kind and name of a document. Raises ConfigurationError if it is not a webhook configuration."""
     kind = KINDS.get(str(document.get("kind")))
     name = (document.get("metadata") or {}).get("name")
     if kind is None or not name:
-        raise ConfigurationError(f"{document.get('kind')} {name}: no webhook configuration with a name")
+        raise ConfigurationError(f"{document.get('kind')} {name}: not a webhook configuration with a name")
     return Target(kind, name)
 
 
 def paths_of(documents: Iterable[Document]) -> set[str]:
-    """The paths that the API server will ask."""
+    """The paths that the API server calls."""
     return {_path(webhook) for document in documents for webhook in document.get("webhooks") or ()}
 
 
 def by_url(document: Document, url: str, bundle: bytes, labels: dict[str, str]) -> Document:
-    """The same configuration, but leading to `url` (scheme, host and port) and trusting `bundle`."""
+    """A copy that calls `url` (scheme, host and port) and trusts `bundle`."""
     changed = deepcopy(document)
     metadata = changed.setdefault("metadata", {})
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
@@ -50,7 +50,7 @@ def by_url(document: Document, url: str, bundle: bytes, labels: dict[str, str]) 
 
 
 def names_reached(configuration: Configuration) -> Sequence[tuple[str, str]]:
-    """For each webhook its name, and the host name that the API server expects in the server's certificate."""
+    """For each webhook its name, and the host name that the API server expects in the server certificate."""
     found = []
     for webhook in configuration.webhooks or ():
         client = webhook.client_config

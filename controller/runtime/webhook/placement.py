@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where this process runs, and so whether it serves admission and with whose certificate.
+"""Decides whether this process serves admission, and with which certificate.
 
-In a cluster: with a Secret that replicas share, or with files where somebody else keeps them. Outside: by URL if one is
-given, else not at all, which is no error: the API server could not reach a webhook there.
+In a cluster: with a Secret that the replicas share, or with certificate files. Outside a cluster: by URL if one is
+given, otherwise not at all, because the API server could not reach the webhooks.
 """
 
 import tempfile
@@ -13,7 +13,7 @@ from trainwright.controller.runtime.client.config import SERVICE_ACCOUNT, Cluste
 from trainwright.controller.runtime.webhook.webhooks import ByURL, Certificates, Folder, Shared
 
 DEFAULT_FOLDER = Path(tempfile.gettempdir(), "k8s-webhook-server", "serving-certs")
-"""Where certificate files are mounted unless said otherwise (M-32)."""
+"""Default folder of mounted certificate files, as in controller-runtime."""
 
 
 def certificates_for(
@@ -27,9 +27,9 @@ def certificates_for(
     policy: Policy | None = None,
     account: Path = SERVICE_ACCOUNT,
 ) -> Certificates | None:
-    """How to serve admission; None: do not. `managed` False: the files in `folder` are somebody else's to keep.
+    """The certificates to serve admission with; None: do not serve. `managed` False: another program keeps `folder`.
 
-    `service` and `secret` are names in this process's namespace. A URL wins, in a cluster too.
+    `service` and `secret` are names in the namespace of this process. A URL takes precedence, also in a cluster.
     """
     if webhook_url:
         return ByURL(url=webhook_url)

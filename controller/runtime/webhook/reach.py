@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the API server can reach this server with the CA that it was given (M-45).
+"""Checks whether the API server can reach this webhook server with the CA bundle of its configuration.
 
-Asked for readiness: for each registered webhook a TLS handshake with this server, trusting exactly the bundle that the
-configuration holds and expecting the name that the API server expects. Where the caller gives a proof (a request to the
-API server that leads back here), that is asked as well until it succeeds once per certificate.
+A readiness check. For each registered webhook it makes a TLS handshake with this server. It trusts only the bundle in
+the configuration and expects the host name that the API server expects. If the caller passes a proof (a request to the
+API server that calls this webhook), the proof is repeated until it succeeds once per certificate.
 
-A proof is for a server that is registered by URL. Behind a Service the API server asks whichever replica is ready
-already, which says nothing about this one, and while none is ready it asks nobody, so none would ever become ready.
+A proof is for a server that is registered by URL. Behind a Service the API server calls any ready replica, which says
+nothing about this one. And while no replica is ready, the proof fails, so none would become ready.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from trainwright.api.base import Resource
+from trainwright.api.objects import Document
 from trainwright.controller.runtime.certificates.injection import Target, bundles, fetch
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import (
@@ -26,28 +27,27 @@ from trainwright.controller.runtime.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from trainwright.controller.runtime.objects import Document
 from trainwright.controller.runtime.webhook.configurations import names_reached
 
 log = logging.getLogger(__name__)
 
 LIMIT_SECONDS = 10.0
 _DENIED = "denied the request"
-"""What the API server says when a webhook was asked and refused."""
+"""Part of the API server's message when a webhook has refused a request."""
 LOOK_SECONDS = 30.0
-"""The configurations are read again no more often than this while all is well."""
+"""Time between two reads of the configurations while all checks pass."""
 
 Proof: TypeAlias = Callable[[], Awaitable[object]]
-"""Raises KubernetesError if the API server did not get through."""
+"""Raises KubernetesError if the API server could not call the webhook."""
 
 
 def dry_run(client: Client, document: Document, *, kind: Resource) -> Proof:
-    """A proof: ask the API server to create the document, without storing it.
+    """A proof: create the document as a dry run.
 
-    The document is one that the webhooks are asked about (by kind, namespace and labels), and these fail closed
-    (`failurePolicy: Fail`): the API server answers 500 and says why, if it could not get through to them. Every answer
-    that comes after admission means that it did, a refusal by the webhook itself too. Who may not create such objects
-    learns nothing; that is said in the log and taken for good.
+    The webhooks must match the document (by kind, namespace and labels) and have `failurePolicy: Fail`. If the API
+    server cannot call them, it answers 500 with the reason. Every answer after admission proves that it can, also a
+    refusal by the webhook. Without the right to create the object nothing is known; that is logged and counts as a
+    success.
     """
 
     async def ask() -> None:
@@ -60,7 +60,7 @@ def dry_run(client: Client, document: Document, *, kind: Resource) -> Proof:
                 return
             if isinstance(error, (ServerError, TooManyRequests, Unauthorized)):
                 raise
-            log.warning("webhook: whether the API server gets through is not known, it was not asked: %s", error)
+            log.warning("webhook: cannot check whether the API server reaches this server: %s", error)
 
     return ask
 
@@ -77,7 +77,7 @@ class Reach:
         proof: Proof | None = None,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
-        """`address` gives the host and port to dial, this server's own."""
+        """`address` returns the host and port of this server."""
         self._client = client
         self._targets = targets
         self._address = address
@@ -88,7 +88,7 @@ class Reach:
         self._expected: list[tuple[str, str, bytes]] = []
 
     async def check(self) -> str | None:
-        """Why the API server would not get through; None if it would."""
+        """Why the API server cannot reach this server; None if it can."""
         now = asyncio.get_running_loop().time()
         if now - self._looked_at >= self._look_seconds:
             if reason := await self._look():
@@ -96,7 +96,7 @@ class Reach:
             self._looked_at = now
         for label, host, bundle in self._expected:
             if reason := await self._dial(host, bundle):
-                self._looked_at = float("-inf")  # the bundle may have been renewed meanwhile
+                self._looked_at = float("-inf")  # the bundle may have been renewed
                 return f"{label}: {reason}"
         return await self._prove()
 
@@ -108,7 +108,7 @@ class Reach:
             except KubernetesError as error:
                 return f"{target}: {error}"
             if configuration is None:
-                return f"{target} does not exist: the API server does not ask"
+                return f"{target} does not exist, so the API server does not call this server"
             held = bundles(configuration)
             for name, host in names_reached(configuration):
                 if not held.get(name):
@@ -126,7 +126,7 @@ class Reach:
                 writer.transport.abort()
         except (OSError, ValueError, TimeoutError) as error:
             return f"{host} at port {port}: {type(error).__name__} {error}"
-        await asyncio.sleep(0)  # the socket is closed in the next turn of the loop
+        await asyncio.sleep(0)  # the socket is closed in the next iteration of the loop
         return None
 
     async def _prove(self) -> str | None:
@@ -137,6 +137,6 @@ class Reach:
             async with asyncio.timeout(LIMIT_SECONDS):
                 await self._proof()
         except (KubernetesError, TimeoutError) as error:
-            return f"the API server does not get through: {str(error) or 'no answer'}"
+            return f"the API server cannot reach this server: {str(error) or 'no answer'}"
         self._proved = state
         return None

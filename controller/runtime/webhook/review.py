@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AdmissionReview on the wire: `admission.k8s.io` v1 and v1beta1 (M-35 to M-39).
+"""AdmissionReview on the wire: `admission.k8s.io` v1 and v1beta1.
 
-Objects stay undecoded until it is known which model they are of. What cannot be read is `Malformed`; its answer is a
-review that names neither version nor uid, because neither is known.
+Objects stay encoded until their model is known. A request that cannot be read is `Malformed`. Its answer names neither
+version nor uid, because neither is known.
 """
 
 import base64
@@ -20,8 +20,8 @@ VERSIONS = frozenset({"admission.k8s.io/v1", "admission.k8s.io/v1beta1"})
 _KIND = "AdmissionReview"
 
 
-class Malformed(Exception):  # noqa: N818 - it is the request that is wrong
-    """A body that is no question; `code` as in HTTP."""
+class Malformed(Exception):  # noqa: N818 - an error of the client
+    """The body is not a review; `code` is an HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -29,15 +29,15 @@ class Malformed(Exception):  # noqa: N818 - it is the request that is wrong
 
 
 class GroupResource(msgspec.Struct, frozen=True):
-    """What kind of thing is asked about."""
+    """The resource of the object."""
 
     group: str = ""
     version: str = ""
     resource: str = ""
 
 
-class Question(msgspec.Struct, kw_only=True):
-    """One `request`."""
+class ReviewRequest(msgspec.Struct, kw_only=True):
+    """The `request` of a review."""
 
     uid: str
     operation: str
@@ -50,13 +50,13 @@ class Question(msgspec.Struct, kw_only=True):
     object: msgspec.Raw = msgspec.Raw(b"null")
     old_object: msgspec.Raw = msgspec.field(name="oldObject", default=msgspec.Raw(b"null"))
     api_version: str = ""
-    """Of the review; filled in after decoding."""
+    """API version of the review; set after decoding."""
 
 
 class _Review(msgspec.Struct):
     api_version: str = msgspec.field(name="apiVersion", default="")
     kind: str = ""
-    request: Question | None = None
+    request: ReviewRequest | None = None
 
 
 _DECODER = msgspec.json.Decoder(_Review)
@@ -64,8 +64,8 @@ _ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a handler decided."""
+class ReviewResponse:
+    """The `response` of a review."""
 
     allowed: bool
     code: int = 200
@@ -78,57 +78,57 @@ class Answer:
     """For the audit log."""
 
 
-def read(body: bytes) -> Question:
-    """The question in a body. Raises Malformed."""
+def read(body: bytes) -> ReviewRequest:
+    """Decode the request of a review. Raises Malformed."""
     try:
         review = nesting.decode(_DECODER, body)
     except msgspec.MsgspecError as error:
-        raise Malformed(400, f"the body is no AdmissionReview: {error}") from error
+        raise Malformed(400, f"the body is not an AdmissionReview: {error}") from error
     if review.kind != _KIND or review.api_version not in VERSIONS:
         raise Malformed(
             400,
-            f"the body is {review.kind or 'of no kind'} of {review.api_version or 'no version'};"
-            f" {_KIND} of {' or '.join(sorted(VERSIONS))} is understood",
+            f"the body has kind {review.kind or 'none'} and apiVersion {review.api_version or 'none'};"
+            f" send {_KIND} of {' or '.join(sorted(VERSIONS))}",
         )
     if review.request is None:
-        raise Malformed(400, "the AdmissionReview holds no request")
+        raise Malformed(400, "the AdmissionReview has no request")
     review.request.api_version = review.api_version
     return review.request
 
 
-def write(question: Question, answer: Answer) -> bytes:
-    """The review that answers a question; the uid and the version are the question's."""
-    response: dict[str, Any] = {"uid": question.uid, "allowed": answer.allowed}
-    status: dict[str, Any] = {"metadata": {}, "code": answer.code}
-    if not answer.allowed:
+def write(request: ReviewRequest, response: ReviewResponse) -> bytes:
+    """Encode the review that answers a request, with its uid and version."""
+    written: dict[str, Any] = {"uid": request.uid, "allowed": response.allowed}
+    status: dict[str, Any] = {"metadata": {}, "code": response.code}
+    if not response.allowed:
         status["status"] = "Failure"
-    if answer.message:
-        status["message"] = answer.message
-    if answer.reason:
-        status["reason"] = answer.reason
-    if answer.causes:
+    if response.message:
+        status["message"] = response.message
+    if response.reason:
+        status["reason"] = response.reason
+    if response.causes:
         status["details"] = {
-            "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in answer.causes]
+            "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in response.causes]
         }
-    response["status"] = status
-    if answer.patch:
-        response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(_ENCODER.encode(answer.patch)).decode()
-    if answer.warnings:
-        response["warnings"] = list(answer.warnings)
-    if answer.annotations:
-        response["auditAnnotations"] = answer.annotations
-    return _ENCODER.encode({"kind": _KIND, "apiVersion": question.api_version, "response": response})
+    written["status"] = status
+    if response.patch:
+        written["patchType"] = "JSONPatch"
+        written["patch"] = base64.b64encode(_ENCODER.encode(response.patch)).decode()
+    if response.warnings:
+        written["warnings"] = list(response.warnings)
+    if response.annotations:
+        written["auditAnnotations"] = response.annotations
+    return _ENCODER.encode({"kind": _KIND, "apiVersion": request.api_version, "response": written})
 
 
 def write_malformed(error: Malformed) -> bytes:
-    """The review that answers what was no question."""
+    """Encode the review that answers a malformed request."""
     status = {"metadata": {}, "code": error.code, "message": str(error), "status": "Failure"}
     return _ENCODER.encode({"response": {"uid": "", "allowed": False, "status": status}})
 
 
-def passed_through(error: ApiError) -> Answer:
-    """An API error that a handler met is the answer (M-38)."""
-    return Answer(
+def passed_through(error: ApiError) -> ReviewResponse:
+    """The response for an API error that a handler has raised: the same error."""
+    return ReviewResponse(
         allowed=False, code=error.status, reason=error.reason, message=error.message, causes=tuple(error.causes)
     )

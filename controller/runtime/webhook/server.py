@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTPS server that the API server asks (M-32 to M-37, M-42, M-45, M-47). Knows aiohttp, as servers may.
+"""The HTTPS server that the API server calls. One of the few modules that import aiohttp.
 
-Every request to a known path is answered with HTTP 200 and a review, however broken it is: 400 or 413 inside for what
-is no question, 500 for a handler that raised, 504 for one that took too long. It runs on every replica.
+Every request to a known path is answered with HTTP 200 and a review. The status inside is 400 or 413 for a malformed
+request, 500 for a handler that raised an exception, 504 for one that took too long. It runs on every replica.
 
-Guarantees: a body is never read beyond the limit, a broken request costs one log line, and requests in process are
-finished when the server is stopped. The certificate is whatever the context holds at the time of a handshake.
+Guarantees: a body is never read beyond the limit. A broken request costs one log line. Running requests are finished
+when the server stops. Each handshake uses the certificate that the context holds at that time.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from aiohttp import web
 
 from trainwright.api.base import Object
 from trainwright.api.times import parse_duration
-from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.manager.servers import parse_address
+from trainwright.controller.runtime.errors import ConfigurationError, TransportError
+from trainwright.controller.runtime.servers.http import listening, parse_address
 from trainwright.controller.runtime.webhook.admission import (
     Defaulter,
     Handler,
@@ -31,14 +31,21 @@ from trainwright.controller.runtime.webhook.admission import (
     validate_path,
 )
 from trainwright.controller.runtime.webhook.metrics import PathMetrics, WebhookMetrics
-from trainwright.controller.runtime.webhook.review import Answer, Malformed, Question, read, write, write_malformed
+from trainwright.controller.runtime.webhook.review import (
+    Malformed,
+    ReviewRequest,
+    ReviewResponse,
+    read,
+    write,
+    write_malformed,
+)
 
 log = logging.getLogger(__name__)
 
 O = TypeVar("O", bound=Object)  # noqa: E741 - the object, as in the client
 
 BODY_LIMIT = 7 * 2**20
-"""A body of this many bytes or more is refused (M-35)."""
+"""A body of this many bytes or more is refused, as in controller-runtime."""
 READ_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
 IDLE_SECONDS = 90.0
@@ -47,7 +54,7 @@ _JSON = "application/json"
 
 
 class _OneLine(logging.Filter):
-    """What aiohttp says of broken connections, without its traceback."""
+    """Removes the traceback from aiohttp's messages about broken connections."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.exc_info = None
@@ -60,7 +67,7 @@ _connection_log.addFilter(_OneLine())
 
 
 class WebhookServer:
-    """Serves admission on one address. A runnable; `port` 0 takes a free one, see `port` once it listens."""
+    """Serves admission on one address. A runnable; port 0 takes a free port, read `port` once it listens."""
 
     def __init__(
         self,
@@ -85,28 +92,30 @@ class WebhookServer:
     # ------------------------------------------------------------------ putting together
 
     def mutate(self, kind: type[O], defaulter: Defaulter[O], *, path: str = "") -> None:
-        """Call `defaulter` for what the API server sends to the kind's path. Raises ConfigurationError."""
+        """Call `defaulter` for requests to the mutating path of the kind. Raises ConfigurationError; see `handle`."""
         self.handle(path or mutate_path(kind), Mutating(kind, defaulter))
 
     def validate(self, kind: type[O], validator: Validator[O], *, path: str = "") -> None:
-        """Call `validator` for what the API server sends to the kind's path. Raises ConfigurationError."""
+        """Call `validator` for requests to the validating path of the kind. Raises ConfigurationError; see `handle`."""
         self.handle(path or validate_path(kind), Validating(kind, validator))
 
     def handle(self, path: str, handler: Handler) -> None:
-        """Answer on a path. Raises ConfigurationError for one that is taken, or once the server listens (M-34)."""
+        """Answer a path. Raises ConfigurationError if it has a handler, or if the server listens already."""
         if path in self._handlers or self.listening.is_set():
-            raise ConfigurationError(f"webhook: {path} is taken, or the server listens already")
+            raise ConfigurationError(
+                f"webhook server: cannot add {path}: it has a handler already, or the server is listening"
+            )
         self._handlers[path] = handler
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
-        """By path."""
+        """The handlers by path."""
         return self._handlers
 
     # ------------------------------------------------------------------ life
 
     async def run(self) -> None:
-        """Listen until cancelled, then finish what is in process. Raises ConfigurationError (address in use)."""
+        """Listen until cancelled, then finish running requests. Raises ConfigurationError if the address is in use."""
         application = web.Application(client_max_size=self._limit)
         for path, handler in self._handlers.items():
             application.router.add_route("*", path, self._route(path, handler))
@@ -117,20 +126,12 @@ class WebhookServer:
             keepalive_timeout=IDLE_SECONDS,
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, self.host or None, self.port, ssl_context=self._tls)
-            try:
-                await site.start()
-            except OSError as error:
-                raise ConfigurationError(f"webhook: cannot listen on {self.host}:{self.port}: {error}") from error
-            self.port = runner.addresses[0][1]
+        async with listening("webhook", runner, self.host, self.port, tls=self._tls) as self.port:
             self.listening.set()
-            await asyncio.Event().wait()
-        finally:
-            self.listening.clear()
-            await runner.cleanup()
-            await asyncio.sleep(0)  # connections that were cut off end in the next turn of the loop
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.listening.clear()
 
     # ------------------------------------------------------------------ one request
 
@@ -152,34 +153,45 @@ class WebhookServer:
 
     async def _answered(self, request: web.Request, handler: Handler, metrics: PathMetrics) -> web.Response:
         try:
-            question = read(await self._body(request))
+            review = read(await self._body(request))
         except Malformed as error:
-            log.warning("%s: refused a request of %s with %d: %s", request.path, request.remote, error.code, error)
+            log.warning("%s: refused a request from %s with %d: %s", request.path, request.remote, error.code, error)
             refusal = web.Response(body=write_malformed(error), content_type=_JSON)
-            refusal.force_close()  # where its next request would begin is not known
+            refusal.force_close()  # the start of a next request on this connection is unknown
             return refusal
-        body = await self._decided(request, handler, question, metrics)
+        body = await self._decided(request, handler, review, metrics)
         return web.Response(body=body, content_type=_JSON)
 
-    async def _decided(self, request: web.Request, handler: Handler, question: Question, metrics: PathMetrics) -> bytes:
+    async def _decided(
+        self, request: web.Request, handler: Handler, review: ReviewRequest, metrics: PathMetrics
+    ) -> bytes:
         limit = self._time_limit(request)
         scope = asyncio.timeout(limit)
         try:
             async with scope:
-                answer = await handler.answer(question)
-            return write(question, answer)
+                answer = await handler.answer(review)
+            return write(review, answer)
         except Exception as error:
             if isinstance(error, TimeoutError) and scope.expired():
-                log.warning("%s: no answer to %s within %g s", request.path, question.uid, limit)
-                late = Answer(allowed=False, code=504, reason="Timeout", message=f"no answer within {limit:g} s")
-                return write(question, late)
+                log.warning("%s: the handler did not answer review %s within %g s", request.path, review.uid, limit)
+                late = ReviewResponse(
+                    allowed=False, code=504, reason="Timeout", message=f"the webhook did not answer within {limit:g} s"
+                )
+                return write(review, late)
+            if isinstance(error, TransportError):
+                # Not a defect: the handler asked the API server for an object, and got no answer.
+                log.warning("%s: the API server did not answer during review %s: %s", request.path, review.uid, error)
+                message = "the webhook got no answer from the API server; try again"
+                return write(
+                    review, ReviewResponse(allowed=False, code=503, reason="ServiceUnavailable", message=message)
+                )
             metrics.crashed()
-            log.exception("%s: the handler raised, question %s", request.path, question.uid)
-            message = f"{type(error).__name__} in the webhook; its log has more"
-            return write(question, Answer(allowed=False, code=500, reason="InternalError", message=message))
+            log.exception("%s: the handler raised an exception for review %s", request.path, review.uid)
+            message = f"the webhook failed with {type(error).__name__}; see its log"
+            return write(review, ReviewResponse(allowed=False, code=500, reason="InternalError", message=message))
 
     def _time_limit(self, request: web.Request) -> float:
-        """The API server says how long it waits; answering later would be in vain."""
+        """The timeout that the API server sends, at most the own limit: a later answer would be ignored."""
         try:
             asked = parse_duration(request.query.get("timeout", "0")).total_seconds()
         except ValueError:
@@ -189,7 +201,7 @@ class WebhookServer:
     async def _body(self, request: web.Request) -> bytes:
         content_type = request.headers.get("Content-Type", "")
         if content_type != _JSON:
-            raise Malformed(400, f"the content type is {content_type[:100]!r}, {_JSON} is understood")
+            raise Malformed(400, f"the content type is {content_type[:100]!r}; send {_JSON}")
         if (request.content_length or 0) >= self._limit:
             raise self._too_large()
         parts: list[bytes] = []
@@ -202,10 +214,10 @@ class WebhookServer:
                         raise self._too_large()
                     parts.append(part)
         except TimeoutError as error:
-            request.content.feed_eof()  # do not wait for the rest once more after the answer
+            request.content.feed_eof()  # do not wait for the rest again after the answer
             raise Malformed(400, f"the body did not arrive within {self._read_seconds:g} s") from error
         except (web.RequestPayloadError, OSError) as error:
-            raise Malformed(400, f"the body ends early: {error}") from error
+            raise Malformed(400, f"the body is incomplete: {error}") from error
         if not parts:
             raise Malformed(400, "the body is empty")
         return b"".join(parts)

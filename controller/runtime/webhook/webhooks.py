@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admission of one process, put together: server, certificate, registration, readiness.
+"""All webhooks of one process: server, certificate, registration, readiness.
 
     hooks = Webhooks(manager.client, manager.metrics.registry, "0.0.0.0:9443", configurations=documents,
-                     service=("hooks", "system"), certificates=Shared("hooks-cert", "system"))
+                     certificates=Shared(secret="hooks-cert", namespace="system", hosts=["hooks.system.svc"]))
     hooks.server.validate(Web, validate)
     manager.add(hooks, Group.WEBHOOKS, "webhooks")
     manager.readyz.add("webhooks", hooks.unready)
 
-Three ways to a certificate: `Shared` (a Secret that the replicas keep together), `Folder` (files that somebody else
-keeps), and outside of the cluster `ByURL` (made for this process, configurations registered and removed by it).
+There are three sources of the certificate: `Shared` (a Secret that the replicas keep together), `Folder` (files that
+another program keeps), and outside a cluster `ByURL` (made for this process, which also registers the configurations).
 """
 
 import asyncio
@@ -21,18 +21,19 @@ from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
 
+from trainwright.api.objects import Document
+from trainwright.api.rights import READ, Rule
+from trainwright.api.times import wall_clock
 from trainwright.controller.runtime.certificates.authority import certificate_pem, key_pem
 from trainwright.controller.runtime.certificates.files import PERIOD_SECONDS, CertificateFiles
+from trainwright.controller.runtime.certificates.injection import FIELD_MANAGER
 from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
 from trainwright.controller.runtime.certificates.material import Material
 from trainwright.controller.runtime.certificates.rotation import Policy, next_step
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.certificates.vault import Vault
 from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.clock import wall_clock
 from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
-from trainwright.controller.runtime.objects import Document
-from trainwright.controller.runtime.rights import READ, Rule
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.configurations import paths_of, target_of
 from trainwright.controller.runtime.webhook.metrics import WebhookMetrics
@@ -47,18 +48,18 @@ UNREGISTER_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """Certificates of our own making, in a Secret that the replicas share."""
+    """Certificates that the replicas make and share in a Secret."""
 
     secret: str
     namespace: str
     hosts: Sequence[str]
-    """Names under which the API server reaches the server: `<service>.<namespace>.svc`."""
+    """Host names of the server for the API server: `<service>.<namespace>.svc`."""
     policy: Policy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """`tls.crt` and `tls.key` in a folder; whoever keeps them also puts the CA into the configurations."""
+    """`tls.crt` and `tls.key` in a folder. The program that keeps them also sets the CA bundles."""
 
     path: Path
     period: float = PERIOD_SECONDS
@@ -66,7 +67,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByURL:
-    """A process outside of the cluster that the API server can reach."""
+    """A process outside the cluster that the API server can reach."""
 
     url: str
     """Scheme, host and port."""
@@ -76,7 +77,7 @@ Certificates: TypeAlias = Shared | Folder | ByURL
 
 
 class Webhooks:
-    """A runnable. Functions are given to `server` before it runs."""
+    """A runnable. Add handlers to `server` before it runs."""
 
     def __init__(
         self,
@@ -86,15 +87,15 @@ class Webhooks:
         *,
         configurations: Sequence[Document],
         certificates: Certificates,
-        field_manager: str = "webhook-certificates",
+        field_manager: str = FIELD_MANAGER,
         proof: Proof | None = None,
         serving: ServingCertificate | None = None,
     ) -> None:
-        """`configurations`: the documents of an installation, which is where paths and names are taken from.
+        """`configurations`: the documents of an installation; their paths and names are used.
 
-        `serving`: given to choose TLS versions and ciphers, or to let other servers use the same certificate.
-        `proof`: such as `reach.dry_run`; asked for readiness with `ByURL` only, see there.
-        Raises ConfigurationError for a URL that is none.
+        `serving`: pass it to choose TLS versions and ciphers, or to share the certificate with other servers.
+        `proof`: such as `reach.dry_run`; only used with `ByURL`, see `reach`.
+        Raises ConfigurationError for an invalid URL.
         """
         self.serving = serving or ServingCertificate(registry)
         self.server = WebhookServer(address, tls=self.serving.context, metrics=WebhookMetrics(registry))
@@ -122,21 +123,23 @@ class Webhooks:
                 self._files = CertificateFiles(certificates.path, self.serving, period=certificates.period)
             case ByURL():
                 if urlsplit(certificates.url).scheme != "https" or not urlsplit(certificates.url).hostname:
-                    raise ConfigurationError(f"{certificates.url!r} is no webhook URL: write https://host:port")
+                    raise ConfigurationError(f"{certificates.url!r} is not a webhook URL: write https://host:port")
                 self._own = certificates
                 self._registration = Registration(client, configurations, certificates.url, field_manager=field_manager)
 
     @staticmethod
     def rules(configurations: Sequence[Document], *, managed: bool) -> tuple[Rule, ...]:
-        """What it needs on the configurations in a cluster; `managed`: it puts the CA there, with `Shared`."""
+        """Rights on the configurations in a cluster; `managed`: with `Shared`, which sets their CA bundle."""
         verbs = (*READ, "patch") if managed else ("get",)
         targets = [target_of(document) for document in configurations]
         return tuple(Rule.on(target.kind.RESOURCE, *verbs, names=[target.name]) for target in targets)
 
     async def run(self) -> None:
-        """Serve until cancelled. Raises ConfigurationError, and by URL NotControlled."""
+        """Serve until cancelled. Raises ConfigurationError; with `ByURL` also NotControlled."""
         if missing := paths_of(self._documents) - self.server.handlers.keys():
-            raise ConfigurationError(f"webhook: the configurations name {', '.join(sorted(missing))}; nothing answers")
+            raise ConfigurationError(
+                f"webhook server: the configurations call {', '.join(sorted(missing))}, which have no handler"
+            )
         async with TaskScope("webhooks") as tasks:
             if self.keeper is not None:
                 tasks.start("webhooks/certificates", self.keeper.run())
@@ -153,19 +156,21 @@ class Webhooks:
             await asyncio.wait({serving, listening}, return_when=asyncio.FIRST_COMPLETED)
             try:
                 await self._registration.register(bundle)
-                await asyncio.wait({serving})  # not `await serving`: it goes on serving until all is removed
+                await asyncio.wait(
+                    {serving}
+                )  # not `await serving`: the server runs until the configurations are removed
                 serving.result()
             finally:
                 await self._unregister(self._registration)
 
     async def unready(self) -> str | None:
-        """A readiness check: why the API server cannot be admitted by this server."""
+        """A readiness check: why the API server cannot call this server; None if it can."""
         if self.keeper is not None and not self.keeper.ready.is_set():
-            return f"no certificate yet: {self.keeper.statistics.last_error or 'being made'}"
+            return f"no certificate yet: {self.keeper.statistics.last_error or 'it is being made'}"
         if self._files is not None and not self._files.ready.is_set():
             return f"no certificate yet: {self._files.last_error}"
         if not self.server.listening.is_set():
-            return "the webhook server does not listen yet"
+            return "the webhook server is not listening yet"
         return await self._reach.check()
 
     def _make_own(self) -> bytes:
@@ -178,16 +183,16 @@ class Webhooks:
         return material.bundle
 
     async def _unregister(self, registration: Registration) -> None:
-        """Also when cancelled: configurations that lead nowhere would refuse every write of their kinds."""
+        """Runs also when cancelled: configurations without a server would block every write of their kinds."""
         try:
             async with asyncio.timeout(UNREGISTER_SECONDS):
                 await registration.unregister()
         except (KubernetesError, TimeoutError) as error:
             names = ", ".join(map(str, self._targets))
-            log.error("%s could not be removed, remove them by hand: %s", names, error)  # noqa: TRY400
+            log.error("cannot remove %s; remove them by hand: %s", names, error)  # noqa: TRY400
 
     def _dialled(self) -> tuple[str, int]:
-        everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here, only recognised
+        everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here, only compared
         return everywhere.get(self.server.host, self.server.host), self.server.port
 
 

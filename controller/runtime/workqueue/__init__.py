@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is to be done, each key once, in a fair order."""
+"""The work queue: each key once, in a fair order."""

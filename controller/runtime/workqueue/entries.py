@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of the work queue: what is waiting, what was handed out, what is counted."""
+"""Records of the work queue: waiting entries, handed-out items, statistics."""
 
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -9,12 +9,12 @@ K = TypeVar("K")
 
 @dataclass(slots=True, eq=False)
 class Entry(Generic[K]):
-    """A key in the queue. It is delayed (`due` set), ready (in a bucket), or parked behind its own processing."""
+    """A key in the queue: delayed (`due` is set), ready (in a bucket), or parked until its own processing ends."""
 
     key: K
     priority: int
     sequence: int
-    """Grows with each arrival; decides which of all ready entries waits longest."""
+    """Grows with each arrival; the smallest one has waited longest."""
     due: float | None = None
     ready_at: float = 0.0
     reasons: dict[str, None] = field(default_factory=dict)
@@ -22,53 +22,53 @@ class Entry(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Item(Generic[K]):
-    """A key in the hands of a worker, until it is done."""
+    """A key that a worker has taken and not yet finished."""
 
     key: K
     priority: int
     reasons: tuple[str, ...]
-    """Why it was added, oldest first, each once."""
+    """Why the key was added, oldest first, each reason once."""
     waited: float
-    """Seconds between ready and handed out."""
+    """Seconds between ready and taken."""
     started: float
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatistics:
-    """A snapshot. Counters since the start; times in seconds."""
+    """A snapshot. Counters count from the start; times are in seconds."""
 
     ready: dict[int, int]
-    """Keys ready to be handed out, by priority; parked ones not included."""
+    """Ready keys by priority, without parked ones."""
     delayed: int
     parked: int
-    """Keys added again while they are processed."""
+    """Keys that were added again while a worker processes them."""
     processing: int
     waiting_workers: int
     adds: int
     retries: int
     merged: int
-    """Adds that found their key in the queue."""
+    """Adds of keys that were already in the queue."""
     handed_out: int
     oldest: float
-    """How long the longest waiting ready key has waited."""
+    """Waiting time of the oldest ready key."""
     longest_running: float
     unfinished: float
-    """Sum over the keys in process of how long each has been."""
+    """Sum of the processing times of all keys that are being processed."""
     shutting_down: bool
 
     @property
     def depth(self) -> int:
-        """All ready keys."""
+        """Number of ready keys."""
         return sum(self.ready.values())
 
 
 class QueueObserver(Protocol):
-    """Hears of durations; counts and depths are read from `statistics` instead."""
+    """Is told durations. Counts and depths are read from `statistics`."""
 
     def waited(self, seconds: float) -> None:
-        """A key was handed out after waiting this long."""
+        """A worker took a key that had been ready for this long."""
         ...
 
     def worked(self, seconds: float) -> None:
-        """A key was done after this long."""
+        """A worker finished a key after this long."""
         ...

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a failing key waits (Q-25 to Q-33).
+"""Delays of failing keys.
 
-A limiter is asked once per failure and moves on with each question. `forget` is called after a success, and when the
-object is gone, so that nothing stays behind for keys that never come back.
+A limiter is asked once per failure and counts it. `forget` is called after a success and when the object is deleted, so
+that no state remains for keys that never come back.
 """
 
 from collections.abc import Callable, Hashable
@@ -13,23 +13,23 @@ MAX_SECONDS = 1000.0
 
 
 class Limiter(Protocol):
-    """Gives delays in seconds."""
+    """Returns delays in seconds."""
 
     def delay(self, key: Hashable) -> float:
-        """The delay after one more failure of this key."""
+        """Count a failure of this key and return the delay before the next try."""
         ...
 
     def forget(self, key: Hashable) -> None:
-        """The key is fine, or gone."""
+        """Reset the key: it succeeded, or its object is deleted."""
         ...
 
     def failures(self, key: Hashable) -> int:
-        """Failures since the key was forgotten last."""
+        """Failures since the last `forget`."""
         ...
 
 
 class ExponentialLimiter:
-    """base * 2^failures, at most `maximum`, each key for itself."""
+    """`base` * 2^failures, at most `maximum`, per key."""
 
     def __init__(self, base: float = BASE_SECONDS, maximum: float = MAX_SECONDS) -> None:
         self._base = base
@@ -37,19 +37,19 @@ class ExponentialLimiter:
         self._failures: dict[Hashable, int] = {}
 
     def delay(self, key: Hashable) -> float:
-        """5, 10, 20 ms … with the defaults, 1000 s from the 19th failure on."""
+        """With the defaults 5, 10, 20 ms …, and 1000 s from the 19th failure on."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        if failures > 64:  # beyond any maximum, and beyond what a float can hold sooner or later
+        if failures > 64:  # beyond any maximum; larger exponents overflow
             return self._maximum
         return min(self._maximum, self._base * 2.0**failures)
 
     def forget(self, key: Hashable) -> None:
-        """Back to the first delay."""
+        """Start again with the first delay."""
         self._failures.pop(key, None)
 
     def failures(self, key: Hashable) -> int:
-        """Failures in a row."""
+        """Failures since the last `forget`."""
         return self._failures.get(key, 0)
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class ExponentialLimiter:
 
 
 class TokenBucket:
-    """One bucket for all keys: `burst` at once, then `rate` per second. A burst of failures delays unrelated keys."""
+    """One bucket for all keys: `burst` at once, then `rate` per second. A burst of failures delays all keys."""
 
     def __init__(self, rate: float, burst: int, *, time: Callable[[], float]) -> None:
         self._rate = rate
@@ -67,7 +67,7 @@ class TokenBucket:
         self._at = time()
 
     def delay(self, key: Hashable) -> float:  # noqa: ARG002 - all keys share the bucket
-        """Reserves one token."""
+        """Reserve one token."""
         now = self._time()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
         self._at = now
@@ -75,15 +75,15 @@ class TokenBucket:
         return max(0.0, -self._tokens / self._rate)
 
     def forget(self, key: Hashable) -> None:
-        """Nothing to forget."""
+        """Do nothing: the bucket has no state per key."""
 
-    def failures(self, key: Hashable) -> int:  # noqa: ARG002 - not counted by key
+    def failures(self, key: Hashable) -> int:  # noqa: ARG002 - keys are not counted
         """Always 0."""
         return 0
 
 
 class FastSlowLimiter:
-    """`fast` for the first `attempts` failures, `slow` afterwards."""
+    """The delay `fast` for the first `attempts` failures, then `slow`."""
 
     def __init__(self, fast: float, slow: float, attempts: int) -> None:
         self._fast = fast
@@ -92,31 +92,31 @@ class FastSlowLimiter:
         self._failures: dict[Hashable, int] = {}
 
     def delay(self, key: Hashable) -> float:
-        """One of the two."""
+        """The fast delay for the first attempts, then the slow one."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         return self._fast if failures <= self._attempts else self._slow
 
     def forget(self, key: Hashable) -> None:
-        """Back to fast."""
+        """Start again with the fast delay."""
         self._failures.pop(key, None)
 
     def failures(self, key: Hashable) -> int:
-        """Failures in a row."""
+        """Failures since the last `forget`."""
         return self._failures.get(key, 0)
 
 
 class MaxOf:
-    """The longest of several delays; every member moves on with each question."""
+    """The longest of several delays. Every member counts each failure."""
 
     def __init__(self, *limiters: Limiter) -> None:
         self._limiters = limiters
 
     def delay(self, key: Hashable) -> float:
-        """The longest."""
+        """The longest delay."""
         return max([limiter.delay(key) for limiter in self._limiters])
 
     def forget(self, key: Hashable) -> None:
-        """Passed on to all."""
+        """Forget in all members."""
         for limiter in self._limiters:
             limiter.forget(key)
 
@@ -126,20 +126,20 @@ class MaxOf:
 
 
 class Capped:
-    """Another limiter's delay, but never more than `maximum` seconds."""
+    """The delay of another limiter, at most `maximum` seconds."""
 
     def __init__(self, limiter: Limiter, maximum: float) -> None:
         self._limiter = limiter
         self._maximum = maximum
 
     def delay(self, key: Hashable) -> float:
-        """The smaller of the two."""
+        """The smaller one of the delay and the maximum."""
         return min(self._maximum, self._limiter.delay(key))
 
     def forget(self, key: Hashable) -> None:
-        """Passed on."""
+        """Forget in the other limiter."""
         self._limiter.forget(key)
 
     def failures(self, key: Hashable) -> int:
-        """Passed on."""
+        """Failures that the other limiter counts."""
         return self._limiter.failures(key)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One key is never handled twice at once, many events collapse into one run, reasons are merged (Q-1 to Q-56).
+"""The work queue: no key is processed twice at once, many events of a key become one run, and reasons are merged.
 
-Keys are ready, delayed, handed out, or parked: added again while handed out, and ready once done. Higher priorities go
-first; among equals the first to come; and one hand-out in eight goes to whoever waits longest, so that nothing starves
-(Q-46 is different on purpose). What a failure costs is the limiter's business; who retries is the controller's.
+A key is ready, delayed, taken, or parked. A parked key was added again while a worker processes it; it becomes ready
+when the worker is done. Higher priorities go first; equal ones in the order of arrival. One take in eight returns the
+key that has waited longest, whatever its priority, so that no key starves. The limiter decides how long a failing key
+waits; the controller decides what is retried.
 
-All methods but `get` and `drain` are synchronous, and all belong to one event loop, so between two awaits nothing can
-come in between. Time is the loop's.
+All methods except `get`, `drain` and `wait_idle` are synchronous and belong to one event loop, so nothing runs between
+their steps. Times are those of the loop.
 """
 
 import asyncio
@@ -23,12 +24,12 @@ from trainwright.controller.runtime.workqueue.limiters import ExponentialLimiter
 K = TypeVar("K", bound=Hashable)
 
 LOW_PRIORITY = -100
-"""For what is no news: objects of a first list, resyncs (Q-47)."""
+"""Priority of objects of a first list and of resyncs, which bring no change."""
 FAIRNESS = 8
-"""Of this many hand-outs one goes to the entry that waits longest, whatever its priority."""
+"""One of this many takes returns the entry that has waited longest, whatever its priority."""
 MAX_REASONS = 16
 STALE_SLOTS = 64
-"""So many slots of the delay heap may be stale before it is swept, beside as many as there are delayed keys."""
+"""The delay heap is swept when it has this many slots more than twice the delayed keys."""
 
 
 class WorkQueue(Generic[K]):
@@ -42,9 +43,9 @@ class WorkQueue(Generic[K]):
         fairness: int = FAIRNESS,
         observer: QueueObserver | None = None,
     ) -> None:
-        """`fairness` 0 means strictly by priority."""
+        """`fairness` 0: strictly by priority."""
         self.name = name
-        self.limiter: Limiter = limiter or ExponentialLimiter()
+        self.limiter: Limiter = ExponentialLimiter() if limiter is None else limiter
         self._fairness = fairness
         self._observer = observer
         self._entries: dict[K, Entry[K]] = {}
@@ -66,9 +67,9 @@ class WorkQueue(Generic[K]):
     # ------------------------------------------------------------------ putting in
 
     def add(self, key: K, *, priority: int = 0, after: float = 0.0, reason: str = "") -> None:
-        """Queue a key, or merge with what is queued: highest priority, earliest time, all reasons.
+        """Add a key, or merge it with its entry: the highest priority, the earliest time, all reasons.
 
-        `after` is in seconds; 0 or less means now. Ignored while shutting down.
+        `after` is in seconds; 0 or less means now. Ignored while the queue shuts down.
         """
         if self._shut_down or self._draining:
             return
@@ -76,16 +77,19 @@ class WorkQueue(Generic[K]):
             self._retries += 1
         self._put(key, priority, self._now() + after if after > 0 else None, reason)
 
-    def add_rate_limited(self, key: K, *, priority: int = 0, after: float = 0.0, reason: str = "") -> float:
-        """Queue a key after the limiter's delay, or after `after` if that is shorter; gives the delay in seconds."""
+    def add_rate_limited(self, key: K, *, priority: int = 0, at_most: float | None = None, reason: str = "") -> float:
+        """Queue a key after the limiter's delay, or after `at_most` seconds if that is sooner. Returns the delay.
+
+        The limiter counts a failure either way.
+        """
         delay = self.limiter.delay(key)
-        if after > 0:
-            delay = min(delay, after)
+        if at_most is not None:
+            delay = min(delay, max(0.0, at_most))
         self.add(key, priority=priority, after=delay, reason=reason)
         return delay
 
     def forget(self, key: K) -> None:
-        """Reset the limiter for a key; the key itself stays where it is."""
+        """Reset the limiter for a key. The key stays in the queue."""
         self.limiter.forget(key)
 
     def _put(self, key: K, priority: int, due: float | None, reason: str) -> None:
@@ -121,7 +125,7 @@ class WorkQueue(Generic[K]):
             entry.ready_at = since
 
     def _file(self, entry: Entry[K]) -> None:
-        """Put an entry of `_entries` where its state belongs, and hand it out if somebody waits."""
+        """Put an entry of `_entries` into the heap or its bucket, and hand it out if a worker waits."""
         if entry.due is not None:
             heapq.heappush(self._delayed, (entry.due, entry.sequence, entry))
             self._delayed_count += 1
@@ -139,7 +143,7 @@ class WorkQueue(Generic[K]):
 
     def _unfile(self, entry: Entry[K]) -> None:
         if entry.due is not None:
-            self._delayed_count -= 1  # the heap still holds it; it is skipped there, since its record says otherwise
+            self._delayed_count -= 1  # its slot stays in the heap and is skipped there as stale
             return
         self._adds -= 1
         self._leave_bucket(entry)
@@ -174,12 +178,12 @@ class WorkQueue(Generic[K]):
             if self._timer_due <= due:
                 return
             self._timer.cancel()
-        # Remembered here: for what is due at once, uvloop gives a handle that does not know when.
+        # Stored here, because a handle of uvloop does not know its time if it is due at once.
         self._timer_due = due
         self._timer = asyncio.get_running_loop().call_at(due, self._ripen)
 
     def _sweep(self) -> None:
-        """Drop stale slots once they are the most: a key may be put off for hours, over and over."""
+        """Drop stale slots when they prevail: a key can be delayed for hours again and again."""
         if len(self._delayed) > 2 * self._delayed_count + STALE_SLOTS:
             self._delayed = [slot for slot in self._delayed if self._waits(slot)]
             heapq.heapify(self._delayed)
@@ -205,7 +209,7 @@ class WorkQueue(Generic[K]):
     # ------------------------------------------------------------------ taking out
 
     async def get(self) -> Item[K] | None:
-        """The next key, or None once the queue is shut down. `done` must follow; `take` sees to that."""
+        """The next key, or None once the queue is shut down. Call `done` afterwards; `take` does so."""
         if self._shut_down:
             return None
         if not self._getters:
@@ -226,7 +230,7 @@ class WorkQueue(Generic[K]):
 
     @asynccontextmanager
     async def take(self) -> AsyncIterator[Item[K] | None]:
-        """`get`, with `done` at the end of the block."""
+        """`get`, and `done` at the end of the block."""
         item = await self.get()
         try:
             yield item
@@ -235,7 +239,7 @@ class WorkQueue(Generic[K]):
                 self.done(item.key)
 
     def done(self, key: K) -> None:
-        """The worker is finished with a key. Raises KeyError if it was not handed out."""
+        """The worker is finished with a key. Raises KeyError if the key was not taken."""
         item = self._processing.pop(key)
         if self._observer:
             self._observer.worked(self._now() - item.started)
@@ -273,7 +277,7 @@ class WorkQueue(Generic[K]):
                 waiter.set_result(self._pop())
 
     def _give_back(self, item: Item[K]) -> None:
-        """The worker was cancelled between being chosen and waking up: its key goes to the front again."""
+        """Return a key to the front: its worker was cancelled before it woke up."""
         del self._processing[item.key]
         self._handed_out -= 1
         parked = self._parked.pop(item.key, None)
@@ -295,7 +299,7 @@ class WorkQueue(Generic[K]):
     # ------------------------------------------------------------------ ending
 
     def shut_down(self) -> None:
-        """Hand out nothing more: every `get` gives None, what is ready or delayed is dropped. Idempotent."""
+        """Hand out no more keys: every `get` returns None, ready and delayed keys are dropped. Idempotent."""
         self._shut_down = True
         if self._timer is not None:
             self._timer.cancel()
@@ -313,9 +317,9 @@ class WorkQueue(Generic[K]):
         self._settle()
 
     async def drain(self) -> None:
-        """Take nothing new, drop what is delayed, wait until all that is ready or in process is done, then shut down.
+        """Accept no new keys, drop delayed ones, wait until ready and taken keys are done, then shut down.
 
-        A key added again before the drain is processed once more. A worker that never ends holds this up until
+        A key that was added again before the drain is processed once more. A worker that never ends blocks this until
         `shut_down` is called.
         """
         self._draining = True
@@ -329,7 +333,7 @@ class WorkQueue(Generic[K]):
         self.shut_down()
 
     async def wait_idle(self) -> None:
-        """Wait until nothing is ready and nothing is in process, or, once shut down, until nothing is in process."""
+        """Wait until no key is ready or taken; after a shutdown, until no key is taken."""
         while not self._is_idle():
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
@@ -354,11 +358,11 @@ class WorkQueue(Generic[K]):
     # ------------------------------------------------------------------ looking in
 
     def __len__(self) -> int:
-        """Keys ready to be handed out."""
+        """Number of ready keys."""
         return sum(len(bucket) for bucket in self._buckets.values())
 
     def statistics(self) -> QueueStatistics:
-        """A snapshot, for metrics, the debug page, tests and the stall watchdog."""
+        """A snapshot for metrics, the debug page and tests."""
         now = self._now()
         heads = [next(iter(bucket.values())).ready_at for bucket in self._buckets.values()]
         running = [now - item.started for item in self._processing.values()]

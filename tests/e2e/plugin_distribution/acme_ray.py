@@ -7,7 +7,7 @@ import msgspec
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.plugins.contract import APPLY, READ, Component, Finding, Info, Rule, Watch, invalid, owned_metadata
+from trainwright.plugins.contract import APPLY, READ, Component, Finding, Info, Rule, Stage, Watch, invalid
 
 
 class Settings(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,8 +46,8 @@ class RayPlugin:
         pods = info.trainer_pods
         if _is_ray(info) and pods is not None:
             hosts = "".join(f"{host}\n" for host in pods.hosts())
-            metadata = owned_metadata(job, f"{job.name}-ray-hosts")
-            yield Component({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hosts": hosts}})
+            name = f"{job.name}-ray-hosts"
+            yield Component.owned_by(job, ConfigMap.RESOURCE, name, {"data": {"hosts": hosts}}, stage=Stage.POD_INPUT)
 
 
 def _is_ray(info: Info) -> bool:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the control plane's programs come from, and what is said when they cannot be had.
+"""Where the programs of the control plane come from, and the errors if they cannot be provided.
 
-No Go runs here: a stand-in named `go` on PATH answers as the toolchain would, so that each way of failing can be had.
+Go does not run here. A program named `go` on PATH answers as the toolchain would, so that every failure can be tested.
 """
 
 import os
@@ -15,12 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import alive, eventually, heeding
+from tests.processes import alive, heeding
 from trainwright.controller.runtime import testing
 from trainwright.controller.runtime.testing import __main__ as command
-from trainwright.controller.runtime.testing.binaries import MODULES, TOOLS, provide
-from trainwright.controller.runtime.testing.build import Builder, find_go
+from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import ToolBuilder, find_go
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
+from trainwright.controller.runtime.testing.tools import MODULES, TOOLS
+from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 GO = """#!/bin/sh
 case "$1 $2" in
@@ -120,7 +122,7 @@ def test_a_failed_build_leaves_no_binary_and_keeps_the_finished_ones(cache: Path
 
 def test_a_full_disk_is_named(cache: Path, go: FakeGo) -> None:
     go.answers(build='echo "write x: no space left on device" >&2; exit 1')
-    with pytest.raises(ControlPlaneError, match="the disk is full: make room, set XDG_CACHE_HOME"):
+    with pytest.raises(ControlPlaneError, match="the disk is full: free disk space, set XDG_CACHE_HOME"):
         provide(["etcd"])
 
 
@@ -143,7 +145,9 @@ def test_too_little_room_is_said_before_anything_is_built(
     tools: list[str], free: float, needed: int, cache: Path, go: FakeGo, disk: Callable[[float], None]
 ) -> None:
     disk(free)
-    with pytest.raises(ControlPlaneError, match=rf"needs {needed} GiB in .*, and {free} GiB are free: make room"):
+    with pytest.raises(
+        ControlPlaneError, match=rf"needs {needed} GiB in .*, and only {free} GiB are free: free disk space"
+    ):
         provide(tools)
     assert [path.name for path in cache.iterdir()] == [".lock"]
 
@@ -153,7 +157,7 @@ def test_room_is_needed_for_what_is_missing_only(cache: Path, go: FakeGo, disk: 
     provide(["etcd"])
     disk(0)
     # As whoever waited for another's build finds it.
-    with Builder(cache) as builder:
+    with ToolBuilder(cache) as builder:
         builder.make({module: ["etcd"] for module in MODULES if module.name == "etcd"})
     with pytest.raises(ControlPlaneError, match="needs 3 GiB"):
         provide(["etcd", "kwok"])
@@ -216,12 +220,12 @@ def test_a_go_that_is_too_old_is_passed_over(tmp_path: Path, go: FakeGo, monkeyp
     go.answers(version="go1.19.8")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
-    with pytest.raises(ControlPlaneError, match=r"the Go on PATH is 1\.19, and 1\.26 is needed"):
+    with pytest.raises(ControlPlaneError, match=r"Go 1\.26 is needed, and the one on PATH is 1\.19"):
         find_go(tmp_path, (1, 26))
 
 
 def test_two_processes_build_one_after_the_other(cache: Path, go: FakeGo) -> None:
-    with Builder(cache):
+    with ToolBuilder(cache):
         waiting = subprocess.Popen(
             [sys.executable, "-m", testing.__name__, "etcd"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -243,7 +247,7 @@ def compiling(cache: Path, go: FakeGo, tmp_path: Path) -> Iterator[tuple[subproc
     pids = tmp_path / "pids"
     go.answers(build=COMPILES.format(pids=pids))
     building = subprocess.Popen(heeding(sys.executable, "-m", testing.__name__, "etcd"), stderr=subprocess.DEVNULL)
-    eventually(pids.exists)
+    eventually_sync(pids.exists)
     yield building, [int(pid) for pid in pids.read_text().split()]
     building.kill()
     building.wait()
@@ -266,7 +270,7 @@ def test_a_build_under_nohup_outlives_the_terminal(cache: Path, go: FakeGo, tmp_
     os.mkfifo(goes_on)
     go.answers(build=f"touch {started}; read -r _ < {goes_on}; {BUILDS}")
     building = subprocess.Popen(["nohup", sys.executable, "-m", testing.__name__, "etcd"], stderr=subprocess.DEVNULL)
-    eventually(started.exists)
+    eventually_sync(started.exists)
     building.send_signal(signal.SIGHUP)
     goes_on.write_text("\n")
     assert building.wait(60) == 0
@@ -279,7 +283,7 @@ def test_a_killed_build_keeps_the_lock_until_nothing_of_it_is_left(
     building, compilers = compiling
     [scratch] = cache.glob(".build-*")
     building.kill()
-    with Builder(cache):
+    with ToolBuilder(cache):
         assert not any(alive(pid) for pid in compilers)
         assert not scratch.exists()
 
@@ -287,7 +291,7 @@ def test_a_killed_build_keeps_the_lock_until_nothing_of_it_is_left(
 @pytest.mark.parametrize(
     ("prepare", "message"),
     [
-        (lambda _: None, "which is no folder"),
+        (lambda _: None, "which is not a folder"),
         (lambda folder: folder.mkdir(), "which has no executable etcd"),
         (lambda folder: executable(folder / "etcd"), "which has no executable kube-apiserver"),
     ],
@@ -335,4 +339,4 @@ def test_an_unknown_tool_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit) as exit_info:
         command.main(["kubelet"])
     assert exit_info.value.code == 2
-    assert "unknown tool kubelet; known are etcd" in capsys.readouterr().err
+    assert "unknown tool kubelet; the tools are etcd" in capsys.readouterr().err

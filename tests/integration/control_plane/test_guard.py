@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard: a program ends with whoever wanted it, in whatever way that ends."""
+"""The guard: a program ends with the process that started it, however that process ends."""
 
 import os
 import signal
@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import alive, eventually
+from tests.processes import alive
 from trainwright.controller.runtime.testing.component import Component, Components
 from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
+from trainwright.controller.runtime.testing.waiting import eventually_sync, is_empty
 
 # What a process of its own runs to start one under a guard.
 PARENT = """
@@ -28,10 +29,14 @@ time.sleep(600)
 PROGRAM = "import os, signal, sys, time; {before}; print(os.getpid(), flush=True); time.sleep(600)"
 
 
+def ends_the_line(text: str) -> bool:
+    return text.endswith("\n")
+
+
 def component(tmp_path: Path, *, before: str = "pass") -> tuple[Component, int]:
     log = tmp_path / "program.log"
     started = Component("program", [sys.executable, "-c", PROGRAM.format(before=before)], log=log)
-    eventually(lambda: log.read_text().endswith("\n"))
+    eventually_sync(log.read_text, ends_the_line)
     return started, int(log.read_text())
 
 
@@ -54,19 +59,19 @@ def test_the_death_of_the_parent_ends_the_program_and_deletes_the_folder(tmp_pat
     folder.mkdir()
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(folder), PROGRAM.format(before="pass")])
     log = folder / "log"
-    eventually(lambda: log.exists() and log.read_text().endswith("\n"))
+    eventually_sync(log.read_text, ends_the_line, ignore=(FileNotFoundError,))
     pid = int(log.read_text())
     parent.kill()
     parent.wait()
-    eventually(lambda: not alive(pid))
-    eventually(lambda: not folder.exists())
+    eventually_sync(lambda: alive(pid), is_empty)
+    eventually_sync(folder.exists, is_empty)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
 def test_the_death_of_the_guard_ends_the_program(tmp_path: Path) -> None:
     started, pid = component(tmp_path)
     os.kill(started.pid, signal.SIGKILL)
-    eventually(lambda: not alive(pid))
+    eventually_sync(lambda: alive(pid), is_empty)
     started.stop()
 
 
@@ -91,7 +96,7 @@ FAMILY = "sleep 600 & echo $! $$; wait"
 def family(tmp_path: Path, script: str = FAMILY) -> tuple[Component, list[int]]:
     log = tmp_path / "family.log"
     started = Component("family", ["sh", "-c", script], log=log)
-    eventually(lambda: log.read_text().endswith("\n"))
+    eventually_sync(log.read_text, ends_the_line)
     return started, [int(pid) for pid in log.read_text().split()]
 
 
@@ -100,25 +105,25 @@ def test_what_a_program_started_ends_with_it(tmp_path: Path, way: str) -> None:
     started, pids = family(tmp_path)
     assert all(alive(pid) for pid in pids)
     getattr(started, way)()
-    eventually(lambda: not any(alive(pid) for pid in pids))
+    eventually_sync(lambda: [pid for pid in pids if alive(pid)], is_empty)
 
 
 def test_what_ignores_sigterm_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
     started, pids = family(tmp_path, f"(trap '' TERM; exec sleep 600) & {FAMILY.partition('& ')[2]}")
     started.stop()
-    eventually(lambda: not any(alive(pid) for pid in pids))
+    eventually_sync(lambda: [pid for pid in pids if alive(pid)], is_empty)
 
 
 def test_what_a_program_left_behind_ends_with_it(tmp_path: Path) -> None:
     started, (pid, _) = family(tmp_path, "sleep 600 & echo $! $$")
-    eventually(lambda: not started.running)
-    eventually(lambda: not alive(pid))
+    eventually_sync(lambda: started.running, is_empty)
+    eventually_sync(lambda: alive(pid), is_empty)
     started.stop()
 
 
 def test_a_program_that_cannot_be_run_is_named(tmp_path: Path) -> None:
     started = Component("nothing", [str(tmp_path / "nothing")], log=tmp_path / "log")
-    eventually(lambda: not started.running)
+    eventually_sync(lambda: started.running, is_empty)
     with pytest.raises(ControlPlaneError, match=r"(?s)ended with code 127.*cannot run .*nothing: No such file"):
         started.must_run()
     started.stop()
@@ -169,14 +174,14 @@ def test_an_earlier_start_explains_nothing_about_a_later_one(components: Compone
 
 def test_a_name_in_use_is_refused_and_its_program_goes_on(components: Components) -> None:
     components.launch("etcd", ["sleep", "600"], lambda: True)
-    with pytest.raises(ControlPlaneError, match="a program named etcd runs already"):
+    with pytest.raises(ControlPlaneError, match="a program named etcd is already running"):
         components.launch("etcd", ["sleep", "600"], lambda: True)
     assert components.by_name["etcd"].running
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(components: Components) -> None:
-    with pytest.raises(ControlPlaneError, match="no program named etdc; there are none"):
+    with pytest.raises(ControlPlaneError, match="no program named etdc; running are none"):
         components.stop_one("etdc", kill=False)
     components.launch("etcd", ["sleep", "600"], lambda: True)
-    with pytest.raises(ControlPlaneError, match="no program named etdc; there are etcd"):
+    with pytest.raises(ControlPlaneError, match="no program named etdc; running are etcd"):
         components.restart("etdc", kill=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting and stopping: side by side, half way, killed, restarted, refused."""
+"""Starting and stopping control planes: side by side, failed starts, crashes, restarts, refusals."""
 
 import contextlib
 import http.server
@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 from tests.processes import heeding
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
 
 # A test process of its own: starts a control plane, says where, and waits to be killed.
 VICTIM = """
@@ -44,10 +44,7 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def wait_until_gone(folder: Path) -> None:
-    deadline = time.monotonic() + 30
-    while folder.exists() or processes_of(folder):
-        assert time.monotonic() < deadline, f"left behind: {folder.exists()=} {processes_of(folder)}"
-        time.sleep(0.1)
+    eventually_sync(lambda: (folder.exists(), processes_of(folder)), equals((False, [])), seconds=30)
 
 
 def test_two_run_side_by_side_and_leave_nothing() -> None:
@@ -87,21 +84,32 @@ def test_a_start_that_fails_half_way_leaves_nothing(tmp_path: Path, monkeypatch:
     control_plane.stop()
 
 
-def test_a_program_that_cannot_start_is_named_with_its_last_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, control_plane: ControlPlane
-) -> None:
+@pytest.mark.parametrize("lasts", [{}, {"etcd": 1}, {"kube-apiserver": 1}], ids=["both", "etcd", "kube-apiserver"])
+def test_a_program_that_cannot_start_is_named_with_its_last_words(tmp_path: Path, lasts: dict[str, int]) -> None:
+    """It is etcd, which was started first, however late its end is seen: the API server ends without it."""
     for name in ("etcd", "kube-apiserver", "kubectl"):
         program = tmp_path / name
-        program.write_text("#!/bin/sh\necho I cannot go on >&2\nexit 7\n")
+        program.write_text(f"#!/bin/sh\nsleep {lasts.get(name, 0)}\necho I cannot go on >&2\nexit 7\n")
         program.chmod(0o755)
-    with pytest.raises(ControlPlaneError, match=r"(?s)etcd ended with code 7 while starting.*I cannot go on"):
+    with pytest.raises(ControlPlaneError, match=r"(?s)^etcd ended with code 7 while starting.*I cannot go on"):
+        ControlPlane(assets=tmp_path).start()
+
+
+def test_a_program_that_ends_beside_a_healthy_one_is_named(tmp_path: Path, control_plane: ControlPlane) -> None:
+    healthy = control_plane.provide()
+    for name in ("etcd", "kubectl"):
+        (tmp_path / name).symlink_to(healthy[name])
+    program = tmp_path / "kube-apiserver"
+    program.write_text("#!/bin/sh\necho I cannot go on >&2\nexit 7\n")
+    program.chmod(0o755)
+    with pytest.raises(ControlPlaneError, match=r"(?s)^kube-apiserver ended with code 7.*I cannot go on"):
         ControlPlane(assets=tmp_path).start()
 
 
 def test_a_port_that_is_taken_is_refused_before_anything_starts() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(ControlPlaneError, match=f"port {port} on 127.0.0.1 is taken"):
+        with pytest.raises(ControlPlaneError, match=f"port {port} on 127.0.0.1 is in use"):
             ControlPlane(port=port).start()
 
 
@@ -164,9 +172,9 @@ def test_pretend_nodes_may_have_company_when_kwok_is_started_again() -> None:
 
 def test_a_program_of_the_tests_own_has_a_name_of_its_own() -> None:
     with ControlPlane() as control_plane:
-        with pytest.raises(ControlPlaneError, match="a program named etcd runs already"):
+        with pytest.raises(ControlPlaneError, match="a program named etcd is already running"):
             control_plane.launch("etcd", ["sleep", "600"])
-        with pytest.raises(ControlPlaneError, match="no program named mine; there are etcd, kube-apiserver"):
+        with pytest.raises(ControlPlaneError, match="no program named mine; running are etcd, kube-apiserver"):
             control_plane.stop_program("mine")
         with pytest.raises(ControlPlaneError, match=r"(?s)mine ended with code 3.*not today"):
             control_plane.launch("mine", ["sh", "-c", "echo not today; exit 3"], ready=lambda: False)
@@ -187,7 +195,7 @@ def test_it_starts_once_and_stops_as_often_as_you_like() -> None:
     control_plane = ControlPlane()
     control_plane.start()
     try:
-        with pytest.raises(ControlPlaneError, match="runs already"):
+        with pytest.raises(ControlPlaneError, match="is already running"):
             control_plane.start()
         with pytest.raises(ControlPlaneError, match="audit=True"):
             _ = control_plane.audit_log

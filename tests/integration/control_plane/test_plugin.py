@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest plugin in other people's environments: without the extra, and before the programs are there."""
+"""The pytest plugin in other environments: without the extra, and before the programs exist."""
 
 import subprocess
 import sys

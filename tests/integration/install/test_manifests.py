@@ -13,15 +13,16 @@ import yaml
 
 import trainwright
 from tests.installation import CONFIG, CONFIGURATION, NAME, NAMESPACE, Document, kustomized
-from trainwright.controller.cli.configuration import load_effective
+from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.cli.main import build_parser
-from trainwright.controller.runtime.manager.servers import parse_address
+from trainwright.controller.runtime.servers.http import parse_address
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.webhook.configurations import paths_of
 from trainwright.controller.runtime.webhook.placement import DEFAULT_FOLDER
-from trainwright.controller.trainer.manager import METRICS_ADDRESS
-from trainwright.controller.trainer.settings import LEASE, Settings, settings_of
-from trainwright.controller.trainer.webhooks import PORT, webhook_configurations
+from trainwright.controller.trainer.admission.configurations import webhook_configurations
+from trainwright.controller.trainer.assembly.manager import METRICS_ADDRESS
+from trainwright.controller.trainer.assembly.serving import PORT
+from trainwright.controller.trainer.assembly.settings import LEASE, Settings
 
 KUBERNETES = "1.36"
 FOLDERS = ("default", "overlays/cert-manager", "overlays/one-namespace", "overlays/runtimes", "runtimes")
@@ -56,7 +57,7 @@ def manager(default: list[Document]) -> dict[str, Any]:
 @pytest.fixture
 def settings() -> Settings:
     """What the manager makes of the Configuration that is mounted."""
-    return settings_of(load_effective(CONFIG / "manager" / CONFIGURATION, {}))
+    return load_settings(CONFIG / "manager" / CONFIGURATION, {})
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -75,16 +76,24 @@ def test_a_misspelt_field_does_not_fit(default: list[Document]) -> None:
         kubernetes_validate.validate(deployment, KUBERNETES, strict=True)
 
 
-@pytest.mark.parametrize("folder", ["default", "overlays/one-namespace"])
-def test_the_api_server_takes_every_document(control_plane: ControlPlane, folder: str) -> None:
+@pytest.mark.parametrize(
+    ("folder", "side"),
+    [
+        ("default", "--server-side"),
+        # The whole definition goes into an annotation then, of which 256 KiB fit into an object.
+        ("default", "--server-side=false"),
+        ("overlays/one-namespace", "--server-side"),
+    ],
+)
+def test_the_api_server_takes_every_document(control_plane: ControlPlane, folder: str, side: str) -> None:
     # In a namespace of its own: this control plane is everybody's, and a dry run needs one that is there.
     namespace = control_plane.create_namespace()
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": kustomized(control_plane, folder)})
     text = text.replace(f'"namespace": "{NAMESPACE}"', f'"namespace": "{namespace}"')
-    control_plane.kubectl("apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-", stdin=text)
+    control_plane.kubectl("apply", side, "--dry-run=server", "--validate=strict", "--filename=-", stdin=text)
 
 
-def test_names_are_those_of_the_original(default: list[Document]) -> None:
+def test_names_are_those_of_kubeflow_trainer(default: list[Document]) -> None:
     found = {(document["kind"], document["metadata"]["name"]) for document in default}
     assert found >= {
         ("Namespace", "kubeflow-system"),
@@ -171,8 +180,7 @@ def test_the_command_line_is_one_that_the_manager_takes(control_plane: ControlPl
 
 
 def test_restricted_pod_security_admits_the_manager(control_plane: ControlPlane) -> None:
-    namespace = control_plane.create_namespace()
-    control_plane.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    namespace = control_plane.create_namespace(labels={"pod-security.kubernetes.io/enforce": "restricted"})
     for folder in ("default", "overlays/cert-manager"):
         template = one(kustomized(control_plane, folder), "Deployment")["spec"]["template"]
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "manager", "namespace": namespace}, **template}

@@ -137,13 +137,14 @@ def _outcome(case: Any) -> dict[str, Any]:
     case.create(document, "trainjob.yaml")
     job = msgspec.convert(case.get_trainjob().body, TrainJob)
     runtime = _runtime(case, job)
-    facts = ClusterFacts({ref: _fact(case, ref) for ref in PIPELINE.admission_references(job, runtime)})
-    verdict = PIPELINE.validate(job, runtime, facts)
+    run = PIPELINE.begin(job, runtime)
+    facts = ClusterFacts({ref: _fact(case, ref) for ref in run.admission_references()})
+    verdict = run.validate(facts)
     if not verdict.allowed:
         causes = {(error.path, error.type.value) for error in verdict.errors}
         return {"rejected": [{"field": field, "type": type_} for field, type_ in sorted(causes)]}
     try:
-        components = PIPELINE.render(job, runtime, facts).components
+        components = run.render(facts).components
     except PipelineError:
         return {"objects": []}
     documents = [c.generate(c.document) if c.generate else c.document for c in components]

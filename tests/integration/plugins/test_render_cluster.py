@@ -70,9 +70,9 @@ def create(server: ControlPlane, namespace: str) -> None:
     """What the manager would have made of the job."""
     stored = yaml.safe_load(server.kubectl("get", "trainjobs", "tune", "--namespace", namespace, "--output", "yaml"))
     pipeline = Pipeline(Registry.load(candidates=built_in()))
-    rendering = pipeline.render(
-        msgspec.convert(stored, TrainJob), msgspec.convert(runtime(namespace), TrainingRuntime), OFFLINE
-    )
+    rendering = pipeline.begin(
+        msgspec.convert(stored, TrainJob), msgspec.convert(runtime(namespace), TrainingRuntime)
+    ).render(OFFLINE)
     for component in rendering.components:
         document = component.generate(component.document) if component.generate else component.document
         server.kubectl(
@@ -137,8 +137,8 @@ def test_a_runtime_that_nobody_has_is_an_error(
 ) -> None:
     assert render(server, tmp_path / "job.yaml", job(server.create_namespace())) == 1
     problem = capsys.readouterr().err
-    assert "spec.runtimeRef: TrainingRuntime ring is not known" in problem
-    assert "the cluster has none of that name either" in problem
+    assert "spec.runtimeRef: TrainingRuntime ring is unknown" in problem
+    assert "the cluster has no such runtime either" in problem
 
 
 def test_what_the_cluster_does_not_serve_concerns_that_job_alone(
@@ -153,9 +153,35 @@ def test_what_the_cluster_does_not_serve_concerns_that_job_alone(
     output = capsys.readouterr()
     assert output.err == (
         "error: TrainJob volcano: the cluster does not serve PodGroup of scheduling.volcano.sh/v1beta1; "
-        "install what defines it\n"
+        "install its CustomResourceDefinition\n"
     )
     assert "+++ JobSet plain\n" in output.out
+
+
+def test_an_object_that_may_not_be_read_concerns_the_job_that_needs_it(
+    server: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace = server.create_namespace()
+    server.apply(runtime(namespace))
+    rules = [
+        {"apiGroups": ["trainer.kubeflow.org"], "resources": ["*"], "verbs": ["get"]},
+        {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["get"]},
+    ]
+    reader = server.add_user("reader", rules=rules, namespace=namespace)
+    simple, other = runtime(namespace), job(namespace)
+    simple["metadata"]["name"], simple["spec"]["mlPolicy"] = "plain", {}
+    other["metadata"]["name"], other["spec"]["runtimeRef"]["name"] = "other", "plain"
+    for name, document in {"1": job(namespace), "2": other, "3": simple}.items():
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(document))
+    arguments = ["--cluster", "--kubeconfig", str(reader), "-o", "yaml"]
+
+    assert main(["render", "-f", str(tmp_path), *arguments]) == 1
+
+    output = capsys.readouterr()
+    (problem,) = output.err.splitlines()
+    assert problem.startswith(f"error: TrainJob tune: Secret {namespace}/tune-mpi-ssh-auth cannot be read: ")
+    (jobset,) = yaml.safe_load_all(output.out)
+    assert jobset["metadata"]["name"] == "other"
 
 
 def test_no_cluster_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Webhooks for the ConfigMaps of one namespace, and a real API server that asks them; shared by tests."""
+"""Webhooks for the ConfigMaps of one namespace, called by a real API server; shared by tests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -15,12 +15,18 @@ from trainwright.api.kubernetes.admissionregistration.v1 import (
     ValidatingWebhookConfiguration,
 )
 from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import Document
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
 from trainwright.controller.runtime.certificates.rotation import Policy
 from trainwright.controller.runtime.errors import Cause
-from trainwright.controller.runtime.objects import Document
-from trainwright.controller.runtime.webhook.admission import Admission, Verdict, mutate_path, validate_path
+from trainwright.controller.runtime.testing.waiting import eventually, is_empty
+from trainwright.controller.runtime.webhook.admission import (
+    AdmissionRequest,
+    AdmissionResponse,
+    mutate_path,
+    validate_path,
+)
 from trainwright.controller.runtime.webhook.reach import Proof
 from trainwright.controller.runtime.webhook.webhooks import Certificates, Webhooks
 
@@ -78,16 +84,16 @@ def installed(namespace: str) -> list[Document]:
     ]
 
 
-def validate(admission: Admission[ConfigMap]) -> Verdict | None:
-    assert admission.new is not None
-    data = admission.new.data or {}
+def validate(request: AdmissionRequest[ConfigMap]) -> AdmissionResponse | None:
+    assert request.new is not None
+    data = request.new.data or {}
     errors = [Cause("FieldValueInvalid", f"data.{key}", "must not be bad") for key in sorted(data) if "bad" in key]
-    return Verdict(errors=tuple(errors), warnings=("100%s of this is %d checked",))
+    return AdmissionResponse(errors=tuple(errors), warnings=("100%s of this is %d checked",))
 
 
-def default(admission: Admission[ConfigMap]) -> None:
-    assert admission.new is not None
-    admission.new.data = {"added": "yes", **(admission.new.data or {})}
+def default(request: AdmissionRequest[ConfigMap]) -> None:
+    assert request.new is not None
+    request.new.data = {"added": "yes", **(request.new.data or {})}
 
 
 def hooks(
@@ -120,11 +126,8 @@ async def serving(*started: Webhooks) -> AsyncIterator[None]:
                 task.cancel()
 
 
-async def reachable(one: Webhooks, *, limit: float = 30.0) -> None:
-    deadline = asyncio.get_running_loop().time() + limit
-    while reason := await one.unready():
-        assert asyncio.get_running_loop().time() < deadline, reason
-        await asyncio.sleep(0.05)
+async def reachable(one: Webhooks) -> None:
+    await eventually(one.unready, is_empty, seconds=30)
 
 
 def config_map(namespace: str, name: str, **data: str) -> Document:
@@ -137,9 +140,7 @@ async def create(client: Client, document: Document, **options: Any) -> Document
 
 async def asked(client: Client, namespace: str, condition: Callable[[Document], object]) -> None:
     """API servers learn of a configuration a moment after it was written: wait for its effect."""
-    async with asyncio.timeout(30):
-        while not condition(await create(client, config_map(namespace, "probe"), dry_run=True)):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)  # the state of the world has no event
+    await eventually(lambda: create(client, config_map(namespace, "probe"), dry_run=True), condition, seconds=30)
 
 
 @asynccontextmanager

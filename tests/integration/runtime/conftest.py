@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport, Manager, load_config
+from trainwright.controller.runtime import (
+    NO_SERVERS,
+    Client,
+    ClusterConfig,
+    HTTPTransport,
+    Manager,
+    ProcessSettings,
+    load_config,
+)
 from trainwright.controller.runtime.testing import ControlPlane
 
 
@@ -29,9 +37,8 @@ def quiet_manager(config: ClusterConfig, **options: Any) -> Manager:
     """A manager without servers that notices who changes shared objects."""
     defaults: dict[str, Any] = {
         "field_manager": "web",
-        "metrics_address": None,
-        "probe_address": None,
-        "detect_mutation": True,
+        "servers": NO_SERVERS,
+        "process": ProcessSettings(detect_mutation=True),
     }
     return Manager(config, **(defaults | options))
 

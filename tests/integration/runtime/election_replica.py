@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program for the election tests: one replica whose leader-elected work writes without pause.
+"""A program for the election tests: a replica whose leader-elected work writes without pause.
 
-It ignores every error, on purpose: what keeps a replica that does not lead from writing must be the runtime.
+It ignores every error on purpose: only the runtime must stop a replica that does not lead from writing.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.controller.runtime import Group, Manager, load_config, run
+from trainwright.controller.runtime import NO_SERVERS, Group, Manager, ProcessSettings, load_config, run
 from trainwright.controller.runtime.errors import AlreadyExists, KubernetesError
 from trainwright.controller.runtime.leaderelection.elector import LeaderElector
 from trainwright.controller.runtime.leaderelection.timing import Timing
@@ -72,7 +72,11 @@ def main() -> int:
             user_agent=arguments.name,
         )
         manager = Manager(
-            config, user_agent=arguments.name, metrics_address=None, probe_address=None, grace=5.0, elector=elector
+            config,
+            user_agent=arguments.name,
+            servers=NO_SERVERS,
+            process=ProcessSettings(grace=5.0),
+            elector=elector,
         )
         for index in range(WRITERS):
             manager.add(Writer(manager, arguments.namespace, f"{arguments.name}-{index}"), Group.LEADER)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replicas as processes, and what the API server's audit log says of them; shared by tests and soak."""
+"""Replicas as processes, and what the audit log of the API server shows; shared by tests and soak."""
 
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,18 +14,11 @@ from trainwright.api.times import parse
 from trainwright.controller.runtime.leaderelection.timing import Timing
 from trainwright.controller.runtime.testing import Call, ControlPlane
 from trainwright.controller.runtime.testing.component import Component
+from trainwright.controller.runtime.testing.waiting import at_least, eventually
 
 PROGRAM = Path(__file__).with_name("election_replica.py")
 SHORT = Timing(lease=5.0, renew=3.5, retry=0.5)
 LIMIT_SECONDS = 120.0
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    """Wait for the state of the world. Raises AssertionError that names what did not come."""
-    deadline = asyncio.get_running_loop().time() + LIMIT_SECONDS
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, f"never happened: {what}"
-        await asyncio.sleep(0.05)
 
 
 @dataclass(frozen=True)
@@ -76,11 +69,16 @@ class Election:
     async def wait_writes(self, name: str, *, more: int = 1) -> None:
         """Wait until a replica has written `more` times from now on."""
         before = sum(1 for _ in self.writes(name))
-        await until(lambda: sum(1 for _ in self.writes(name)) >= before + more, f"{name} writes")
+        await eventually(
+            lambda: sum(1 for _ in self.writes(name)),
+            at_least(before + more),
+            seconds=LIMIT_SECONDS,
+            what=f"{name} writes",
+        )
 
     async def wait_stands(self, name: str) -> None:
         """Wait until a replica has seen the Lease."""
-        await until(lambda: any(True for _ in self.lease_calls(name)), f"{name} looks at the lease")
+        await eventually(lambda: [*self.lease_calls(name)], seconds=LIMIT_SECONDS, what=f"{name} looks at the lease")
 
     def gap(self, before: str, after: str) -> float:
         """Seconds from the last renewal of one leader to the first write of the next, by the server's clock."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An issuer of identities (OpenID Connect) on the loopback, and who the API server takes a client for."""
+"""An OpenID Connect issuer on the loopback, and the user that the API server sees."""
 
 import base64
 import http.server

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applying on a real API server: writes only on a difference, gives fields up, touches nothing foreign."""
+"""Apply on a real API server: it writes only differences, gives up fields, and changes nothing of others."""
 
 import pytest
 
 from tests.integration.runtime.conftest import quiet_manager, running
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Service
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
+from trainwright.api.objects import controller_of, owners_of, resource_version_of
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Action, ClusterConfig, Conflict, Manager, MetadataOnly, NotControlled
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.objects import controller_of, owners_of, resource_version_of
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.settle import eventually, settle_manager
+from trainwright.controller.runtime.testing.settle import settle_manager
+from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 
 
 def declared(config: ClusterConfig, *kinds: object) -> Manager:
@@ -102,7 +104,7 @@ async def test_children_belong_to_their_owner_and_are_pruned(config: ClusterConf
         results = await m.applier.apply(children[:1], owner=owner, prune=[ConfigMap])
         assert [(r.action, r.key.name) for r in results] == [(Action.UNCHANGED, "a"), (Action.DELETED, "b")]
         assert m.cache.get(ConfigMap, "b", namespace) is None
-        with pytest.raises(ConfigurationError, match="its owner in"):
+        with pytest.raises(ConfigurationError, match="and its owner in"):
             await m.applier.apply([made("a", "default")], owner=owner)
         with pytest.raises(ConfigurationError, match="has no uid"):
             await m.applier.apply(children, owner=made("nobody", namespace))
@@ -117,7 +119,7 @@ async def test_an_object_of_somebody_else_is_left_alone(config: ClusterConfig, n
         with pytest.raises(NotControlled, match="controlled by ConfigMap theirs"):
             await m.applier.apply([made("child", namespace, k="mine")])
         await m.applier.apply([made("lone", namespace, k="v")])
-        with pytest.raises(NotControlled, match="nobody controls it"):
+        with pytest.raises(NotControlled, match="exists without a controller"):
             await m.applier.apply([made("lone", namespace, k="v")], owner=mine)
         adopted = await m.applier.apply([made("lone", namespace, k="v")], owner=mine, adopt=True)
         assert len(owners_of(adopted[0].obj)) == 1
@@ -131,7 +133,7 @@ async def test_an_object_that_the_cache_does_not_show_is_left_alone_too(config: 
     async with running(manager) as m:
         other = await m.client.with_defaults(field_manager="other").create(made("a", namespace, k="theirs"))
         owner = await m.client.create(made("owner", namespace))
-        with pytest.raises(NotControlled, match="nobody controls it"):
+        with pytest.raises(NotControlled, match="exists without a controller"):
             await m.applier.apply([made("a", namespace, k="mine")], owner=owner)
         await m.client.with_defaults(field_manager="other").apply(
             {
@@ -163,11 +165,11 @@ async def test_another_object_under_the_same_name_is_a_conflict(
         before = (await m.applier.apply([made("a", namespace, k="v")]))[0].obj
         outside = m.client.with_defaults(field_manager="kubectl")
         control_plane.kubectl("delete", "configmap", "a", "-n", namespace)
-        await eventually(lambda: m.cache.get(ConfigMap, "a", namespace) is None)
+        await eventually(lambda: m.cache.get(ConfigMap, "a", namespace), is_empty)
         with pytest.raises(Conflict):
             await m.applier._send(ConfigMap, {"metadata": {"name": "a", "namespace": namespace}}, before)
         await outside.create(made("a", namespace, k="theirs"))
-        with pytest.raises(Conflict, match="another object took the name meanwhile"):
+        with pytest.raises(Conflict, match="replaced by another one of the same name"):
             await m.applier._send(ConfigMap, {"metadata": {"name": "a", "namespace": namespace}}, before)
 
 
@@ -187,7 +189,7 @@ async def test_content_is_read_once_where_only_metadata_is_cached(
     def verbs() -> list[str]:
         return [c.verb for c in control_plane.audit_log.calls() if c.user_agent.endswith(" content-once")]
 
-    await eventually(lambda: verbs().count("patch") == 2)
+    await eventually(verbs, lambda seen: seen.count("patch") == 2)
     assert verbs().count("get") == 1
 
 
@@ -210,3 +212,31 @@ async def test_status_is_written_only_when_it_differs(config: ClusterConfig, nam
         gone = await m.applier.apply_status({**service(namespace), "status": {}})
         assert gone.action is Action.CHANGED
         assert not (await m.client.get(Service, "s", namespace)).status.conditions  # type: ignore[union-attr]
+
+
+def train_job(namespace: str, **spec: object) -> dict[str, object]:
+    return {
+        "apiVersion": TrainJob.RESOURCE.api_version,
+        "kind": TrainJob.RESOURCE.kind,
+        "metadata": {"name": "emptied", "namespace": namespace},
+        "spec": {"runtimeRef": {"name": "r"}, "suspend": True, **spec},
+    }
+
+
+async def test_what_is_emptied_is_empty_and_not_refused(config: ClusterConfig, namespace: str) -> None:
+    """The API server makes a field null when the last member that an apply owns goes, and refuses null for most."""
+    filled = train_job(
+        namespace,
+        trainer={"env": [{"name": "A", "value": "1"}], "resourcesPerNode": {"limits": {"cpu": "1"}}},
+    )
+    emptied = train_job(namespace, trainer={"env": [], "resourcesPerNode": {"limits": {}}})
+    async with running(declared(config, TrainJob.RESOURCE)) as m:
+        await m.applier.apply([filled])
+        [result] = await m.applier.apply([emptied])
+        live = await m.client.get(TrainJob.RESOURCE, "emptied", namespace)
+        assert live["spec"]["trainer"] == {"env": [], "resourcesPerNode": {"limits": {}}}
+        assert result.action is Action.CHANGED
+        await settle_manager(m)
+        assert (await m.applier.apply([emptied]))[0].action is Action.UNCHANGED
+    async with running(declared(config, TrainJob.RESOURCE)) as m:
+        assert (await m.applier.apply([emptied]))[0].action is Action.UNCHANGED

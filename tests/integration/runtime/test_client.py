@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client's verbs on a real API server (S75, S76, C-21 to C-34)."""
+"""The verbs of the client on a real API server."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +10,7 @@ import pytest
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Service
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
+from trainwright.api.objects import managed_fields_of
 from trainwright.controller.runtime import (
     Client,
     ClusterConfig,
@@ -27,7 +28,6 @@ from trainwright.controller.runtime.errors import (
     Unauthorized,
     Unreachable,
 )
-from trainwright.controller.runtime.objects import managed_fields_of
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.objects import config_map
 
@@ -74,7 +74,7 @@ async def test_plain_dictionaries_and_metadata(client: Client, namespace: str) -
     assert [o.name for o in listed.items] == ["a"]
 
 
-async def test_applies_conflict_unless_forced_and_give_up_fields(client: Client, namespace: str) -> None:  # S75, S76
+async def test_applies_conflict_unless_forced_and_give_up_fields(client: Client, namespace: str) -> None:
     await client.apply(made("a", namespace, f="x", g="x"), field_manager="x")
     with pytest.raises(Conflict) as caught:
         await client.apply(made("a", namespace, f="y"), field_manager="y")

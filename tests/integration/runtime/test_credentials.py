@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credentials that plugins and providers give, judged by a real API server."""
+"""Credentials from exec plugins and auth providers, checked by a real API server."""
 
 import json
 import secrets

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two replicas, one Lease, a real API server: never two writers, whatever happens to the one that leads.
+"""Two replicas, one Lease, a real API server: there are never two writers, whatever happens to the leader.
 
-Every replica writes as fast as it can and ignores errors; the audit log says who wrote when. The durations are short
-here; `tests/soak/election.py` does the same with those of production, again and again.
+Every replica writes as fast as it can and ignores errors. The audit log shows who wrote when. The durations are short
+here; `tests/soak/election.py` repeats the same with the default ones.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.integration.runtime.conftest import quiet_manager
-from tests.integration.runtime.elections import SHORT, Election, Wire, until
+from tests.integration.runtime.elections import SHORT, Election, Wire
 from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.runtime import Client, ClusterConfig, Group, Manager
@@ -24,7 +24,7 @@ from trainwright.controller.runtime.errors import LeadershipLost, NotLeading
 from trainwright.controller.runtime.leaderelection.elector import LeaderElector
 from trainwright.controller.runtime.leaderelection.timing import Timing
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
+from trainwright.controller.runtime.testing.waiting import at_least, eventually
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ async def test_stopped_leader_writes_nothing_when_it_goes_on(election: Election)
     finally:
         with suppress(ProcessLookupError):  # the kernel has ended it, stopped as it was
             os.kill(pid, signal.SIGCONT)
-    await until(lambda: not component.running, "the old leader ends")
+    await eventually(lambda: not component.running, what="the old leader ends")
     await election.wait_writes(b, more=20)
     assert election.turns() == [a, b]
 
@@ -76,20 +76,15 @@ async def test_leader_behind_a_cut_wire_ends_itself(election: Election) -> None:
     port = urlsplit(plane.url).port
     assert port is not None
     async with Wire(port).running() as wire:
-        kubeconfig = write_kubeconfig(
-            plane.folder / f"{a}.kubeconfig",
-            server=f"https://127.0.0.1:{wire.port}",
-            authority=plane.ca,
-            user="administrator",
-            credential={"token": plane.token},
-        )
+        server = f"https://127.0.0.1:{wire.port}"
+        kubeconfig = plane.users.kubeconfig_with_token(a, plane.token, server=server)
         component = election.start(a, kubeconfig=kubeconfig)
         await election.wait_writes(a, more=20)
         election.start(b)
         await election.wait_stands(b)
         wire.cut()
         await election.wait_writes(b, more=20)
-        await until(lambda: not component.running, "the old leader ends")
+        await eventually(lambda: not component.running, what="the old leader ends")
         assert election.turns() == [a, b]
 
 
@@ -97,7 +92,7 @@ async def test_orderly_end_releases_after_the_last_write(election: Election) -> 
     a, b = await start_two(election)
     component = election.control_plane.components[a]
     os.kill(component.program_pid, signal.SIGTERM)
-    await until(lambda: not component.running, "the leader ends")
+    await eventually(lambda: not component.running, what="the leader ends")
     await election.wait_writes(b, more=20)
     assert election.turns() == [a, b]
     release = max(call.time for call in election.lease_calls(a) if call.verb == "patch")
@@ -110,7 +105,7 @@ async def test_restart_of_the_api_server_makes_no_second_writer() -> None:
         a, _ = await start_two(election)
         await asyncio.to_thread(plane.restart, "kube-apiserver", kill=True)
         seen = sum(1 for _ in election.writes())
-        await until(lambda: sum(1 for _ in election.writes()) > seen + 20, "somebody writes")
+        await eventually(lambda: sum(1 for _ in election.writes()), at_least(seen + 21), what="a replica writes")
         turns = election.turns()
         assert turns[0] == a
         assert len(turns) == len(set(turns))
@@ -223,8 +218,8 @@ async def test_process_that_does_not_end_after_a_loss_is_ended(
     await stood.wait_elected()
     await client.patch(Lease, "lease", namespace, {"spec": {"holderIdentity": "robber"}})
     assert await stood.wait_lost() == "robber holds the lease"
-    assert "is lost" in (stood.unready() or "")
-    await until(lambda: aborted, "the thread ends the process")
+    assert "lost the lease" in (stood.unready() or "")
+    await eventually(lambda: aborted, what="the thread ends the process")
     await stood.close(release=True)
     lease = await client.get(Lease, "lease", namespace)
     assert lease.spec is not None
@@ -236,7 +231,7 @@ async def test_process_that_does_not_end_after_a_loss_is_ended(
 async def test_lease_that_cannot_be_reached_is_told_by_readiness(config: ClusterConfig) -> None:
     stood = elector(config, "no-such-namespace", "lost", [])
     waiting = asyncio.ensure_future(stood.wait_elected())
-    await until(stood.unready, "readiness says why")
+    await eventually(stood.unready, what="readiness says why")
     assert "no-such-namespace" in (stood.unready() or "")
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events as a real API server takes them."""
+"""Events on a real API server."""
 
 import asyncio
 from typing import Any
 
 from tests.integration.runtime.conftest import quiet_manager
-from tests.integration.runtime.elections import until
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
 from trainwright.api.kubernetes.events.v1 import Event
 from trainwright.controller.runtime import Client, ClusterConfig, Group
 from trainwright.controller.runtime.events.recorder import EventRecorder
+from trainwright.controller.runtime.testing.waiting import eventually
 
 
 async def about(client: Client, name: str, namespace: str) -> list[Event]:
@@ -38,10 +38,10 @@ async def test_events_of_a_manager(config: ClusterConfig, namespace: str, client
         running = tasks.create_task(manager.run())
         await manager.wait_ready()
         recorder.event(stored, "Warning", "Failed", "100%s of {this}\n" + "ü" * 2000, action="Trying")
-        await until(lambda: recorder.statistics().created == 1, "the event is created")
+        await eventually(recorder.statistics, lambda found: found.created == 1, what="the event is created")
         for _ in range(3):
             recorder.event(stored, "Warning", "Failed", "100%s of {this}\n" + "ü" * 2000, action="Trying")
-        await until(lambda: recorder.statistics().patched == 1, "the repetition is patched")
+        await eventually(recorder.statistics, lambda found: found.patched == 1, what="the repetition is patched")
         whole = await client.get(Namespace, namespace)
         recorder.event(whole, "Normal", "Seen", "an object without namespace")
         recorder.event({**stored, "metadata": {**stored["metadata"], "name": "n" * 253}}, "Normal", "Long", "a name")
@@ -66,5 +66,5 @@ async def test_event_that_cannot_be_written_costs_nobody_anything(config: Cluste
         tasks.create_task(recorder.run())
         gone = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "no-such-namespace"}}
         recorder.event(gone, "Normal", "Lost", "its namespace is gone")
-        await until(lambda: recorder.statistics().failed == 1, "it is given up")
+        await eventually(recorder.statistics, lambda found: found.failed == 1, what="it is given up")
         recorder.request_stop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A manager behind a proxy that misbehaves, in front of a real API server: what the cache says must stay true."""
+"""A manager behind a fault proxy in front of a real API server: the cache must stay correct."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,12 +9,13 @@ import pytest
 from tests.integration.runtime.conftest import quiet_manager, running
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
-from trainwright.controller.runtime import Client, ClusterConfig, Done, Key, Manager, Result
+from trainwright.api.objects import resource_version_of
+from trainwright.controller.runtime import Client, ClusterConfig, Done, Key, Manager, ProcessSettings, Result
 from trainwright.controller.runtime.cache import reflector
 from trainwright.controller.runtime.errors import ConnectionLost, ServerError
-from trainwright.controller.runtime.objects import resource_version_of
 from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy, is_read, is_watch, is_write
-from trainwright.controller.runtime.testing.settle import eventually, settle_manager
+from trainwright.controller.runtime.testing.settle import settle_manager
+from trainwright.controller.runtime.testing.waiting import equals, eventually, has_length
 
 
 class Seen:
@@ -40,7 +41,7 @@ async def behind(config: ClusterConfig, namespace: str) -> AsyncIterator[tuple[F
         manager = quiet_manager(proxy.config)
         seen = Seen(manager, namespace)
         async with running(manager):
-            await eventually(lambda: proxy.open_watches == 1)
+            await eventually(lambda: proxy.open_watches, equals(1))
             yield proxy, manager, seen
 
 
@@ -68,7 +69,7 @@ async def test_nothing_is_missed_when_watches_break(
     async with behind(config, namespace) as (proxy, manager, seen):
         for n in range(5):
             await put(client, namespace, f"a{n}", "1")
-        await eventually(lambda: len(seen.versions) == 5)
+        await eventually(lambda: seen.versions, has_length(5))
         if how == "expired":
             assert await proxy.expire_watches() == 1
         elif how == "silent":
@@ -123,10 +124,10 @@ async def test_a_stale_read_does_not_move_our_own_writes_back(
     """A relist that is answered from an old copy: what we wrote ourselves stays visible."""
     await put(client, namespace, "a", "old")
     async with FaultProxy(config) as proxy:
-        manager = quiet_manager(proxy.config, streaming_lists=False)
+        manager = quiet_manager(proxy.config, process=ProcessSettings(streaming_lists=False, detect_mutation=True))
         seen = Seen(manager, namespace)
         async with running(manager):
-            await eventually(lambda: proxy.open_watches == 1)
+            await eventually(lambda: proxy.open_watches, equals(1))
             proxy.silence_watches()
             await put(manager.client, namespace, "a", "new")
             version = resource_version_of(await client.get(ConfigMap, "a", namespace))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs of pods: a real API server, which asks the pod's node for them; the node is a server of this test."""
+"""Logs of pods through a real API server. The test itself serves as the node."""
 
 import asyncio
 import secrets

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator of docs/runtime, run as a user would: a process, a kubeconfig, and kubectl."""
+"""The operator of docs/runtime as a user runs it: a process, a kubeconfig, and kubectl."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
 OPERATOR = Path(__file__).parents[3] / "docs" / "runtime" / "web_operator.py"
 
@@ -28,10 +28,9 @@ def try_operator(python: Path, control_plane: ControlPlane, namespace: str, tmp_
     """Run the operator with an interpreter, and see it do its work."""
     log = tmp_path / "log"
     environment = {**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)}
-    # The ports of metrics and probes are taken from the defaults, as a user would; the test gives free ones.
-    source = OPERATOR.read_text().replace(
-        'user_agent="web"', 'metrics_address=None, probe_address=None, user_agent="web"'
-    )
+    # The operator listens on the default ports, which another test may use now.
+    source = OPERATOR.read_text().replace("import Done,", "import NO_SERVERS, Done,")
+    source = source.replace('user_agent="web"', 'servers=NO_SERVERS, user_agent="web"')
     program = tmp_path / "web_operator.py"
     program.write_text(source)
     with (
@@ -48,7 +47,7 @@ def try_operator(python: Path, control_plane: ControlPlane, namespace: str, tmp_
             control_plane.kubectl("scale", "deployment", "shop", "--replicas=9", *kubectl)
             wait_for(control_plane, namespace, "deployment", lambda d: d["spec"]["replicas"] == 2)
             control_plane.kubectl("patch", "configmap", "shop", *kubectl, "-p", '{"data":{"replicas":"many"}}')
-            wait_until(lambda: "data.replicas is 'many': write a whole number" in log.read_text())
+            eventually_sync(log.read_text, contains("data.replicas is 'many': write a whole number"))
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
@@ -56,19 +55,9 @@ def try_operator(python: Path, control_plane: ControlPlane, namespace: str, tmp_
 
 
 def wait_for(control_plane: ControlPlane, namespace: str, kind: str, holds: Callable[[Any], bool]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-
-    def look() -> bool:
+    def look() -> dict[str, Any]:
         items = json.loads(control_plane.kubectl("get", kind, "-n", namespace, "-o", "json"))["items"]
-        found.update(next((item for item in items if item["metadata"]["name"] == "shop"), {}))
-        return bool(found) and holds(found)
+        found: dict[str, Any] = next((item for item in items if item["metadata"]["name"] == "shop"), {})
+        return found
 
-    wait_until(look)
-    return found
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    return eventually_sync(look, lambda found: bool(found) and holds(found), seconds=20)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A manager as a process of its own: signals and exit codes (S119)."""
+"""A manager as a process: signals and exit codes."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import pytest
 
 PROGRAM = """
 import asyncio, sys
-from trainwright.controller.runtime import ClusterConfig, Manager, run
+from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Manager, ProcessSettings, run
 
 class Slow:
     def __init__(self): self.asked = asyncio.Event()
@@ -25,7 +25,7 @@ class Slow:
 
 def make():
     config = ClusterConfig(server="http://127.0.0.1:1")
-    manager = Manager(config, metrics_address=None, probe_address=None, grace={grace})
+    manager = Manager(config, servers=NO_SERVERS, process=ProcessSettings(grace={grace}))
     manager.add(Slow())
     return manager
 
@@ -43,7 +43,7 @@ sys.exit(run(make))
     ],
     ids=["clean", "twice", "late", "failing while stopping"],
 )
-def test_signals_end_the_process(end: str, grace: float, signals: list[signal.Signals], code: int) -> None:  # S119
+def test_signals_end_the_process(end: str, grace: float, signals: list[signal.Signals], code: int) -> None:
     source = textwrap.dedent(PROGRAM).replace("{end}", end).replace("{grace}", str(grace))
     with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator of docs/runtime/production.md, as a user would run it outside of a cluster."""
+"""The operator of docs/runtime/production.md as a user runs it outside a cluster."""
 
 import asyncio
 import sys
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.runtime.elections import until
 from trainwright.api.kubernetes.admissionregistration.v1 import MutatingWebhookConfiguration
 from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.api.kubernetes.core.v1 import ConfigMap
@@ -18,6 +17,7 @@ from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import Forbidden
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.waiting import eventually
 
 OPERATOR = Path(__file__).parents[3] / "docs" / "runtime" / "production_operator.py"
 
@@ -61,10 +61,7 @@ async def test_operator(control_plane: ControlPlane, client: Client, namespace: 
         async def notes() -> list[str]:
             return [e.note or "" for e in (await client.list(Event, namespace)).items]
 
-        async with asyncio.timeout(60):
-            while not (found := await notes()):  # noqa: ASYNC110 - the state of the world has no event
-                await asyncio.sleep(0.05)
-        assert found == ["Hello, 100%s!" if admission else "None, 100%s!"]
+        assert await eventually(notes) == ["Hello, 100%s!" if admission else "None, 100%s!"]
         scraped = answers(f"http://127.0.0.1:{metrics}/metrics")
         assert b'leader_election_master_status{name="greeter"} 1.0' in scraped
         assert b'event_recorder_writes_total{verb="create"}' in scraped
@@ -76,4 +73,4 @@ async def test_operator(control_plane: ControlPlane, client: Client, namespace: 
     assert lease.spec.holder_identity == "", "released at the end"
     left = [c.name for c in (await client.list(MutatingWebhookConfiguration)).items]
     assert "greeter" not in left
-    await until(lambda: not answers(f"http://127.0.0.1:{probe}/healthz"), "the process has ended")
+    await eventually(lambda: not answers(f"http://127.0.0.1:{probe}/healthz"), what="the process has ended")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One controller all the way on a real API server: seen, applied once, repaired, quiet after a restart."""
+"""One controller on a real API server: it sees, applies once, repairs, and is quiet after a restart."""
 
 import msgspec
 
@@ -7,7 +7,8 @@ from tests.integration.runtime.conftest import quiet_manager, running
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Service
 from trainwright.controller.runtime import Action, ClusterConfig, Done, Key, Manager, Result
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.settle import eventually, settle_manager
+from trainwright.controller.runtime.testing.settle import settle_manager
+from trainwright.controller.runtime.testing.waiting import contains, eventually
 
 
 class Parent:
@@ -49,8 +50,7 @@ async def test_child_is_made_repaired_and_left_alone(
         def get() -> Service | None:
             return manager.cache.get(Service, "shop", namespace)
 
-        await eventually(get)
-        service = get()
+        service = await eventually(get)
         assert service is not None
         assert service.spec is not None
         assert [p.port for p in service.spec.ports or ()] == [8080]
@@ -59,13 +59,13 @@ async def test_child_is_made_repaired_and_left_alone(
         control_plane.kubectl(
             "patch", "service", "shop", "-n", namespace, "-p", '{"spec":{"selector":{"app":"other"}}}'
         )
-        await eventually(lambda: Action.CHANGED in parent.actions)
+        await eventually(lambda: parent.actions, contains(Action.CHANGED))
         live = await manager.client.get(Service, "shop", namespace)
         assert live.spec is not None
         assert live.spec.selector == {"app": "shop"}
 
         control_plane.kubectl("delete", "service", "shop", "-n", namespace)
-        await eventually(lambda: parent.actions.count(Action.CREATED) == 2)
+        await eventually(lambda: parent.actions, lambda actions: actions.count(Action.CREATED) == 2)
 
     manager = quiet_manager(config)
     again = Parent(manager, namespace)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thousand objects while watches break in every way and the API server is killed: nothing missed, nothing leaked."""
+"""A thousand objects while watches break and the API server is killed: nothing is missed, nothing leaks."""
 
 import asyncio
 import gc
@@ -11,7 +11,15 @@ import pytest
 from tests.integration.runtime.conftest import quiet_manager, running
 from tests.integration.runtime.test_faults import Seen, agreed
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.controller.runtime import Client, HTTPTransport, Key, KubernetesError, load_config
+from trainwright.controller.runtime import (
+    Client,
+    HTTPTransport,
+    Key,
+    KubernetesError,
+    Manager,
+    ProcessSettings,
+    load_config,
+)
 from trainwright.controller.runtime.cache import reflector
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy, is_read, is_watch
@@ -41,14 +49,20 @@ async def edit(client: Client, namespace: str, dice: random.Random) -> None:
             return
 
 
-async def trouble(proxy: FaultProxy, control_plane: ControlPlane, dice: random.Random, done: asyncio.Event) -> int:
-    """Faults, one after the other, until the edits are done; the API server is killed once. Gives their number."""
+async def trouble(
+    proxy: FaultProxy, control_plane: ControlPlane, manager: Manager, dice: random.Random, done: asyncio.Event
+) -> None:
+    """Faults, one after the other, until the edits are done and watches failed often; the API server is killed once.
+
+    How many watches fail while the edits last depends on the machine, so the trouble may outlast the edits.
+    """
     proxy.add(Fault(is_read, times=3, status=410, body=b'{"kind":"Status","code":410,"reason":"Expired"}'))
     proxy.add(Fault(is_watch, times=3, status=429, headers={"Retry-After": "0"}))
     proxy.add(Fault(is_watch, times=3, delay=0.2))
     for turn in range(10_000):
-        if done.is_set():
-            return turn
+        [informer] = manager.cache.statistics()
+        if done.is_set() and turn > KILL_AT and proxy.watches_opened > 5 and informer.failures > 5:
+            return
         if turn == KILL_AT:
             await asyncio.to_thread(control_plane.restart, "kube-apiserver", kill=True)
         action = dice.randrange(4)
@@ -61,7 +75,7 @@ async def trouble(proxy: FaultProxy, control_plane: ControlPlane, dice: random.R
         else:
             proxy.silence_watches()
         await asyncio.sleep(0.4)
-    raise AssertionError("the edits do not end")
+    raise AssertionError("the edits do not end, or the watches do not come back")
 
 
 async def test_the_cache_is_right_after_a_storm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,12 +93,12 @@ async def storm(control_plane: ControlPlane, dice: random.Random) -> None:
         await asyncio.gather(*(client.create(config_map(n, namespace), kind=ConfigMap.RESOURCE) for n in names))
     before = blocks()
     async with FaultProxy(config) as proxy:
-        manager = quiet_manager(proxy.config, detect_mutation=False)
+        manager = quiet_manager(proxy.config, process=ProcessSettings())
         seen = Seen(manager, namespace)
         async with running(manager):
             done = asyncio.Event()
             async with asyncio.TaskGroup() as tasks:
-                turns = tasks.create_task(trouble(proxy, control_plane, dice, done), name="trouble")
+                tasks.create_task(trouble(proxy, control_plane, manager, dice, done), name="trouble")
                 async with asyncio.TaskGroup() as writers:
                     for worker in range(8):
                         writers.create_task(edits(client, namespace, random.Random(worker)), name=f"writer-{worker}")
@@ -92,10 +106,7 @@ async def storm(control_plane: ControlPlane, dice: random.Random) -> None:
             proxy.clear()
             proxy.cut_watches()
             await agreed(manager, seen, client, namespace)
-            assert turns.result() > KILL_AT
-            assert proxy.watches_opened > 5
             [informer], [controller] = manager.cache.statistics(), manager.controllers
-            assert informer.failures > 5
             assert informer.ahead == 0
             queue = controller.statistics().queue
             assert (queue.depth, queue.delayed, queue.parked, queue.processing) == (0, 0, 0, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readiness of webhooks: whether the API server gets through with the CA that it was given; and files that change."""
+"""Readiness of webhooks: whether the API server can call them with their CA bundle; and files that change."""
 
 import asyncio
 import base64
@@ -20,14 +20,15 @@ from tests.integration.runtime.admissions import (
     reachable,
     serving,
 )
-from tests.integration.runtime.elections import Wire, until
+from tests.integration.runtime.elections import Wire
 from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import Document
 from trainwright.controller.runtime import Client, load_config
 from trainwright.controller.runtime.client.http import HTTPTransport
-from trainwright.controller.runtime.objects import Document
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.runtime.webhook.admission import validate_path
 from trainwright.controller.runtime.webhook.reach import dry_run
 from trainwright.controller.runtime.webhook.webhooks import ByURL, Folder, Shared, Webhooks
@@ -88,7 +89,7 @@ async def test_certificate_and_configuration_are_waited_for(client: Client, name
     port = free_port()
     document = validating(namespace, port)
     one = hooks(client, [document], Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"]), port)
-    assert await one.unready() == "no certificate yet: being made"
+    assert await one.unready() == "no certificate yet: it is being made"
     async with run(one):
         assert "does not exist" in (await one.unready() or "")
         async with existing(client, document):
@@ -119,10 +120,9 @@ async def test_proof_is_that_the_api_server_asked(client: Client, namespace: str
     proof = dry_run(client, config_map(namespace, "proof"), kind=ConfigMap.RESOURCE)
     one = hooks(client, [validating(namespace, port)], ByURL(url=f"https://127.0.0.1:{told}"), port, proof=proof)
     async with run(one):
-        async with asyncio.timeout(30):
-            while "failed calling webhook" not in (reason := await one.unready() or ""):  # noqa: ASYNC110
-                await asyncio.sleep(0.05)  # API servers learn of a configuration a moment after it was written
-        assert "connection refused" in reason
+        # API servers learn of a configuration a moment after it was written.
+        reason = await eventually(one.unready, lambda text: "failed calling webhook" in (text or ""))
+        assert "connection refused" in (reason or "")
         async with Wire(port).running(told):
             await reachable(one)
             await create(client, config_map(namespace, "seen"))
@@ -144,11 +144,11 @@ async def test_who_may_not_ask_is_told_so_and_ready(
     with caplog.at_level(logging.WARNING):
         await dry_run(limited, config_map(namespace, "proof"), kind=ConfigMap.RESOURCE)()
     await limited.close()
-    assert "it was not asked" in caplog.text
+    assert "cannot check whether the API server reaches this server" in caplog.text
     assert "cannot create resource" in caplog.text
 
 
-# ---------------------------------------------------------------------- from files (S122)
+# ---------------------------------------------------------------------- from files
 
 
 async def test_files_are_served_followed_and_garbage_is_not(client: Client, namespace: str, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_files_are_served_followed_and_garbage_is_not(client: Client, name
         await create(client, config_map(namespace, "old"))
         before = one.serving.fingerprint
         mount.issue("new")
-        await until(lambda: one.serving.fingerprint != before, "the new files are served")
+        await eventually(lambda: one.serving.fingerprint != before, what="the new files are served")
         await reachable(one)
         await create(client, config_map(namespace, "new"))
 
@@ -173,11 +173,11 @@ async def test_files_are_served_followed_and_garbage_is_not(client: Client, name
         ):
             files.last_error = ""
             mount.put(name, certificate, key)
-            await until(lambda: files.last_error, "the broken pair is noticed")
-            assert "the one before stays" in files.last_error
+            await eventually(lambda: files.last_error, what="the broken pair is noticed")
+            assert "the previous one stays in use" in files.last_error
             assert one.serving.fingerprint == good
             await reachable(one)  # a handshake of its own
             await create(client, config_map(namespace, name))  # the API server's connection may be an old one
         mount.issue("last")
-        await until(lambda: one.serving.fingerprint != good, "the mended pair is served")
+        await eventually(lambda: one.serving.fingerprint != good, what="the repaired pair is served")
         assert files.last_error == ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admission asked by a real API server: by URL, with certificates that replicas share, and while those are rotated."""
+"""Webhooks called by a real API server: by URL, with shared certificates, and during a rotation."""
 
 import asyncio
 import base64
@@ -26,21 +26,26 @@ from tests.integration.runtime.admissions import (
     serving,
 )
 from tests.integration.runtime.conftest import quiet_manager
-from tests.integration.runtime.elections import until
 from trainwright.api.kubernetes.admissionregistration.v1 import (
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
 )
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
+from trainwright.api.objects import Document, resource_version_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, ClusterConfig, Group, load_config
 from trainwright.controller.runtime.certificates.rotation import Policy
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.errors import BadRequest, Forbidden, NotControlled, NotFound
-from trainwright.controller.runtime.objects import Document, resource_version_of
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.component import free_port
-from trainwright.controller.runtime.webhook.admission import Admission, Verdict, mutate_path, validate_path
+from trainwright.controller.runtime.testing.waiting import at_least, eventually
+from trainwright.controller.runtime.webhook.admission import (
+    AdmissionRequest,
+    AdmissionResponse,
+    mutate_path,
+    validate_path,
+)
 from trainwright.controller.runtime.webhook.webhooks import ByURL, Shared, Webhooks
 
 # ---------------------------------------------------------------------- by URL
@@ -144,7 +149,7 @@ async def test_two_replicas_started_at_once_end_with_one_authority(client: Clien
             index = [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]
             await client.patch(VALIDATING, document["metadata"]["name"], "", index, type="json")
             written = keeper_of(one).statistics, keeper_of(two).statistics
-            await until(lambda: sum(s.injections for s in written) >= 2, "the bundle is put back")
+            await eventually(lambda: sum(s.injections for s in written), at_least(2), what="the bundle is put back")
             await create(client, config_map(namespace, "seen-again"))
 
 
@@ -205,11 +210,8 @@ async def test_nothing_is_rotated_while_a_configuration_cannot_be_made_right(
     control_plane: ControlPlane, client: Client, namespace: str
 ) -> None:
     """A replica that may write the Secret but not the configuration serves, says so, and rotates nothing."""
-    user = f"user-{namespace}"
-    rights = control_plane.add_user(user)
-    role = ("--namespace", namespace)
-    control_plane.kubectl("create", "role", "r", *role, "--verb=*", "--resource=secrets")
-    control_plane.kubectl("create", "rolebinding", "r", *role, "--role=r", f"--user={user}")
+    secrets = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}
+    rights = control_plane.add_user(f"user-{namespace}", rules=[secrets], namespace=namespace)
     limited = Client(HTTPTransport(load_config(rights)))
     at_once = Policy(
         authority_lifetime=timedelta(hours=1),
@@ -226,7 +228,7 @@ async def test_nothing_is_rotated_while_a_configuration_cannot_be_made_right(
         keeper = keeper_of(one)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(one.run())
-            await until(lambda: keeper.statistics.passes >= 3, "it tried again and again")
+            await eventually(lambda: keeper.statistics, lambda found: found.passes >= 3, what="three passes")
             assert one.server.listening.is_set(), "something is served all the same"
             assert "is forbidden" in keeper.statistics.last_error
             assert "is forbidden" in (await one.unready() or "")
@@ -256,8 +258,8 @@ async def test_what_does_not_fit_is_refused_and_what_is_stored_can_be_mended_and
     ]
     seen: list[TrainJob | None] = []
 
-    def check(admission: Admission[TrainJob]) -> Verdict | None:
-        seen.append(admission.old)
+    def check(request: AdmissionRequest[TrainJob]) -> AdmissionResponse | None:
+        seen.append(request.old)
         return None
 
     own = ByURL(url=f"https://127.0.0.1:{port}")
@@ -265,16 +267,18 @@ async def test_what_does_not_fit_is_refused_and_what_is_stored_can_be_mended_and
     one.server.mutate(TrainJob, lambda _: None)
     one.server.validate(TrainJob, check)
     async with serving(one):
-        async with asyncio.timeout(30):
-            while not seen:
-                await client.create(unfit(namespace, "probe", None), kind=job, dry_run=True)
-                await asyncio.sleep(0.05)
+
+        async def ask() -> list[TrainJob | None]:
+            await client.create(unfit(namespace, "probe", None), kind=job, dry_run=True)
+            return seen
+
+        await eventually(ask, what="the API server asks the webhook")
         with pytest.raises(BadRequest, match=r"\$\.spec\.runtimePatches\[0\]\.time"):
             await client.create(unfit(namespace, "new", [0]), kind=job)
         with pytest.raises(BadRequest, match=r"\$\.spec\.runtimePatches\[0\]\.time"):
             await client.patch(job, "old", namespace, {"spec": {"suspend": True}})
         await client.patch(job, "old", namespace, {"metadata": {"labels": {"a": "b"}}})
-        assert "not checked, because it cannot be read" in caplog.text
+        assert "allowed without a check, because the stored object cannot be decoded" in caplog.text
         seen.clear()
         await client.patch(job, "old", namespace, {"spec": unfit(namespace, "old", "2026-01-01T00:00:00Z")["spec"]})
         assert seen == [None], "the function sees the new object, and that of the old one nothing is known"

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our manager in the test's own event loop, on the shared API server, and somebody who works in one namespace."""
+"""Our manager in the test's own event loop, on the shared API server, and a user who works in one namespace."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from trainwright.api.config.v1alpha1 import Configuration, ControllerHealth
 from trainwright.controller.runtime import Manager, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.trainer.manager import make_manager
+from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.trainer.assembly.manager import make_manager
+from trainwright.controller.trainer.assembly.settings import settings_of
 
 STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
 POD = {"containers": [{"name": "node", "image": "example.com/none"}]}
@@ -31,10 +34,17 @@ def with_jobsets(control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 async def user(with_jobsets: ControlPlane, namespace: str) -> "AsyncIterator[User]":
-    """Somebody who works in one namespace while the manager runs."""
-    configuration = Configuration(health=ControllerHealth(health_probe_bind_address="0"))
+    """A user who works in one namespace while the manager runs."""
+    async with working(with_jobsets, namespace) as found:
+        yield found
+
+
+@asynccontextmanager
+async def working(with_jobsets: ControlPlane, namespace: str) -> "AsyncIterator[User]":
+    """The manager runs for the length of the block."""
+    settings = settings_of(Configuration(health=ControllerHealth(health_probe_bind_address="0")))
     manager = await make_manager(
-        load_config(with_jobsets.kubeconfig), configuration, user_agent=f"test/{namespace}", detect_mutation=True
+        load_config(with_jobsets.kubeconfig), settings, user_agent=f"test/{namespace}", detect_mutation=True
     )
     async with asyncio.TaskGroup() as group:
         group.create_task(manager.run(), name="manager")
@@ -80,11 +90,11 @@ class User:
 
     async def until(self, kind: str, name: str, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         """Wait for an object that satisfies the condition."""
-        async with asyncio.timeout(60):
-            while True:
-                found = await self.get(kind, name)
-                if found is not None and holds(found):
-                    return found
+        found = await eventually(
+            lambda: self.get(kind, name), lambda found: found is not None and holds(found), what=f"{kind} {name}"
+        )
+        assert found is not None
+        return found
 
 
 def conditions(job: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,6 @@ an error that is not an internal one, or the controller with a JobSet or the con
 
 import asyncio
 import random
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +21,7 @@ from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, NotFound, load_config
 from trainwright.controller.runtime.errors import ApiError, Forbidden, Invalid
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.waiting import eventually
 
 Json = dict[str, Any]
 CRDS = (ROOT / "config" / "crd", ROOT / "tests" / "conformance" / "crds")
@@ -215,24 +215,24 @@ async def _life(client: Client, namespace: str, findings: Findings, runtime: Jso
 
 
 async def _said(client: Client, namespace: str, name: str) -> str:
-    limit = time.monotonic() + SECONDS
-    while True:
+    """What the manager says about a job, once it says something."""
+
+    async def look() -> tuple[str, Any]:
         job = await client.get(TrainJob.RESOURCE, name, namespace)
         if job["spec"].get("managedBy", OURS) != OURS:
-            return "of another manager"
+            return "of another manager", None
         for condition in job.get("status", {}).get("conditions", ()):
             if condition["status"] == "True" and condition["type"] in {"Blocked", "Failed"}:
-                return f"{condition['type']}: {condition['reason']}"
+                return f"{condition['type']}: {condition['reason']}", None
         try:
             jobset = await client.get(JobSet.RESOURCE, name, namespace)
         except NotFound:
-            pass
-        else:
-            if bool(jobset["spec"].get("suspend")) == bool(job["spec"].get("suspend")):
-                return "runs"
-        if time.monotonic() > limit:
-            raise TimeoutError(f"nothing is said about {name}: {job.get('status')}")
-        await asyncio.sleep(0.2)
+            return "", job.get("status")
+        runs = bool(jobset["spec"].get("suspend")) == bool(job["spec"].get("suspend"))
+        return "runs" if runs else "", job.get("status")
+
+    said, _ = await eventually(look, lambda seen: seen[0], seconds=SECONDS, what=f"a word about {name}")
+    return said
 
 
 def _placed(document: Json, namespace: str) -> Json:

@@ -6,7 +6,22 @@ from collections import Counter
 
 import pytest
 
-from tests.integration.trainer.conftest import POD, STEP, TEMPLATE, TIME, User, conditions
+from tests.integration.trainer.conftest import POD, STEP, TEMPLATE, TIME, User, conditions, working
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.audit import Call
+
+MPI = {
+    "mlPolicy": {"numNodes": 2, "mpi": {"mpiImplementation": "OpenMPI", "runLauncherAsNode": True}},
+    "template": {
+        "spec": {
+            "replicatedJobs": [
+                {"name": "launcher", "template": {"metadata": STEP, "spec": {"template": {"spec": POD}}}},
+                {"name": "node", "template": {"spec": {"template": {"spec": POD}}}},
+            ]
+        }
+    },
+}
+"""A runtime whose jobs have a ConfigMap, a Secret and a JobSet."""
 
 
 async def test_the_jobset_holds_what_runtime_and_job_say(user: User) -> None:
@@ -79,7 +94,7 @@ async def test_a_reference_to_something_that_is_no_runtime_blocks(user: User) ->
     blocked = conditions(job)["Blocked"]
     assert (blocked["reason"], blocked["message"]) == (
         "BuildFailed",
-        "spec.runtimeRef names Deployment.apps, which is no runtime: TrainingRuntime and ClusterTrainingRuntime are",
+        "spec.runtimeRef refers to the unsupported kind Deployment.apps; use TrainingRuntime or ClusterTrainingRuntime",
     )
 
 
@@ -96,30 +111,61 @@ async def test_a_job_that_is_fine_gets_no_status_before_its_jobset_has_one(user:
 
 async def test_nothing_is_written_for_a_job_that_is_as_it_should_be(user: User) -> None:
     # One with a ConfigMap, a Secret and a JobSet, which the controller looks at again whenever the job changes.
-    jobs = [
-        {"name": "launcher", "template": {"metadata": STEP, "spec": {"template": {"spec": POD}}}},
-        {"name": "node", "template": {"spec": {"template": {"spec": POD}}}},
-    ]
-    policy = {"numNodes": 2, "mpi": {"mpiImplementation": "OpenMPI", "runLauncherAsNode": True}}
-    template = {"spec": {"replicatedJobs": jobs}}
-    await user.create("TrainingRuntime", "runtime", {"mlPolicy": policy, "template": template})
+    await user.create("TrainingRuntime", "runtime", MPI)
     await user.job("job")
     await user.until("jobset", "job", bool)
     await user.patch("trainjob", "job", {"metadata": {"labels": {"looked": "at"}}})
     await user.job("later")
     await user.until("jobset", "later", bool)
-    calls = user.control_plane.audit_log.calls(user_agent="trainwright")
-    writes = Counter(
-        (call.verb, call.resource, call.name)
-        for call in calls
-        if call.is_write and call.namespace == user.namespace and call.name.startswith("job")
-    )
+    writes = Counter((call.verb, call.resource, call.name) for call in calls(user, "job") if call.is_write)
     assert writes == {
         ("create", "configmaps", "job-runtime-snapshot"): 1,
         ("patch", "configmaps", "job-mpi-hostfile"): 1,
         ("create", "secrets", "job-mpi-ssh-auth"): 1,
         ("patch", "jobsets", "job"): 1,
     }
+
+
+async def test_a_secret_of_somebody_else_is_tried_by_a_new_job_alone(
+    with_jobsets: ControlPlane, namespace: str
+) -> None:
+    name = "job-mpi-ssh-auth"
+    async with working(with_jobsets, namespace) as user:
+        await user.create("TrainingRuntime", "runtime", MPI)
+        await user.kubectl("create", "secret", "generic", name, "--from-literal=theirs=yes")
+        await user.job("job")
+        await user.until("jobset", "job", bool)
+        tried = calls(user, name)
+        assert [(call.verb, call.code) for call in tried] == [("create", 409)]
+        await built_again(user)
+    async with working(with_jobsets, namespace) as user:
+        # By another process, to which the job is new.
+        await built_again(user)
+        looks = [(call.verb, call.code) for call in calls(user, name)[len(tried) :]]
+        assert set(looks) == {("list", 200)}
+        kept = await user.get("secret", name)
+        assert kept is not None
+        assert list(kept["data"]) == ["theirs"]
+        await user.kubectl("delete", "secret", name)
+        await built_again(user)
+        made = await user.get("secret", name)
+        assert made is not None
+        assert made["type"] == "kubernetes.io/ssh-auth"
+
+
+def calls(user: User, name: str) -> list[Call]:
+    """The manager's calls in the namespace for objects whose names begin so, oldest first."""
+    return [
+        call
+        for call in user.control_plane.audit_log.calls(user_agent="trainwright")
+        if call.namespace == user.namespace and call.name.startswith(name)
+    ]
+
+
+async def built_again(user: User) -> None:
+    """Have the job's objects made again, the JobSet last."""
+    await user.kubectl("delete", "jobset", "job")
+    await user.until("jobset", "job", bool)
 
 
 async def test_a_job_beyond_its_deadline_fails_and_what_runs_it_goes(user: User) -> None:
@@ -158,7 +204,7 @@ async def test_a_gang_where_nobody_schedules_gangs_is_said_so(user: User) -> Non
     assert blocked["reason"] == "BuildFailed"
     assert blocked["message"] == (
         "the cluster does not serve PodGroup of scheduling.volcano.sh/v1beta1, which the runtime needs: "
-        "install what defines it and restart the manager, or take another runtime"
+        "install Volcano (https://volcano.sh) and restart the manager, or use another runtime"
     )
     assert await user.get("jobset", "job") is None
 

@@ -10,10 +10,9 @@ import json
 import re
 import socket
 import ssl
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -24,12 +23,14 @@ import pytest
 from tests.installation import as_pod
 from tests.integration.trainer.conftest import TEMPLATE
 from tests.managers import COMMAND
+from trainwright.api.times import wall_clock
 from trainwright.controller.runtime.certificates.authority import certificate_pem, issue, key_pem, make_authority
-from trainwright.controller.runtime.clock import wall_clock
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.component import free_port
-from trainwright.controller.trainer.webhooks import webhook_configurations
+from trainwright.controller.runtime.testing.users import EVERYTHING
+from trainwright.controller.runtime.testing.waiting import contains, equals, eventually_sync
+from trainwright.controller.trainer.admission.configurations import webhook_configurations
 
 CRDS = Path(__file__).parents[3] / "config" / "crd"
 NAMESPACE = "kubeflow-system"
@@ -72,27 +73,14 @@ class Installation:
     def __init__(self, control_plane: ControlPlane) -> None:
         self.control_plane = control_plane
         control_plane.kubectl("create", "namespace", NAMESPACE)
-        control_plane.kubectl("create", "serviceaccount", ACCOUNT, f"--namespace={NAMESPACE}")
-        control_plane.kubectl(
-            "create",
-            "clusterrolebinding",
-            "m",
-            "--clusterrole=cluster-admin",
-            f"--serviceaccount={NAMESPACE}:{ACCOUNT}",
-        )
+        control_plane.users.add_service_account(ACCOUNT, NAMESPACE, rules=EVERYTHING)
         self.temporary = control_plane.folder / "temporary"
         self.temporary.mkdir()
         self.account = control_plane.folder / "account"
-        self.account.mkdir()
-        (self.account / "namespace").write_text(NAMESPACE)
-        (self.account / "ca.crt").write_bytes(control_plane.ca)
-        (self.account / "token").write_text(self.token(ACCOUNT))
-
-    def token(self, account: str) -> str:
-        return self.control_plane.kubectl("create", "token", account, f"--namespace={NAMESPACE}").strip()
+        control_plane.users.mount_service_account(ACCOUNT, NAMESPACE, self.account)
 
     def point_webhooks_at(self, replica: Replica, bundle: bytes = b"") -> None:
-        """Install the webhook configurations, with no CA unless somebody knows it."""
+        """Install the webhook configurations, without a CA unless one is given."""
         documents = json.loads(json.dumps(webhook_configurations()))
         for document in documents:
             for webhook in document["webhooks"]:
@@ -143,13 +131,6 @@ class Installation:
         return base64.b64decode(self.get("secret", SECRET)["data"]["ca.crt"])
 
 
-def eventually(condition: Callable[[], object], *, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not become true in time"
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
 def installed() -> Iterator[Installation]:
     """An API server with everything but the manager."""
@@ -196,9 +177,9 @@ def test_two_replicas_as_pods(installation: Installation) -> None:
         "tls": {"minVersion": "1.3"},
     }
     installation.launch(one, **effects)
-    eventually(installation.leader)
+    eventually_sync(installation.leader)
     installation.launch(two, **effects)
-    eventually(lambda: one.ready() and two.ready())
+    eventually_sync(lambda: (one.ready(), two.ready()), equals((True, True)))
     assert [one.get("health", path)[0] for path in ("/alive", "/healthz")] == [200, 404]
 
     # Certificates of their own making are in the Secret, and the authority is in the configurations.
@@ -209,9 +190,9 @@ def test_two_replicas_as_pods(installation: Installation) -> None:
 
     # Metrics are for those who may, over TLS with that certificate.
     assert two.get("metrics", "/metrics", ca=authority)[0] == 401
-    control_plane.kubectl("create", "serviceaccount", "scraper", f"--namespace={NAMESPACE}")
-    assert two.get("metrics", "/metrics", ca=authority, token=installation.token("scraper"))[0] == 403
-    token = installation.token(ACCOUNT)
+    scraper = control_plane.users.add_service_account("scraper", NAMESPACE)
+    assert two.get("metrics", "/metrics", ca=authority, token=scraper)[0] == 403
+    token = control_plane.users.token(ACCOUNT, NAMESPACE)
     for replica, value in ((one, "1.0"), (two, "0.0")):
         code, text = replica.get("metrics", "/metrics", ca=authority, token=token)
         assert code == 200
@@ -226,11 +207,11 @@ def test_two_replicas_as_pods(installation: Installation) -> None:
         older.wrap_socket(raw, server_hostname="127.0.0.1")
 
     # The one admits, the other one reconciles.
-    with pytest.raises(ControlPlaneError, match="does not exist: it must be there before the TrainJob"):
+    with pytest.raises(ControlPlaneError, match="does not exist; create it before the TrainJob"):
         control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainJob", "early", JOB_WITHOUT_RUNTIME))
     control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainingRuntime", "runtime", RUNTIME))
     control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainJob", "first", JOB))
-    eventually(lambda: "Created" in installation.conditions("first"))
+    eventually_sync(lambda: installation.conditions("first"), contains("Created"))
     assert installation.get("jobset", "first", "default")
     labels = 'reason="",runtime="",runtime_kind="TrainingRuntime",state="Pending"'
     shown = [one.get("metrics", "/metrics", ca=authority, token=token)[1] for one in (one, two)]
@@ -242,7 +223,7 @@ def test_two_replicas_as_pods(installation: Installation) -> None:
     assert any(line["msg"] == "SIGTERM: stopping" for line in lines)
     assert [line for line in lines if line["level"] in {"warning", "error"} and "readyz" not in line["msg"]] == []
     control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainJob", "second", JOB))
-    eventually(lambda: installation.get("jobset", "second", "default"))
+    eventually_sync(lambda: installation.get("jobset", "second", "default"))
     assert two.ready()
 
 
@@ -257,11 +238,11 @@ def test_files_of_somebody_else_are_served(installation: Installation) -> None:
     (certificates / "tls.key").write_bytes(key_pem(leaf.key))
     installation.point_webhooks_at(replica)
     installation.launch(replica, certManagement={"enable": False, "webhookSecretName": "unused"})
-    # Nobody has told the API server yet whom to trust.
-    eventually(lambda: "[-]webhooks failed" in replica.get("health", "/readyz?verbose")[1])
+    # The webhook configurations have no CA yet.
+    eventually_sync(lambda: replica.get("health", "/readyz?verbose")[1], contains("[-]webhooks failed"))
     installation.point_webhooks_at(replica, certificate_pem(authority.certificate))
-    eventually(replica.ready)
-    with pytest.raises(ControlPlaneError, match="does not exist: it must be there before the TrainJob"):
+    eventually_sync(replica.ready)
+    with pytest.raises(ControlPlaneError, match="does not exist; create it before the TrainJob"):
         installation.control_plane.kubectl(
             "create", "--filename=-", stdin=manifest("TrainJob", "early", JOB_WITHOUT_RUNTIME)
         )

@@ -9,7 +9,7 @@ from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.trainer.kinds import absent_kinds
+from trainwright.controller.trainer.build.kinds import absent_kinds
 from trainwright.plugins.contract import Watch
 
 NEEDED, OPTIONAL = (
@@ -19,8 +19,8 @@ NEEDED, OPTIONAL = (
 
 
 async def test_what_is_not_served_is_named(control_plane: ControlPlane, caplog: pytest.LogCaptureFixture) -> None:
-    watches = [Watch(NEEDED), Watch(OPTIONAL, optional=True), Watch(ConfigMap.RESOURCE)]
-    # Nobody in particular may ask: roles need not allow it.
+    watches = [Watch(NEEDED, remedy="install needs"), Watch(OPTIONAL, optional=True), Watch(ConfigMap.RESOURCE)]
+    # Every user may ask; roles need not allow it.
     client = Client(HTTPTransport(load_config(control_plane.add_user("curious"))))
     try:
         with caplog.at_level(logging.INFO):
@@ -30,8 +30,10 @@ async def test_what_is_not_served_is_named(control_plane: ControlPlane, caplog: 
     assert absent == {OPTIONAL}
     error, info = caplog.records
     assert (error.levelname, info.levelname) == ("ERROR", "INFO")
-    assert error.getMessage().startswith("Need of example.com/v1 is not served here; the manager waits two minutes: ")
     assert (
-        info.getMessage()
-        == "Extra of example.com/v1 is not served here: what needs it does without until the manager starts anew"
+        error.getMessage() == "the cluster does not serve Need of example.com/v1; install needs. "
+        "The manager waits two minutes for it, then exits"
+    )
+    assert info.getMessage() == (
+        "the cluster does not serve Extra of example.com/v1: features that need it are off until the manager restarts"
     )

@@ -82,6 +82,6 @@ async def test_a_snapshot_of_another_runtime_is_refused_by_name(user: User) -> N
     await user.patch("configmap", "job-runtime-snapshot", {"data": {"runtime": other}})
     job = await user.until("trainjob", "job", lambda job: "Blocked" in conditions(job))
     assert conditions(job)["Blocked"]["message"] == (
-        "ConfigMap job-runtime-snapshot holds TrainingRuntime other and not TrainingRuntime runtime: "
-        "delete it to take it anew"
+        "ConfigMap job-runtime-snapshot holds TrainingRuntime other of trainer.kubeflow.org, "
+        "not TrainingRuntime runtime of trainer.kubeflow.org; delete it, and a new snapshot is taken"
     )

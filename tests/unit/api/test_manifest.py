@@ -61,7 +61,7 @@ def test_lines() -> None:
     ("text", "line", "reason"),
     [
         ("a: 1\na: 2\n", 2, "key 'a' appears twice"),
-        ("a:\n\tb: 1\n", 2, "a tab cannot indent YAML; use spaces"),
+        ("a:\n\tb: 1\n", 2, "YAML cannot be indented with tabs; use spaces"),
         ("a: [1\n", 2, "did not find expected"),
         ("? [a]\n: 1\n", 1, "a key must be text"),
         ("a: 1\n---\nb: 2\n", 3, "only one document is expected here"),

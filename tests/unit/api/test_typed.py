@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which zeroes of a template the original writes into a JobSet, and which it leaves out."""
+"""Which zero values of a template Kubeflow Trainer writes into a JobSet, and which it leaves out."""
 
 from typing import Any
 

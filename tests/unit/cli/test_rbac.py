@@ -16,11 +16,11 @@ from trainwright.api.config.v1alpha1 import (
     MetricsAuth,
     Plugins,
 )
+from trainwright.api.rights import Rule, merged
 from trainwright.controller.cli.main import main
 from trainwright.controller.cli.rbac import bindings, roles
-from trainwright.controller.runtime.rights import Rule, merged
-from trainwright.controller.trainer.permissions import Rights, rights
-from trainwright.controller.trainer.settings import settings_of
+from trainwright.controller.trainer.assembly.permissions import Rights, rights
+from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.plugins.registry import Registry, Selection
 
 HOME = "kubeflow-system"

@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.codegen import catalog, released
 from trainwright.codegen.__main__ import report_check
-from trainwright.codegen.compatibility import Change, Verdict, compare
+from trainwright.codegen.compatibility import Change, Impact, compare
 from trainwright.codegen.compiler import Compiled
 from trainwright.codegen.problems import Problems
 
@@ -19,12 +19,12 @@ Schema = dict[str, Any]
 INTEGER: Schema = {"type": "integer", "format": "int32"}
 TEXT: Schema = {"type": "string"}
 LIST: Schema = {"type": "array", "items": TEXT}
-SAFE, NEW_VERSION = Verdict.SAFE, Verdict.NEW_VERSION
-STORED, CLIENTS = Verdict.BREAKS_STORED, Verdict.BREAKS_CLIENTS
+SAFE, NEW_VERSION = Impact.SAFE, Impact.NEW_VERSION
+STORED, CLIENTS = Impact.BREAKS_STORED, Impact.BREAKS_CLIENTS
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "path", "what", "verdict"),
+    ("old", "new", "path", "what", "impact"),
     [
         (INTEGER, TEXT, "a", "type 'integer' became 'string'", NEW_VERSION),
         (INTEGER, {**INTEGER, "format": "int64"}, "a", "format 'int32' became 'int64'", NEW_VERSION),
@@ -75,17 +75,15 @@ STORED, CLIENTS = Verdict.BREAKS_STORED, Verdict.BREAKS_CLIENTS
         ),
     ],
 )
-def test_field_changes(old: Schema, new: Schema, path: str, what: str, verdict: Verdict) -> None:
+def test_field_changes(old: Schema, new: Schema, path: str, what: str, impact: Impact) -> None:
     before: Schema = {"type": "object", "properties": {"a": old}}
     after: Schema = {"type": "object", "properties": {"a": new}}
-    assert (path, what, verdict) in [
-        (change.path, change.what, change.verdict) for change in compare("K", before, after)
-    ]
+    assert (path, what, impact) in [(change.path, change.what, change.impact) for change in compare("K", before, after)]
     assert compare("K", after, after) == []
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "what", "verdict"),
+    ("old", "new", "what", "impact"),
     [
         ({}, {"properties": {"b": TEXT}}, "field added", SAFE),
         ({}, {"properties": {"b": TEXT}, "required": ["b"]}, "required field added", STORED),
@@ -94,10 +92,10 @@ def test_field_changes(old: Schema, new: Schema, path: str, what: str, verdict: 
         ({"properties": {"b": TEXT}, "required": ["b"]}, {"properties": {"b": TEXT}}, "became optional", CLIENTS),
     ],
 )
-def test_changes_of_fields(old: Schema, new: Schema, what: str, verdict: Verdict) -> None:
+def test_changes_of_fields(old: Schema, new: Schema, what: str, impact: Impact) -> None:
     inner = [{"type": "object", "properties": {"a": {"type": "object", **schema}}} for schema in (old, new)]
     (change,) = compare("K", *inner)
-    assert (change.path, change.what, change.verdict) == ("a.b", what, verdict)
+    assert (change.path, change.what, change.impact) == ("a.b", what, impact)
 
 
 def judged(checkout: Path) -> tuple[list[Change], list[str]]:
@@ -129,11 +127,11 @@ def test_a_break_needs_an_acknowledgement(checkout: Path, edit: Callable[..., No
     assert judged(checkout) == ([], [])
 
     acknowledged.write_text(f"{ENTRY}- kind: TrainJob\n  path: a\n  change: b\n  reason: c\n", encoding="utf-8")
-    assert judged(checkout) == ([], [f"{released.ACKNOWLEDGED}:5: there is no such change: TrainJob a: b"])
+    assert judged(checkout) == ([], [f"{released.ACKNOWLEDGED}:5: the schemas have no such change: TrainJob a: b"])
 
     acknowledged.write_text("- kind: TrainJob\n  path: a\n", encoding="utf-8")
     assert judged(checkout)[1] == [
-        f"{released.ACKNOWLEDGED}:1: an entry has the text fields change, kind, path, reason"
+        f"{released.ACKNOWLEDGED}:1: an entry must have the text fields change, kind, path, reason"
     ]
 
 

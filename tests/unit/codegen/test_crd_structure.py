@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CustomResourceDefinitions have the structure that clients of this API know.
 
-crd-structure/ holds it, recorded from the original: no descriptions, and the number of rules in place of their texts.
+crd-structure/ holds it, recorded from Kubeflow Trainer: no descriptions, and the number of rules in place of their
+texts.
 """
 
 import json

@@ -117,5 +117,5 @@ def test_a_folder_in_the_way_is_told(
     (checkout / "api/new.py.codegen-new").mkdir()
     before = sorted(checkout.rglob("*"))
     assert main(["--root", str(checkout)]) == EXIT_CANNOT_WRITE
-    assert "new.py.codegen-new'; the old files are as they were" in capsys.readouterr().err
+    assert "new.py.codegen-new'; no file was changed" in capsys.readouterr().err
     assert sorted(checkout.rglob("*")) == before

@@ -67,18 +67,18 @@ def listed(items: str, *words: str) -> str:
     [
         (field(*INTEGER, "default: x #!"), "Trainer.numNodes: default 'x' is not an integer"),
         (field(*INTEGER, "default: -1 #!"), "Trainer.numNodes: default -1 is below the minimum 0"),
-        (field(*INTEGER, "maximum: -1"), "Trainer.numNodes: minimum 0 is above maximum -1"),
-        (field(*INTEGER, "maxLength: 1"), "Trainer.numNodes: maxLength means nothing for type integer"),
+        (field(*INTEGER, "maximum: -1"), "Trainer.numNodes: minimum 0 is greater than maximum -1"),
+        (field(*INTEGER, "maxLength: 1"), "Trainer.numNodes: maxLength has no meaning for type integer"),
         (field("type: string", "pattern: '['"), "Trainer.numNodes: pattern '[' is not a regular expression"),
-        (field("type: integer", "format: date-time"), "Trainer.numNodes: format date-time means nothing"),
+        (field("type: integer", "format: date-time"), "Trainer.numNodes: format date-time has no meaning"),
         (field("description: What."), "Trainer.numNodes: needs a type, or a $ref"),
-        (field(*INTEGER, mark=False) + "      num_nodes: {type: string} #!\n", "would be the attribute num_nodes"),
+        (field(*INTEGER, mark=False) + "      num_nodes: {type: string} #!\n", "would become the attribute num_nodes"),
         (field("type: text #!"), "'text' is not one of"),
         (field(*INTEGER, "nonsense: 1"), "'nonsense' was unexpected"),
         (field(*INTEGER, "enum: [a]"), "enum value 'a' is not of type integer"),
         (field("$ref: Nodes #!"), "$ref Nodes leads nowhere; trainer.kubeflow.org/v1alpha1 defines"),
         (field("$ref: core/v1/Node1 #!"), "$ref core/v1/Node1 leads nowhere"),
-        (field("$ref: Metric", "type: object"), "type cannot stand beside $ref"),
+        (field("$ref: Metric", "type: object"), "type cannot be used beside $ref"),
         (field("type: array"), "an array needs items"),
         (field("type: object", "properties: {}"), "needs a name: move it to definitions"),
         (
@@ -90,7 +90,7 @@ def listed(items: str, *words: str) -> str:
             "rule 'slef >= 1' is not CEL: 1:1: undeclared reference to 'slef'",
         ),
         (field("type: object", "required: [a] #!"), "a is required but is not a field"),
-        (field(*INTEGER, "\tdefault: 1 #!"), "a tab cannot indent YAML; use spaces"),
+        (field(*INTEGER, "\tdefault: 1 #!"), "YAML cannot be indented with tabs; use spaces"),
         (field(*INTEGER, mark=False) + "      numNodes: {type: string} #!\n", "key 'numNodes' appears twice"),
         (listed("Metric", "x-kubernetes-list-type: map"), "x-kubernetes-list-map-keys and x-kubernetes-list-type: map"),
         (
@@ -99,7 +99,7 @@ def listed(items: str, *words: str) -> str:
         ),
         (
             listed("Metric", "x-kubernetes-list-type: map", "x-kubernetes-list-map-keys: [nokey]"),
-            "list key nokey is no field of the items",
+            "list key nokey is not a field of the items",
         ),
         (listed("Metric", "x-kubernetes-list-type: set"), "items of a set must be plain values, or atomic"),
         (
@@ -123,7 +123,7 @@ def test_a_definition_that_refers_to_itself(checkout: Path, edit: Edit) -> None:
     edit(JOB, NODES, field("$ref: TrainJobSpec", mark=False))
     (problem,) = problems_of(checkout)
     assert "TrainJobSpec -> trainer.kubeflow.org/v1alpha1/Trainer -> " in problem
-    assert "schemas cannot recurse" in problem
+    assert "schemas cannot be recursive" in problem
 
 
 def test_all_mistakes_at_once(checkout: Path, edit: Edit) -> None:
@@ -135,13 +135,13 @@ def test_all_mistakes_at_once(checkout: Path, edit: Edit) -> None:
     assert len(found) == 4
     assert [problem.split(":")[0] for problem in found] == [RUNTIME, RUNTIME, JOB, JOB]
     assert "$ref Torch leads nowhere" in found.pop(0)
-    assert "default 'Other' is none of ['OpenMPI', '']" in found[0]
+    assert "default 'Other' is not one of ['OpenMPI', '']" in found[0]
 
 
 def test_a_definition_twice(checkout: Path, edit: Edit) -> None:
     edit(RUNTIME, "  EnvInjection:\n", "  Metric:\n    type: object\n  EnvInjection:\n")
     assert problems_of(checkout) == [
-        f"{JOB}:{line_of(checkout, JOB, '  Metric:')}: Metric: is defined in {RUNTIME} already"
+        f"{JOB}:{line_of(checkout, JOB, '  Metric:')}: Metric: is already defined in {RUNTIME}"
     ]
 
 
@@ -164,7 +164,7 @@ def test_overlay_of_a_field_that_kubernetes_has_not(checkout: Path, edit: Edit) 
 def test_kubernetes_of_the_future(checkout: Path, edit: Edit) -> None:
     edit("api/kubernetes/kinds.yaml", 'kubernetesVersion: "1.36"', 'kubernetesVersion: "1.99"')
     (problem,) = problems_of(checkout)
-    assert "there are no schemas of Kubernetes 1.99; there are those of 1.25, 1.26" in problem
+    assert "no schemas of Kubernetes 1.99 are installed; installed are those of 1.25, 1.26" in problem
 
 
 def test_not_a_checkout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import promql_parser
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
 from tests.repository import ROOT
+from trainwright.controller.trainer.job.defects import Defects
 
 FILE = ROOT / "config" / "prometheus" / "rules.yaml"
 RULES: list[dict[str, Any]] = [rule for group in yaml.safe_load(FILE.read_text())["groups"] for rule in group["rules"]]
@@ -57,6 +59,14 @@ def test_the_page_says_what_to_do_about_each() -> None:
     page = (ROOT / "docs" / "admins" / "alerts.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| .{10,} \|$", page, re.MULTILINE)
     assert rows == [(rule["alert"], rule["labels"]["severity"]) for rule in RULES]
+
+
+def test_the_alert_on_defects_asks_for_those_that_block_a_job() -> None:
+    (rule,) = [rule for rule in RULES if rule["alert"] == "TrainwrightDefect"]
+    registry = CollectorRegistry()
+    Defects(registry)
+    (counted,) = {sample.name for family in registry.collect() for sample in family.samples} & types().keys()
+    assert counted in selectors(promql_parser.parse(rule["expr"]))
 
 
 def test_what_is_wrong_is_noticed() -> None:

@@ -18,7 +18,7 @@ from tests.pages import Block, blocks_of, pages
 from tests.repository import ROOT
 from trainwright.api.manifest import documents
 from trainwright.api.validation import NoSchemaError, validate
-from trainwright.controller.cli.configuration import load_effective
+from trainwright.controller.cli.configuration import load_settings
 
 BLOCKS = [block for page in pages() for block in blocks_of(page)]
 LANGUAGES = {"sh", "console", "text", "yaml", "json", "toml", "python", "diff"}
@@ -77,7 +77,7 @@ def test_configurations_take_effect(block: Block, tmp_path: Path) -> None:
     if "kind: Configuration" in block.text:
         file = tmp_path / "configuration.yaml"
         file.write_text(block.text)
-        load_effective(file, {})
+        load_settings(file, {})
 
 
 @pytest.mark.parametrize("block", of("python", "json", "toml"))

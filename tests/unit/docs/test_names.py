@@ -6,7 +6,7 @@ import re
 from tests.pages import pages
 from tests.repository import ROOT
 from trainwright.controller.cli.main import COMMANDS
-from trainwright.controller.trainer.features import GATES
+from trainwright.controller.trainer.assembly.features import GATES
 
 TEXTS = {str(page.relative_to(ROOT)): page.read_text() for page in pages()}
 

@@ -5,7 +5,7 @@ import ast
 import re
 
 from tests.repository import ROOT
-from trainwright.controller.trainer.obstacles import Reason
+from trainwright.controller.trainer.job.obstacles import Reason
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
 # Words of the API server, of Go's standard library and of JobSet.

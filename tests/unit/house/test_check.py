@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hack/check` on its own: it finds its tools, checks every shell script, and tells of everything that failed.
+"""`hack/check` on its own: it finds its tools, checks every shell script, and lists everything that failed.
 
 It runs on a copy whose tools are stand-ins that write down how they were called.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hack/install.py`: what it says to a Python that is too old, and when it makes .venv anew."""
+"""`hack/install.py`: what it says to a Python that is too old, and when it replaces .venv."""
 
 import ast
 import runpy

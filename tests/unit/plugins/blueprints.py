@@ -43,11 +43,12 @@ def blueprint(
 
 def outcome(made: TrainingRuntime, spec: str = "", *, facts: ClusterFacts = OFFLINE, **fields: Any) -> Result:
     job = train_job(spec, **fields)
-    return Result(PIPELINE.validate(job, made, facts), PIPELINE.render(job, made, facts))
+    run = PIPELINE.begin(job, made)
+    return Result(run.validate(facts), run.render(facts))
 
 
 def verdict(made: TrainingRuntime, spec: str = "", **fields: Any) -> Verdict:
-    return PIPELINE.validate(train_job(spec, **fields), made, OFFLINE)
+    return PIPELINE.begin(train_job(spec, **fields), made).validate(OFFLINE)
 
 
 def errors(found: Verdict) -> list[tuple[str, str]]:

@@ -5,7 +5,9 @@ from typing import Any
 
 from tests.pages import blocks_of
 from tests.repository import ROOT
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime
 from trainwright.plugins.contract import EXTENSION_POINTS
+from trainwright.plugins.testing import run, runtime, train_job
 
 PAGE = ROOT / "docs" / "plugins.md"
 
@@ -21,6 +23,26 @@ def test_the_complete_plugin_and_its_test_run() -> None:
     names["test_every_node_knows_the_head"]()
 
     assert len(plugin.split("\n\n\n")[1].strip().splitlines()) <= 30
+
+
+def test_the_gang_scheduler_runs() -> None:
+    (text,) = [
+        block.text for block in blocks_of(PAGE) if block.language == "python" and "class AcmePlugin" in block.text
+    ]
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(text, names)
+
+    result = run(names["AcmePlugin"](), job=train_job("trainer: {numNodes: 2}"), runtime=queued("fast"))
+    assert result.object("Gang")["spec"] == {"minMember": 1, "minResources": {}, "queue": "fast"}
+    assert result.replicated_job()["template"]["spec"]["template"]["metadata"]["labels"] == {"acme.com/gang": "job"}
+    assert [c.resource.kind for c in result.rendering.components] == ["Gang", "JobSet"]
+    assert [c.resource.kind for c in run(names["AcmePlugin"](), runtime=queued(None)).rendering.components] == [
+        "JobSet"
+    ]
+
+
+def queued(name: str | None) -> TrainingRuntime:
+    return runtime(metadata={"labels": {"acme.com/gang-queue": name} if name else {}})
 
 
 def test_every_extension_point_is_listed() -> None:

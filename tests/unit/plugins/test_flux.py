@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flux: shape, scripts and certificate. Numbers in the ids are those of spec/plugins.md, section 4.5."""
+"""Flux: shape, scripts and certificate. Numbers are those of scenarios.yaml."""
 
 import base64
 import re
@@ -228,13 +228,13 @@ def test_what_the_nodes_run(tmp_path: Path, host: str, command: str, failures: i
 def test_147_and_148_only_flux_runtimes_and_plain_ml_counts() -> None:
     plain = outcome(blueprint("{}"), trainer={"command": ["a"]})
     assert plain.container()["command"] == ["a"]
-    assert [component.key[1] for component in plain.rendering.components] == ["JobSet"]
+    assert [component.resource.kind for component in plain.rendering.components] == ["JobSet"]
     assert pods(outcome(blueprint("{flux: {}}"), trainer={"numNodes": 2})) == {"node": 2}
 
 
 def test_a_certificate_that_exists_is_kept() -> None:
     made, wanted = blueprint("{flux: {}}"), train_job()
-    facts = dict.fromkeys(PIPELINE.references(wanted, made))
+    facts = dict.fromkeys(PIPELINE.begin(wanted, made).references())
     (secret,) = [reference for reference in facts if reference.resource.kind == "Secret"]
     live = ClusterFacts({**facts, secret: {"metadata": {}}})
-    assert [c.key[1] for c in PIPELINE.render(wanted, made, live).components] == ["ConfigMap", "JobSet"]
+    assert [c.resource.kind for c in PIPELINE.begin(wanted, made).render(live).components] == ["ConfigMap", "JobSet"]

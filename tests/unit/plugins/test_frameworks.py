@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the framework plugins make of counts, resources and variables: the scenarios of spec/plugins.md, section 4.
+"""What the framework plugins make of counts, resources and variables.
 
-Numbers in the ids are those of the scenarios there. What the recorded cases hold already is not repeated.
+Numbers in the ids are those of scenarios.yaml. What the recorded cases test already is not repeated.
 """
 
 from typing import Any
@@ -136,7 +136,7 @@ def test_torch_refuses_targets_that_do_not_exist(spec: str) -> None:
     made = blueprint(INJECTION)
     assert errors(verdict(made, spec)) == [("spec.runtimeRef", "FieldValueInvalid")] * 2
     with pytest.raises(PipelineError, match="plugin Torch: envInjection names container side of replicated job helper"):
-        PIPELINE.render(train_job(spec), made, OFFLINE)
+        PIPELINE.begin(train_job(spec), made).render(OFFLINE)
 
 
 LORA = "model.lora_attn_modules=[q_proj]"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gang scheduling: members, requests, queues and priorities. Numbers are those of spec/plugins.md, section 4.7."""
+"""Gang scheduling: members, requests, queues and priorities. Numbers are those of scenarios.yaml."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def gang(kind: str, *jobs: dict[str, Any], metadata: Any = None, nodes: int = 2,
 
 
 def announced(made: TrainingRuntime) -> tuple[Reference, ...]:
-    return PIPELINE.admission_references(train_job(), made)
+    return PIPELINE.begin(train_job(), made).admission_references()
 
 
 def requests(restart: str | None = None, **amounts: Any) -> Container:
@@ -134,7 +134,7 @@ def test_a_mark_that_replaces_another_is_a_conflict() -> None:
     jobs = [{"name": "other", "template": {"spec": {"template": metadata}}}]
     patch = {"manager": "a.com/x", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
     result = outcome(gang("coscheduling", own, job_template("other", None)), runtimePatches=[patch])
-    assert [str(conflict) for conflict in result.rendering.conflicts] == [
+    assert [str(conflict) for conflict in result.rendering.overrides] == [
         f"{path.format('node', key)}: the value of CoScheduling replaces the one of the runtime",
         f"{path.format('other', key)}: the value of CoScheduling replaces the one of the patch of a.com/x",
     ]
@@ -148,14 +148,14 @@ def test_a_mark_that_replaces_another_is_a_conflict() -> None:
 def test_166_a_group_with_running_pods_is_left_alone(kind: str, suspend: bool, live: Any, built: bool) -> None:
     facts = ClusterFacts(dict.fromkeys(announced(gang(kind)), live))
     result = outcome(gang(kind), facts=facts, suspend=suspend)
-    assert ("PodGroup" in [component.key[1] for component in result.rendering.components]) is built
+    assert ("PodGroup" in [component.resource.kind for component in result.rendering.components]) is built
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_167_a_group_that_cannot_be_read_is_tried_again(kind: str) -> None:
     facts = {ref: Unreadable("down") if ref.resource.kind == "PodGroup" else None for ref in announced(gang(kind))}
     with pytest.raises(FactUnavailable, match="PodGroup team/job cannot be read: down"):
-        PIPELINE.render(train_job(), gang(kind), ClusterFacts(facts))
+        PIPELINE.begin(train_job(), gang(kind)).render(ClusterFacts(facts))
 
 
 def test_165_no_requests_are_an_empty_object() -> None:
@@ -166,7 +166,7 @@ def test_165_no_requests_are_an_empty_object() -> None:
 @pytest.mark.parametrize("policy", [None, {}])
 def test_168_without_a_policy_there_is_no_group(policy: Any) -> None:
     result = outcome(blueprint({}, gang=policy))
-    assert [component.key[1] for component in result.rendering.components] == ["JobSet"]
+    assert [component.resource.kind for component in result.rendering.components] == ["JobSet"]
     assert "metadata" not in result.replicated_job()["template"]["spec"]["template"]
 
 
@@ -240,14 +240,14 @@ def test_171_the_last_priority_class_counts() -> None:
 )
 def test_every_priority_class_must_exist(first: str, second: str, found: int) -> None:
     made = classes(first, second)
-    verdict = PIPELINE.validate(train_job(), made, ClusterFacts(dict.fromkeys(announced(made))))
+    verdict = PIPELINE.begin(train_job(), made).validate(ClusterFacts(dict.fromkeys(announced(made))))
     assert errors(verdict) == [("spec.templateSpec.priorityClassName", "FieldValueInvalid")] * found
 
 
 def test_only_admission_asks_for_priority_classes() -> None:
     """They are read live, so a reconcile must not ask for them."""
     made = classes("urgent", "urgent")
-    build = PIPELINE.references(train_job(), made)
+    build = PIPELINE.begin(train_job(), made).references()
     assert {str(reference) for reference in build} == {"JobSet team/job", "PodGroup team/job"}
     assert [str(reference) for reference in announced(made) if reference not in build] == ["PriorityClass urgent"]
 
@@ -257,5 +257,5 @@ def test_objects_come_in_the_order_of_applying() -> None:
         {"numNodes": 2, "mpi": {}}, job_template("launcher", None), job_template(), gang={"coscheduling": {}}
     )
     rendering = outcome(made).rendering
-    assert [c.key[1] for c in rendering.components] == ["ConfigMap", "Secret", "PodGroup", "JobSet"]
+    assert [c.resource.kind for c in rendering.components] == ["ConfigMap", "Secret", "PodGroup", "JobSet"]
     assert [c.plugin for c in rendering.components] == ["MPI", "MPI", "CoScheduling", "JobSet"]

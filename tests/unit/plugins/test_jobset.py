@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From template and TrainJob to the JobSet: what reaches which container, and what stays as the runtime has it.
 
-Numbers are those of spec/plugins.md, sections 4.1 and 4.2.
+Numbers are those of scenarios.yaml.
 """
 
 from typing import Any
@@ -100,7 +100,7 @@ def test_47_regular_containers_come_first_by_name() -> None:
     job = job_template(
         "node", "trainer", container("twin", image="regular"), initContainers=[container("twin"), container("only")]
     )
-    (pod_set,) = PIPELINE.enforced(train_job(), blueprint({}, job), OFFLINE).pod_sets
+    (pod_set,) = PIPELINE.begin(train_job(), blueprint({}, job)).enforced(OFFLINE).pod_sets
     twin, only = pod_set.any_container("twin"), pod_set.any_container("only")
     assert twin is not None
     assert only is not None
@@ -154,7 +154,7 @@ def test_79_suspend_is_the_jobs(suspend: bool | None, expected: bool | None) -> 
     made, job = blueprint({}, suspend=True), train_job()
     assert job.spec is not None
     job.spec.suspend = suspend
-    (jobset,) = PIPELINE.render(job, made, OFFLINE).components
+    (jobset,) = PIPELINE.begin(job, made).render(OFFLINE).components
     assert jobset.document["spec"].get("suspend") is expected
 
 
@@ -224,7 +224,7 @@ def test_105_torchtune_counts_the_nodes_of_the_runtime_when_it_builds() -> None:
 def test_159_plain_ml_serves_who_has_no_plugin_that_does_it(policy: str | None, plain: bool) -> None:
     made = blueprint({policy: {}} if policy else {})
     alone = Pipeline(Registry.of(PlainMLPlugin()))
-    info = alone.enforced(train_job(trainer={"numNodes": 3, "env": [{"name": "A", "value": "1"}]}), made, OFFLINE)
+    info = alone.begin(train_job(trainer={"numNodes": 3, "env": [{"name": "A", "value": "1"}]}), made).enforced(OFFLINE)
     assert info.pod_sets[0].count == (3 if plain else 1)
     assert info.trainer_container is not None
     assert [variable.name for variable in info.trainer_container.env] == (["A"] if plain else [])
@@ -257,3 +257,20 @@ def test_resources_merge_by_name(own: dict[str, Any], given: dict[str, Any], exp
     result = outcome(made, trainer={"resourcesPerNode": given})
     assert result.container()["resources"] == expected
     assert result.container("node", "side")["resources"] == own
+
+
+@pytest.mark.parametrize(
+    ("nodes", "length", "excess"),
+    [(1, 48, 0), (1, 49, 1), (11, 47, 0), (11, 49, 2), (1, 60, 12)],
+)
+def test_names_that_jobset_would_refuse_are_warned_of(nodes: int, length: int, excess: int) -> None:
+    """The longest is that of a pod: 63 characters with `-node-0-0-abcde`."""
+    job = train_job(f"trainer: {{numNodes: {nodes}}}", metadata={"name": "j" * length})
+    made = PIPELINE.begin(job, blueprint({"numNodes": 1})).validate(OFFLINE)
+    assert made.allowed
+    if excess:
+        (warning,) = made.warnings
+        assert f"too long by {excess} characters: with replicated job node" in str(warning)
+    else:
+        assert made.warnings == ()
+    assert PIPELINE.begin(job, blueprint({"numNodes": 1}), job).validate(OFFLINE).warnings == ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MPI: nodes, slots, keys and host file. Numbers in the ids are those of spec/plugins.md, section 4.4."""
+"""MPI: nodes, slots, keys and host file. Numbers are those of scenarios.yaml."""
 
 import base64
 from typing import Any
@@ -105,7 +105,7 @@ def test_135_a_launcher_that_is_a_node_needs_both_jobs(
 def test_133_other_implementations_are_refused() -> None:
     made = mpi(mpiImplementation="")
     with pytest.raises(PipelineError, match="plugin MPI: mpiImplementation '' is not supported"):
-        PIPELINE.render(train_job(), made, OFFLINE)
+        PIPELINE.begin(train_job(), made).render(OFFLINE)
     assert errors(verdict(made)) == [("spec", "FieldValueInvalid")]
 
 
@@ -118,7 +118,7 @@ def test_126_a_launcher_container_of_another_name_gets_volumes_only() -> None:
 
 def facts_of(made: TrainingRuntime, secret: Any) -> ClusterFacts:
     """Nothing is there but, perhaps, the keys."""
-    references = PIPELINE.references(train_job(), made)
+    references = PIPELINE.begin(train_job(), made).references()
     return ClusterFacts({ref: secret if ref.resource.kind == "Secret" else None for ref in references})
 
 
@@ -127,14 +127,14 @@ def facts_of(made: TrainingRuntime, secret: Any) -> ClusterFacts:
     [pytest.param(None, True, id="absent"), pytest.param({"metadata": {}}, False, id="130")],
 )
 def test_keys_are_made_once(secret: Any, built: bool) -> None:
-    components = PIPELINE.render(train_job(), mpi(), facts_of(mpi(), secret)).components
-    assert ("Secret" in [component.key[1] for component in components]) is built
-    assert "ConfigMap" in [component.key[1] for component in components]
+    components = PIPELINE.begin(train_job(), mpi()).render(facts_of(mpi(), secret)).components
+    assert ("Secret" in [component.resource.kind for component in components]) is built
+    assert "ConfigMap" in [component.resource.kind for component in components]
 
 
 def test_131_keys_that_cannot_be_read_are_tried_again() -> None:
     with pytest.raises(FactUnavailable, match="Secret team/job-mpi-ssh-auth cannot be read: down"):
-        PIPELINE.render(train_job(), mpi(), facts_of(mpi(), Unreadable("down")))
+        PIPELINE.begin(train_job(), mpi()).render(facts_of(mpi(), Unreadable("down")))
 
 
 def test_132_a_key_pair_is_fresh_and_matches() -> None:

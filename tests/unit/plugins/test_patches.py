@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each field of a patch meets the runtime's: by key, as a whole, or deeply: spec/plugins.md, section 1.8."""
+"""How each field of a patch is merged with the runtime's: by key, as a whole, or deeply."""
 
 from typing import Any
 

@@ -161,13 +161,13 @@ def outcome(spec: dict[str, Any], blueprint: dict[str, Any]) -> bytes:
     job = msgspec.convert({"metadata": {"name": "job", "namespace": "n", "uid": "u"}, "spec": spec}, TrainJob)
     runtime = msgspec.convert({"metadata": {"name": "r"}, "spec": blueprint}, TrainingRuntime)
     before = job.deepcopy(), runtime.deepcopy()
-    verdict = PIPELINE.validate(job, runtime, OFFLINE)
+    verdict = PIPELINE.begin(job, runtime).validate(OFFLINE)
     try:
-        rendering = PIPELINE.render(job, runtime, OFFLINE)
+        rendering = PIPELINE.begin(job, runtime).render(OFFLINE)
         result: Any = [
             [component.document for component in rendering.components],
             [str(setting) for setting in rendering.settings],
-            [str(conflict) for conflict in rendering.conflicts],
+            [str(conflict) for conflict in rendering.overrides],
         ]
     except Refusal as refusal:
         result = str(refusal)

@@ -152,11 +152,14 @@ BROKEN = {
     "no hook": ([candidate("Hookless")], [WHO + "expected at least one hook of ", "found none"]),
     "ordering cycle": (
         [candidate("Circular")],
-        ["plugin Circular (distribution acme-trainer 1.2); plugin JobSet (distribution trainwright", "is a circle"],
+        [
+            "plugin Circular (distribution acme-trainer 1.2); plugin JobSet (distribution trainwright",
+            "form a circle: Circular before JobSet",
+        ],
     ),
     "duplicate name": (
         [candidate("Torch", "Impostor")],
-        ["plugin Torch (distribution acme-trainer 1.2): ", "found the same in distribution trainwright"],
+        ["plugin Torch (distribution acme-trainer 1.2): ", "its name is taken by a plugin of distribution trainwright"],
     ),
     "import error": (
         [Candidate("Ghost", "no_such_module:Ghost", "acme-trainer", "1.2")],
@@ -166,12 +169,15 @@ BROKEN = {
     "no plugin": ([candidate("Number", "NO_PLUGIN")], [WHO + "expected a class, found int 42"]),
     "two status plugins": (
         [candidate("Statusful")],
-        ["hook status: expected at most one plugin, found JobSet, Statusful: too many status plugins"],
+        ["hook status: expected at most one plugin, found JobSet, Statusful; disable all but one of them"],
     ),
     "bad rules": ([candidate("BadRules")], [WHO + "rules: expected a tuple of Rule, found "]),
     "order as text": ([candidate("TextOrder")], [WHO + "after: expected a tuple of plugin names, found 'JobSet'"]),
-    "another name": ([candidate("Misnamed")], [WHO + "name: expected 'Misnamed' as announced, found 'SomethingElse'"]),
-    "cannot be made": ([candidate("Unmakeable")], [WHO + "cannot be made: RuntimeError: no licence"]),
+    "another name": (
+        [candidate("Misnamed")],
+        [WHO + "name: expected 'Misnamed' as in the entry point, found 'SomethingElse'"],
+    ),
+    "cannot be created": ([candidate("Unmakeable")], [WHO + "cannot be created: RuntimeError: no licence"]),
 }
 
 
@@ -200,7 +206,7 @@ def test_one_start_shows_every_problem() -> None:
     [
         (
             {"limit": "many"},
-            "Configured (distribution acme-trainer 1.2): cannot be made: ValidationError",
+            "Configured (distribution acme-trainer 1.2): cannot be created: ValidationError",
         ),
         ({"limits": 1}, "unknown field `limits`"),
     ],
@@ -219,7 +225,7 @@ def test_settings_reach_the_plugin() -> None:
 
 
 def test_settings_for_a_plugin_without_any_are_a_mistake() -> None:
-    with pytest.raises(RegistryError, match=r"plugin JobSet .*it takes none"):
+    with pytest.raises(RegistryError, match=r"plugin JobSet .*the plugin takes none"):
         load(settings={"JobSet": {"x": 1}})
 
 

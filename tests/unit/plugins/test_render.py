@@ -92,22 +92,22 @@ def test_standard_input(folder: Path, capsys: pytest.CaptureFixture[str], monkey
 
 
 BAD = {
-    "no spec": (JOB.partition("spec:")[0], ["TrainJob tiny: spec.runtimeRef is missing: name a runtime"]),
+    "no spec": (JOB.partition("spec:")[0], ["TrainJob tiny: spec.runtimeRef is not set; name a runtime"]),
     "unknown runtime": (
         JOB.replace("plain", "plein"),
-        ["ClusterTrainingRuntime plein is not known; did you mean ClusterTrainingRuntime plain? "],
+        ["ClusterTrainingRuntime plein is unknown; did you mean ClusterTrainingRuntime plain? "],
     ),
     "runtime of another name": (
         JOB.replace("plain", "torch-distributed"),
-        ["ClusterTrainingRuntime torch-distributed is not known; there are ClusterTrainingRuntime plain"],
+        ["ClusterTrainingRuntime torch-distributed is unknown; known are ClusterTrainingRuntime plain"],
     ),
     "no kind of runtime": (
         JOB.replace("{name: plain}", "{name: plain, kind: Deployment}"),
-        ["TrainJob tiny: spec.runtimeRef names Deployment.trainer.kubeflow.org, which is no runtime"],
+        ["TrainJob tiny: spec.runtimeRef refers to the unsupported kind Deployment.trainer.kubeflow.org"],
     ),
     "other group": (
         JOB.replace("{name: plain}", "{name: plain, apiGroup: a.b}"),
-        ["ClusterTrainingRuntime.a.b, which is"],
+        ["unsupported kind ClusterTrainingRuntime.a.b"],
     ),
     "long name": (
         JOB.replace("tiny", "t" * 64),
@@ -120,16 +120,16 @@ BAD = {
     "no name": (JOB.replace("{name: tiny}", "{}"), ["job.yaml:3: TrainJob: metadata.name: Required value"]),
     "list of nothing": (
         "apiVersion: v1\nkind: List\nitems: 3\n",
-        ["job.yaml: no ClusterTrainingRuntime or TrainJob or "],
+        ["job.yaml: it holds no ClusterTrainingRuntime or TrainJob or "],
     ),
     "kind that is a list": ("apiVersion: v1\nkind: [a]\n", ["job.yaml:2: ['a'] of v1 cannot be rendered"]),
     "kind in other letters": (JOB.replace("TrainJob", "trainjob"), ["cannot be rendered; did you mean TrainJob?"]),
     "no version": ("kind: TrainJob\n", ["job.yaml:1: TrainJob without apiVersion cannot be rendered"]),
     "no YAML": ("a: ]", ["job.yaml:1: "]),
-    "no object": ("- 1\n", ["job.yaml:1: is no object but a list"]),
+    "no object": ("- 1\n", ["job.yaml:1: must be an object, not a list"]),
     "wrong kind": ("apiVersion: v1\nkind: Pod\n", ["job.yaml:2: Pod of v1 cannot be rendered"]),
     "wrong version": (JOB.replace("v1alpha1", "v1"), ["TrainJob of trainer.kubeflow.org/v1 cannot be rendered"]),
-    "empty": ("", ["job.yaml: no "]),
+    "empty": ("", ["job.yaml: it holds no "]),
     "unknown field": (
         JOB.replace("numNodes", "numNode"),
         ["job.yaml:6: TrainJob tiny: spec.trainer.numNode: unknown field; did you mean numNodes?"],
@@ -149,8 +149,8 @@ BAD = {
         JOB + "  initializer: {dataset: {storageUri: 'hf://a/b'}, model: {}}\n",
         [
             "TrainJob tiny: spec.runtimeRef: Invalid value: ",
-            "must have a replicated job dataset-initializer",
-            "must have a replicated job model-initializer",
+            "has no replicated job dataset-initializer, which the job needs",
+            "has no replicated job model-initializer, which the job needs",
         ],
     ),
 }
@@ -232,7 +232,10 @@ def test_a_runtime_may_be_named_twice_but_not_differently(folder: Path, capsys: 
     (folder / "other.yaml").write_text(RUNTIME.replace("base", "other"))
     capsys.readouterr()
     assert render("-f", folder) == 1
-    assert "error: ClusterTrainingRuntime plain: is given twice, and differently" in capsys.readouterr().err
+    assert (
+        "error: ClusterTrainingRuntime plain: the files have two different runtimes of this name"
+        in capsys.readouterr().err
+    )
 
 
 def test_without_a_file_the_use_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:

@@ -137,7 +137,7 @@ def test_the_shipped_runtimes_are_the_default_only(tmp_path: Path, capsys: pytes
         assert "image: own:" in capsys.readouterr().out
 
     assert main(["render", "-f", str(sample), "--runtime", str(RUNTIMES / "jax-distributed.yaml")]) == 1
-    assert "there are ClusterTrainingRuntime jax-distributed\n" in capsys.readouterr().err
+    assert "known are ClusterTrainingRuntime jax-distributed\n" in capsys.readouterr().err
 
 
 def test_a_misspelt_shipped_runtime_is_told_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ def jobset(*, suspend: bool | None = None, status: object = None, of: str = "u-1
 def test_the_plain_job_becomes_one_jobset() -> None:
     job = train_job("trainer: {image: mine, numNodes: 2, env: [{name: A, value: ''}]}")
 
-    (component,) = PIPELINE.render(job, runtime(), OFFLINE).components
+    (component,) = PIPELINE.begin(job, runtime()).render(OFFLINE).components
 
     assert component.document == {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -89,7 +89,7 @@ def test_the_plain_job_becomes_one_jobset() -> None:
 def test_a_running_jobset_is_left_alone(suspend: bool | None, live: JobSet | None, applied: bool) -> None:
     job = train_job(suspend=suspend)
 
-    rendering = PIPELINE.render(job, runtime(), ClusterFacts({JOBSET: live}))
+    rendering = PIPELINE.begin(job, runtime()).render(ClusterFacts({JOBSET: live}))
 
     assert [component.document["kind"] for component in rendering.components] == ["JobSet"] * applied
 
@@ -99,21 +99,21 @@ def test_a_jobset_of_somebody_else_is_neither_believed_nor_passed_over(suspend: 
     # The document comes out whatever the other one's state, so that applying it says that the name is taken.
     facts = ClusterFacts({JOBSET: jobset(suspend=suspend, status={"restarts": 0, "conditions": [COMPLETED]}, of="u-2")})
 
-    (component,) = PIPELINE.render(train_job(), runtime(), facts).components
+    (component,) = PIPELINE.begin(train_job(), runtime()).render(facts).components
 
     assert component.document["kind"] == "JobSet"
-    assert PIPELINE.status(train_job(), facts) is None
+    assert PIPELINE.begin_status(train_job()).status(facts) is None
 
 
 def test_facts_are_announced_and_a_failed_read_can_be_retried() -> None:
     job = train_job()
     facts = ClusterFacts({JOBSET: Unreadable("connection lost")})
 
-    assert JOBSET in PIPELINE.references(job, runtime())
+    assert JOBSET in PIPELINE.begin(job, runtime()).references()
     with pytest.raises(FactUnavailable, match="JobSet team/job cannot be read: connection lost"):
-        PIPELINE.render(job, runtime(), facts)
+        PIPELINE.begin(job, runtime()).render(facts)
     with pytest.raises(FactUnavailable, match="not announced"):
-        PIPELINE.render(job, runtime(), ClusterFacts())
+        PIPELINE.begin(job, runtime()).render(ClusterFacts())
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_terminal_conditions_are_copied_with_their_time(
         }
     )
 
-    status = PIPELINE.status(train_job(), ClusterFacts({JOBSET: live}))
+    status = PIPELINE.begin_status(train_job()).status(ClusterFacts({JOBSET: live}))
 
     assert status is not None
     assert [(c.type, c.status) for c in status.conditions or ()] == expected
@@ -149,7 +149,7 @@ def test_counters_are_copied_in_order_and_the_rest_of_the_status_stays() -> None
     job = train_job()
     job.status = msgspec.convert({"trainerStatus": {"progressPercentage": 7, "lastUpdatedTime": TIME}}, TrainJobStatus)
 
-    status = PIPELINE.status(job, ClusterFacts({JOBSET: live}))
+    status = PIPELINE.begin_status(job).status(ClusterFacts({JOBSET: live}))
 
     assert msgspec.to_builtins(status) == {
         "jobsStatus": [{"name": "b", **counters}, {"name": "a", **counters}],
@@ -158,14 +158,14 @@ def test_counters_are_copied_in_order_and_the_rest_of_the_status_stays() -> None
 
 
 def test_without_a_jobset_nothing_is_said() -> None:
-    assert PIPELINE.status(train_job(), ClusterFacts({JOBSET: None})) is None
+    assert PIPELINE.begin_status(train_job()).status(ClusterFacts({JOBSET: None})) is None
 
 
 @pytest.mark.parametrize("containers", [None, []])
 def test_a_pod_without_containers_is_left_to_the_api_server_to_refuse(containers: list[object] | None) -> None:
     template = {} if containers is None else {"spec": {"template": {"spec": {"containers": containers}}}}
     made = runtime(template={"spec": {"replicatedJobs": [{"name": "node", "template": template}]}})
-    (component,) = PIPELINE.render(train_job(), made, OFFLINE).components
+    (component,) = PIPELINE.begin(train_job(), made).render(OFFLINE).components
     (replicated,) = component.document["spec"]["replicatedJobs"]
     assert "containers" not in replicated["template"]["spec"]["template"]["spec"]
 
@@ -176,7 +176,7 @@ def test_names_that_a_patch_adds_come_first_as_items_do() -> None:
     patch = {"name": "node", "template": {"metadata": {"finalizers": ["example.com/new", "example.com/b"]}}}
     patches = [{"manager": "example.com/m", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [patch]}}}}]
     made = runtime(template={"spec": {"replicatedJobs": [job]}})
-    (component,) = PIPELINE.render(train_job(runtimePatches=patches), made, OFFLINE).components
+    (component,) = PIPELINE.begin(train_job(runtimePatches=patches), made).render(OFFLINE).components
     found = component.document["spec"]["replicatedJobs"][0]["template"]["metadata"]["finalizers"]
     assert found == ["example.com/new", "example.com/a", "example.com/b"]
 
@@ -199,5 +199,5 @@ def test_a_typed_client_changes_no_patch_of_a_running_job(
         return train_job(runtimePatches=[{"manager": "example.com/m", "trainingRuntimeSpec": spec}])
 
     facts = ClusterFacts({JOBSET: None})
-    found = PIPELINE.validate(job(after), runtime(), facts, old=job(before))
+    found = PIPELINE.begin(job(after), runtime(), job(before)).validate(facts)
     assert [error.path for error in found.errors] == refused

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Template resolution, patches, initializers, gang scheduling and ports: spec/plugins.md, sections 4.1, 4.2 and 4.7."""
+"""Template resolution, patches, initializers, gang scheduling and ports. Numbers are those of scenarios.yaml."""
 
 from typing import Any
 
@@ -57,7 +57,8 @@ def patch(manager: str = "example.com/a", job: str = "node", metadata: Any = Non
 
 def outcome(*patches: dict[str, Any], made: TrainingRuntime | None = None, **fields: Any) -> Result:
     job, made = train_job(runtimePatches=list(patches), **fields), made or runtime(TEMPLATE)
-    return Result(PIPELINE.validate(job, made, OFFLINE), PIPELINE.render(job, made, OFFLINE))
+    run = PIPELINE.begin(job, made)
+    return Result(run.validate(OFFLINE), run.render(OFFLINE))
 
 
 def names(items: list[dict[str, Any]]) -> list[str]:
@@ -171,7 +172,7 @@ def test_21_and_22_managers_add_up_and_the_later_one_wins_by_name() -> None:
         patch("example.com/2", nodeSelector={"y": "2", "zone": "c"}, serviceAccountName="me"),
     )
     assert result.pod()["nodeSelector"] == {"zone": "c", "x": "1", "y": "2"}
-    (conflict,) = result.rendering.conflicts
+    (conflict,) = result.rendering.overrides
     assert (conflict.loser, conflict.winner) == ("the patch of example.com/1", "the patch of example.com/2")
     assert "nodeSelector[zone]" in conflict.path
 
@@ -216,7 +217,7 @@ PATCHES, MANAGER = "spec.runtimePatches", "spec.runtimePatches.manager"
     ],
 )
 def test_patches_that_are_refused(patches: list[dict[str, Any]], path: str, type_: str) -> None:
-    verdict = PIPELINE.validate(train_job(runtimePatches=patches), runtime(TEMPLATE), OFFLINE)
+    verdict = PIPELINE.begin(train_job(runtimePatches=patches), runtime(TEMPLATE)).validate(OFFLINE)
     assert [(error.path, error.type.value) for error in verdict.errors] == [(path, type_)]
 
 
@@ -225,7 +226,7 @@ def test_names_of_managers_that_are_fine(manager: str) -> None:
     assert outcome(patch(manager)).verdict.allowed
 
 
-JOBSET = next(iter(PIPELINE.references(train_job(), runtime())))
+JOBSET = next(iter(PIPELINE.begin(train_job(), runtime()).references()))
 ACTIVE = {"spec": {}, "status": {"replicatedJobsStatus": [
     {"name": name, "ready": 0, "succeeded": 0, "failed": 0, "active": active, "suspended": 0}
     for name, active in (("a", 1), ("b", 2), ("c", 0))
@@ -248,7 +249,7 @@ NEW = [patch(nodeSelector={"a": "b"})]
 def test_when_patches_may_change(before: bool, after: bool, patches: list[Any], live: Any, expected: list[str]) -> None:
     facts = ClusterFacts({JOBSET: live})
     old, new = train_job(suspend=before), train_job(suspend=after, runtimePatches=patches)
-    verdict = PIPELINE.validate(new, runtime(TEMPLATE), facts, old=old)
+    verdict = PIPELINE.begin(new, runtime(TEMPLATE), old).validate(facts)
     assert [error.type.value for error in verdict.errors] == expected
     assert all(error.path == PATCHES for error in verdict.errors)
 
@@ -360,7 +361,7 @@ def test_69_a_secret_is_appended() -> None:
     ids=["job", "container", "mount"],
 )
 def test_85_an_initializer_needs_its_place(made: TrainingRuntime) -> None:
-    verdict = PIPELINE.validate(train_job(initializer=INITIALIZER), made, OFFLINE)
+    verdict = PIPELINE.begin(train_job(initializer=INITIALIZER), made).validate(OFFLINE)
     assert [(error.path, error.type.value) for error in verdict.errors] == [("spec.runtimeRef", "FieldValueInvalid")]
 
 
@@ -391,7 +392,7 @@ def test_command_and_arguments_are_independent(
 def test_host_names(subdomain: str | None, replicas: int | None, count: int, expected: list[str]) -> None:
     network = {"network": {"subdomain": subdomain}} if subdomain else {}
     made = made_of(job("node", "trainer", "node", replicas=replicas), policy={"numNodes": count}, **network)
-    info: Info = PIPELINE.enforced(train_job(), made, OFFLINE)
+    info: Info = PIPELINE.begin(train_job(), made).enforced(OFFLINE)
     (pods,) = info.pod_sets
     assert list(pods.hosts()) == expected
 
@@ -405,7 +406,10 @@ def ports(*given: tuple[str | None, int]) -> list[ContainerPort]:
     [
         pytest.param([(None, 8080)], (None, 9090), [(None, 9090)], id="43"),
         pytest.param(
-            [(None, 8000), (None, 9000)], (None, 29500), [(None, 8000), (None, 9000), (None, 29500)], id="W-8"
+            [(None, 8000), (None, 9000)],
+            (None, 29500),
+            [(None, 8000), (None, 9000), (None, 29500)],
+            id="several-without-a-name",
         ),
         pytest.param([("http", 80)], ("http", 8080), [("http", 8080)], id="44-name"),
         pytest.param([("http", 8080)], (None, 8080), [(None, 8080)], id="44-number"),
@@ -435,10 +439,10 @@ def test_what_has_no_template_is_said_so(field: str) -> None:
     if field == "spec":
         wanted.spec = None
         with pytest.raises(PipelineError, match="the TrainJob has no spec"):
-            PIPELINE.render(wanted, runtime(), OFFLINE)
+            PIPELINE.begin(wanted, runtime()).render(OFFLINE)
     else:
         made = TrainingRuntime()
-        (component,) = PIPELINE.render(wanted, made, OFFLINE).components
+        (component,) = PIPELINE.begin(wanted, made).render(OFFLINE).components
         assert component.document["spec"] == {"suspend": False}
 
 
@@ -447,4 +451,4 @@ def test_a_quantity_that_is_none_refuses_the_template() -> None:
         job("node", "trainer", "node", resources={"limits": {"nvidia.com/gpu": "many"}}), policy={"torch": {}}
     )
     with pytest.raises(Refusal, match=r"plugin Torch: resource nvidia\.com/gpu: 'many' is not a quantity"):
-        PIPELINE.render(train_job(trainer={}), made, OFFLINE)
+        PIPELINE.begin(train_job(trainer={}), made).render(OFFLINE)

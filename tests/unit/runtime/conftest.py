@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripted scenarios share."""
+"""A client, a cache and a scripted transport, shared by tests."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import resource_version_of
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.cache.informer import Informer
 from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.objects import resource_version_of
 from trainwright.controller.runtime.testing.clock import settle
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 

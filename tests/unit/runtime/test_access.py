@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may scrape (S121)."""
+"""Access to the metrics: tokens, permissions, and how long they are cached."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import Unreachable
-from trainwright.controller.runtime.manager.access import Access
+from trainwright.controller.runtime.servers.access import Access
 from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 
@@ -72,5 +72,5 @@ async def test_a_server_that_cannot_be_asked_is_tried_five_times(caplog: Any) ->
     transport.fail(tokens, Unreachable("refused"), times=FOREVER)
     assert await Access(Client(transport)).decide("Bearer secret", "/metrics") == 500
     assert len(transport.requests) == 5
-    assert "nobody could be asked" in caplog.text
+    assert "cannot check the access" in caplog.text
     assert "secret" not in caplog.text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotation as a pure function, and what a served certificate survives (S122)."""
+"""Rotation of certificates as a pure function, and changes of a serving certificate."""
 
 import asyncio
 import base64
@@ -271,7 +271,7 @@ async def test_new_certificate_serves_new_handshakes_and_keeps_old_connections()
         assert await said(*old) == await said(*new) == b"hello\n"
 
         for broken in ((certificate, other_key), (b"garbage", key), (certificate, b"")):
-            with pytest.raises(CertificateError, match="the one before stays"):
+            with pytest.raises(CertificateError, match="the previous one stays in use"):
                 serving.load(*broken)
         third = await connect(port, other_ca)
         for _, writer in (old, new, third):
@@ -305,7 +305,7 @@ async def test_files_are_followed_and_a_half_written_pair_is_passed_over(tmp_pat
     (tmp_path / "tls.crt").write_bytes(certificate)
     files.look()
     assert serving.fingerprint == first
-    assert "the one before stays" in files.last_error
+    assert "the previous one stays in use" in files.last_error
     (tmp_path / "tls.key").write_bytes(other)
     files.look()
     assert serving.fingerprint != first

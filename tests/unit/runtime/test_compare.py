@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether applying a document would change anything, read from the server's own field tree."""
+"""Comparing a document with an object and its managedFields, without asking the server."""
 
 from typing import Any
 
 import pytest
 
-from trainwright.controller.runtime.apply.compare import Verdict, findings, verdict
+from trainwright.controller.runtime.apply.compare import Comparison, compare, differences
 
 OWNED: dict[str, Any] = {
     "f:metadata": {"f:labels": {"f:app": {}}, "f:ownerReferences": {'k:{"uid":"u1"}': {}}},
@@ -64,8 +64,8 @@ def desired() -> dict[str, Any]:
 
 
 def test_what_is_there_is_the_same() -> None:
-    assert list(findings(desired(), LIVE, OWNED)) == []
-    assert verdict(desired(), LIVE, OWNED) is Verdict.SAME
+    assert list(differences(desired(), LIVE, OWNED)) == []
+    assert compare(desired(), LIVE, OWNED) is Comparison.SAME
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_what_is_there_is_the_same() -> None:
 def test_each_difference_is_found_and_named(change: Any, path: str) -> None:
     document = desired()
     change(document)
-    assert verdict(document, LIVE, OWNED) is Verdict.DIFFERENT
-    assert path in [finding.path for finding in findings(document, LIVE, OWNED)]
+    assert compare(document, LIVE, OWNED) is Comparison.DIFFERENT
+    assert path in [difference.path for difference in differences(document, LIVE, OWNED)]
 
 
 @pytest.mark.parametrize(
@@ -108,23 +108,23 @@ def test_each_difference_is_found_and_named(change: Any, path: str) -> None:
 def test_what_only_the_server_can_judge_is_unclear(change: Any) -> None:
     document = desired()
     change(document)
-    assert verdict(document, LIVE, OWNED) is Verdict.UNCLEAR
+    assert compare(document, LIVE, OWNED) is Comparison.UNCLEAR
 
 
 def test_a_foreign_edit_of_our_field_is_a_difference() -> None:
     live = {**LIVE, "spec": {**LIVE["spec"], "ports": LIVE["spec"]["ports"][1:]}}
-    assert [f.path for f in findings(desired(), live, OWNED)] == [".spec.ports[80,TCP]"]
+    assert [f.path for f in differences(desired(), live, OWNED)] == [".spec.ports[80,TCP]"]
 
 
 def test_unset_fields_are_not_wanted() -> None:
     document = desired()
     document["spec"]["nothing"] = None
-    assert verdict(document, LIVE, OWNED) is Verdict.SAME
+    assert compare(document, LIVE, OWNED) is Comparison.SAME
 
 
 def test_true_is_not_one() -> None:
     owned: dict[str, Any] = {"f:spec": {"f:on": {}}}
-    assert verdict({"spec": {"on": True}}, {"spec": {"on": 1}}, owned) is Verdict.DIFFERENT
+    assert compare({"spec": {"on": True}}, {"spec": {"on": 1}}, owned) is Comparison.DIFFERENT
 
 
 def test_differences_are_told_in_words() -> None:
@@ -133,13 +133,13 @@ def test_differences_are_told_in_words() -> None:
     document["spec"]["resources"]["limits"]["cpu"] = "1000m"
     document["spec"]["ports"].append({"port": 82, "name": "new"})
     live = {**LIVE, "metadata": {**LIVE["metadata"], "labels": {}}}
-    assert [f"{finding.path}: {finding.why}" for finding in findings(document, live, OWNED)] == [
+    assert [f"{difference.path}: {difference.why}" for difference in differences(document, live, OWNED)] == [
         ".metadata.labels.app: missing",
-        '.spec.type: "NodePort" is wanted, "ClusterIP" is there',
-        ".spec.finalizers[a]: owned by us and no longer wanted",
-        ".spec.ports[new]: wanted and not owned by us yet",
-        ".spec.resources.limits.cpu: '1000m' is wanted, '1' may be the same in other words",
-        ".spec.extra: wanted and not owned by us yet",
+        '.spec.type: "NodePort" is wanted, the object has "ClusterIP"',
+        ".spec.finalizers[a]: owned and no longer wanted",
+        ".spec.ports[new]: wanted and not owned yet",
+        ".spec.resources.limits.cpu: '1000m' is wanted, '1' may be the same amount",
+        ".spec.extra: wanted and not owned yet",
     ]
 
 
@@ -148,6 +148,11 @@ def test_our_items_in_another_order_are_unclear() -> None:
     owned = {"f:spec": {"f:env": {f'k:{{"name":"{name}"}}': node for name in "ab"}}}
     wanted = {"spec": {"env": [{"name": "a"}, {"name": "b"}]}}
     live = {"spec": {"env": [{"name": "theirs"}, {"name": "a"}, {"name": "between"}, {"name": "b"}]}}
-    assert verdict(wanted, live, owned) is Verdict.SAME
+    assert compare(wanted, live, owned) is Comparison.SAME
     live["spec"]["env"].reverse()
-    assert verdict(wanted, live, owned) is Verdict.UNCLEAR
+    assert compare(wanted, live, owned) is Comparison.UNCLEAR
+
+
+def test_an_empty_list_that_nobody_owns_is_the_same_where_it_is_empty() -> None:
+    assert compare({"spec": {"env": []}}, {"spec": {"env": []}}, {"f:spec": {}}) is Comparison.SAME
+    assert compare({"spec": {"env": []}}, {"spec": {"env": [{"name": "A"}]}}, {"f:spec": {}}) is Comparison.DIFFERENT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kubeconfigs and service accounts (H-5)."""
+"""Kubeconfigs and service accounts."""
 
 import asyncio
 import base64
@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from trainwright.controller.runtime.client.authorization import authorization_of
 from trainwright.controller.runtime.client.config import in_cluster, load_config
-from trainwright.controller.runtime.client.credentials import ClientCertificate, Credential, TLSFiles, authorization_of
+from trainwright.controller.runtime.client.credentials import ClientCertificate, Credential, TLSFiles
 from trainwright.controller.runtime.errors import ConfigurationError
 
 
@@ -71,11 +72,11 @@ def test_files_are_merged_and_the_first_wins(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"current-context": None}, r"no current-context is set; name one of \['one'\]"),
+        ({"current-context": None}, r"current-context is not set; use one of \['one'\]"),
         ({"current-context": "nine"}, r"context 'nine' is not defined \(defined: one\)"),
         ({"users": []}, r"user 'u' is not defined \(defined: none\)"),
         ({"clusters": [{"name": "c", "cluster": {}}]}, r"cluster 'c' has no server URL"),
-        ({"users": [{"name": "u", "user": {"client-key-data": "%%"}}]}, r"client-key-data is not base64"),
+        ({"users": [{"name": "u", "user": {"client-key-data": "%%"}}]}, r"client-key-data is not valid base64"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -90,18 +91,18 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(ConfigurationError, match="No such file"):
         load_config(tmp_path / "missing")
     (tmp_path / "list").write_text("[1]")
-    with pytest.raises(ConfigurationError, match="a mapping is expected"):
+    with pytest.raises(ConfigurationError, match="must be a mapping"):
         load_config(tmp_path / "list")
     (tmp_path / "broken").write_text("{")
-    with pytest.raises(ConfigurationError, match="not YAML"):
+    with pytest.raises(ConfigurationError, match="invalid YAML"):
         load_config(tmp_path / "broken")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
-    with pytest.raises(ConfigurationError, match="none of the files exists"):
+    with pytest.raises(ConfigurationError, match="none of these files exists"):
         load_config()
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(ConfigurationError, match="give --kubeconfig, set KUBECONFIG, or run in a pod"):
+    with pytest.raises(ConfigurationError, match="use --kubeconfig, set KUBECONFIG, or run in a pod"):
         load_config()
 
 
@@ -184,7 +185,7 @@ async def test_a_plugin_may_give_a_certificate(tmp_path: Path) -> None:
         "server": "https://api:6443/",
         "certificate-authority-data": base64.b64encode(b"CA").decode(),
     }
-    for message in ("without the other", "neither a token nor a client certificate"):
+    for message in ("returned only one of", "neither a token nor a client certificate"):
         with pytest.raises(ConfigurationError, match=message):
             await authorization_of(config).credential()
     ca.unlink()
@@ -205,7 +206,9 @@ async def test_a_plugin_that_is_missing_is_named_with_its_hint(tmp_path: Path) -
 async def test_an_unknown_provider_is_refused(tmp_path: Path) -> None:
     user = {"auth-provider": {"name": "azure", "config": {"x": "y"}}}
     source = authorization_of(load_config(kubeconfig(tmp_path / "config", user=user)))
-    with pytest.raises(ConfigurationError, match="the auth provider gave no token; only oidc and gcp are known"):
+    with pytest.raises(
+        ConfigurationError, match="the auth provider returned no token; only oidc and gcp are supported"
+    ):
         await source.credential()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers against a script: scenarios S91 to S108 of the runtime's specification."""
+"""Controllers against a script."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ from trainwright.controller.runtime.controller.predicates import (
     label_selector,
     none_of,
 )
-from trainwright.controller.runtime.errors import ConfigurationError, Conflict
+from trainwright.controller.runtime.errors import ConfigurationError, Conflict, Forbidden, ServerError, Unreachable
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import config_map
 from trainwright.controller.runtime.testing.scripted import frame, is_list, is_watch, listing, status_body
@@ -91,7 +91,7 @@ A = Key("default", "a")
 
 
 @jumping
-async def test_failures_back_off_and_success_forgets(scenario_class: Any) -> None:  # S91, S97
+async def test_failures_back_off_and_success_forgets(scenario_class: Any) -> None:
     bench = Bench(ValueError("1"), OSError("2"), ValueError("3"), Done())
     async with bench.running(scenario_class()) as controller:
         bench.trigger(A)
@@ -103,7 +103,19 @@ async def test_failures_back_off_and_success_forgets(scenario_class: Any) -> Non
 
 
 @jumping
-async def test_each_reconcile_is_a_line_for_who_looks_closely(scenario_class: Any, caplog: Any) -> None:  # K-44
+async def test_an_error_of_the_api_server_is_no_defect(scenario_class: Any) -> None:
+    bench = Bench(
+        Unreachable("down"), ServerError("broken", code=500), Forbidden("no", code=403), KeyError("x"), Done()
+    )
+    async with bench.running(scenario_class()):
+        bench.trigger(A)
+        await asyncio.sleep(1)
+    assert bench.results() == ["error", "error", "error", "error", "success"]
+    assert [outcome.crashed for outcome in bench.ended] == [False, False, False, True, False]
+
+
+@jumping
+async def test_each_reconcile_is_a_line_for_who_looks_closely(scenario_class: Any, caplog: Any) -> None:
     bench = Bench()
     with caplog.at_level(logging.DEBUG):
         async with bench.running(scenario_class()):
@@ -118,7 +130,7 @@ async def test_each_reconcile_is_a_line_for_who_looks_closely(scenario_class: An
 
 
 @jumping
-async def test_terminal_is_not_retried(scenario_class: Any, caplog: Any) -> None:  # S92
+async def test_terminal_is_not_retried(scenario_class: Any, caplog: Any) -> None:
     wrapped = RuntimeError("outer")
     wrapped.__cause__ = Terminal("image is missing")
     bench = Bench(Terminal("no such runtime"), wrapped)
@@ -129,11 +141,11 @@ async def test_terminal_is_not_retried(scenario_class: Any, caplog: Any) -> None
         await asyncio.sleep(100)
     assert bench.calls == [0, 100]
     assert [(o.result, o.terminal) for o in bench.ended] == [("error", True)] * 2
-    assert "will not be retried: no such runtime" in caplog.text
+    assert "not retried: no such runtime" in caplog.text
 
 
 @jumping
-async def test_retry_after_forgets_failures_and_gives_way_to_events(scenario_class: Any) -> None:  # S93
+async def test_retry_after_forgets_failures_and_gives_way_to_events(scenario_class: Any) -> None:
     bench = Bench(ValueError(), RetryAfter(30), RetryAfter(30), Done())
     async with bench.running(scenario_class()) as controller:
         bench.trigger(A)
@@ -146,7 +158,7 @@ async def test_retry_after_forgets_failures_and_gives_way_to_events(scenario_cla
 
 
 @jumping
-async def test_priorities_survive_retries(scenario_class: Any) -> None:  # S95
+async def test_priorities_survive_retries(scenario_class: Any) -> None:
     seen: list[int] = []
 
     async def look(_: Key) -> Result:
@@ -176,17 +188,56 @@ async def test_backoff_and_conflict_are_no_errors(scenario_class: Any, caplog: A
 
 
 @jumping
+async def test_backoff_looks_again_within_its_bound_and_keeps_the_failure_count(scenario_class: Any) -> None:
+    bench = Bench(*[ValueError()] * 10, Backoff("not yet", at_most=1), Backoff("not yet", at_most=60), Backoff("later"))
+    async with bench.running(scenario_class()) as controller:
+        bench.trigger(A)
+        await asyncio.sleep(20)
+        assert controller.queue.limiter.failures(A) == 13
+        await asyncio.sleep(100)
+        assert controller.queue.limiter.failures(A) == 0
+    # Ten failures take 5.115 s; then the bound of 1 s, the eleventh doubling (10.24 s, under 60 s), and the twelfth.
+    assert bench.calls[10:] == [5.115, 6.115, 16.355, 36.835]
+    assert bench.results()[10:] == ["requeue", "requeue", "requeue", "success"]
+
+
+@jumping
+async def test_backoff_with_an_error_counts_and_logs_it_as_if_raised(scenario_class: Any, caplog: Any) -> None:
+    def bounded(error: Exception) -> Backoff:
+        return Backoff("the deadline comes first", at_most=0.001, error=error)
+
+    wrapped = RuntimeError("outer")
+    wrapped.__cause__ = Terminal("image is missing")
+    bench = Bench(*map(bounded, (ValueError("broken"), OSError("lost"), Conflict("moved on", code=409))))
+    async with bench.running(scenario_class()):
+        bench.trigger(A)
+        await asyncio.sleep(1)
+    assert bench.calls == [0, 0.001, 0.002, 0.003]
+    assert bench.results() == ["error", "error", "requeue", "success"]
+    assert [outcome.crashed for outcome in bench.ended] == [True, False, False, False]
+    assert "reconcile failed, retry in 0.001 s" in caplog.text
+    assert "ValueError: broken" in caplog.text
+
+    bench = Bench(bounded(Terminal("no such runtime")), bounded(wrapped), Terminal("no such runtime"))
+    async with bench.running(scenario_class()):
+        bench.trigger(A)
+        await asyncio.sleep(1)
+    assert [(o.result, o.terminal) for o in bench.ended] == [("error", True)] * 3
+    assert "not retried: no such runtime" in caplog.text
+
+
+@jumping
 async def test_nonsense_is_named_and_retried(scenario_class: Any, caplog: Any) -> None:
     bench = Bench("done")
     async with bench.running(scenario_class()):
         bench.trigger(A)
         await asyncio.sleep(1)
     assert bench.results() == ["error", "success"]
-    assert "reconcile returned 'done'; it must be Done, RetryAfter, Backoff or None" in caplog.text
+    assert "reconcile returned 'done'; return Done, RetryAfter, Backoff or None" in caplog.text
 
 
 @jumping
-async def test_a_reconcile_has_a_time_limit(scenario_class: Any, caplog: Any) -> None:  # S98
+async def test_a_reconcile_has_a_time_limit(scenario_class: Any, caplog: Any) -> None:
     async def hang(_: Key) -> Result:
         await asyncio.sleep(5)
         return Done()
@@ -234,7 +285,7 @@ async def test_stopping_lets_a_running_reconcile_finish(scenario_class: Any) -> 
 
 
 @jumping
-async def test_a_cancelled_reconcile_has_no_outcome(scenario_class: Any) -> None:  # S98
+async def test_a_cancelled_reconcile_has_no_outcome(scenario_class: Any) -> None:
     async def hang(_: Key) -> Result:
         await asyncio.Event().wait()
         return Done()
@@ -259,7 +310,7 @@ async def test_a_cancelled_reconcile_has_no_outcome(scenario_class: Any) -> None
 
 
 @jumping
-async def test_a_slow_key_holds_up_no_other(scenario_class: Any) -> None:  # D8
+async def test_a_slow_key_holds_up_no_other(scenario_class: Any) -> None:
     finished: list[tuple[str, float]] = []
 
     async def work(key: Key) -> Result:
@@ -276,7 +327,7 @@ async def test_a_slow_key_holds_up_no_other(scenario_class: Any) -> None:  # D8
 
 
 @jumping
-async def test_workers_start_when_the_lists_are_there(scenario_class: Any) -> None:  # K-26, S96, S100
+async def test_workers_start_when_the_lists_are_there(scenario_class: Any) -> None:
     s = scenario_class()
     objects = [config_map(f"old-{n}", version="1") for n in range(100)]
     s.transport.answer(is_list, status_body(404, "NotFound", "the server could not find it"), status=404, times=3)
@@ -306,14 +357,14 @@ async def test_workers_start_when_the_lists_are_there(scenario_class: Any) -> No
 
 
 @jumping
-async def test_a_list_that_never_comes_ends_the_controller(scenario_class: Any) -> None:  # S99, no. 16
+async def test_a_list_that_never_comes_ends_the_controller(scenario_class: Any) -> None:
     s = scenario_class()
     message = 'configmaps is forbidden: User "u" cannot list resource "configmaps" in API group ""'
     s.transport.answer(is_list, status_body(403, "Forbidden", message), status=403, times=FOREVER)
     bench = Bench()
     controller = Builder(s.cache).for_(ConfigMap).reconcile(bench.reconcile)
     async with s.running():
-        with pytest.raises(TimeoutError, match=r"no first list within 120 s of configmaps .*cannot list resource"):
+        with pytest.raises(TimeoutError, match=r"no first list after 120 s of configmaps .*cannot list resource"):
             await controller.run()
     assert now() == 120
 
@@ -333,7 +384,7 @@ async def test_a_controller_that_still_waits_stops_at_once(scenario_class: Any) 
 
 
 @jumping
-async def test_changes_of_children_lead_to_their_owners(scenario_class: Any) -> None:  # S101, S102
+async def test_changes_of_children_lead_to_their_owners(scenario_class: Any) -> None:
     s = scenario_class()
     p, q = (config_map(n, version="1") for n in "pq")
     s.transport.answer(is_list, listing("10"), times=2)
@@ -359,7 +410,7 @@ async def test_changes_of_children_lead_to_their_owners(scenario_class: Any) -> 
 
 
 @jumping
-async def test_predicates_judge_updates(scenario_class: Any) -> None:  # S103, S104
+async def test_predicates_judge_updates(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10", config_map("a", version="1", generation=1)))
     stream = s.transport.stream(is_watch)
@@ -402,16 +453,16 @@ def _event() -> Any:
 
 
 @jumping
-async def test_wrong_declarations_are_refused(scenario_class: Any) -> None:  # K-1, K-2
+async def test_wrong_declarations_are_refused(scenario_class: Any) -> None:
     cache = scenario_class().cache
     bench = Bench()
     with pytest.raises(ConfigurationError, match="needs a source"):
         Builder(cache, "x").reconcile(bench.reconcile)
     with pytest.raises(ConfigurationError, match="needs a name"):
         Builder(cache).source(Trigger()).reconcile(bench.reconcile)
-    with pytest.raises(ConfigurationError, match="needs for_ first"):
+    with pytest.raises(ConfigurationError, match="call for_ first"):
         Builder(cache, "x").owns(Secret)
-    with pytest.raises(ConfigurationError, match="called for ConfigMap already"):
+    with pytest.raises(ConfigurationError, match="already called for ConfigMap"):
         Builder(cache).for_(ConfigMap).for_(Secret)
     with pytest.raises(ConfigurationError, match="must be an async function"):
         Builder(cache).for_(ConfigMap).reconcile(lambda _: Done())  # type: ignore[arg-type,return-value]
@@ -420,7 +471,7 @@ async def test_wrong_declarations_are_refused(scenario_class: Any) -> None:  # K
 
 
 @jumping
-async def test_limits_are_forgotten_with_the_object(scenario_class: Any) -> None:  # 11.2 no. 14
+async def test_limits_are_forgotten_with_the_object(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10", config_map("a", version="1")))
     stream = s.transport.stream(is_watch)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process whose lease ends is ended by the kernel, whatever state it is in (M-19, pitfall 35)."""
+"""The kernel ends a process whose lease expires, whatever state it is in."""
 
 import signal
 import subprocess

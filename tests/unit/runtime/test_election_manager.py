@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease is given back last, and only when leader-elected work has really ended (S112, M-21, M-24)."""
+"""The lease is released last, and only when leader-elected work has ended."""
 
 import asyncio
 from collections.abc import Callable
 
 import pytest
 
-from trainwright.controller.runtime import Manager
+from trainwright.controller.runtime import NO_SERVERS, Manager, ProcessSettings
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.permission import WritePermission
 from trainwright.controller.runtime.errors import LeadershipLost
@@ -87,9 +87,8 @@ class Scene:
             ClusterConfig(server="http://127.0.0.1:1"),
             transport=ScriptedTransport(),
             elector=self.lease,
-            metrics_address=None,
-            probe_address=None,
-            grace=grace,
+            servers=NO_SERVERS,
+            process=ProcessSettings(grace=grace),
         )
         self.members: dict[Group, Member] = {}
         for group in Group:

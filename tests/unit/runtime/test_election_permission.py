@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The write permission on the way to the socket, and what carries it."""
+"""The write permission: which tasks carry it, and where it is checked."""
 
 import asyncio
 import os

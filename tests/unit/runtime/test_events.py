@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which occurrences are written, how often, and what becomes of them when nobody answers (S128 to S130)."""
+"""Events: which are written, how often, and what happens when the server does not answer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from trainwright.api.objects import Document
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import ConfigurationError, ConnectionLost, Unreachable
 from trainwright.controller.runtime.events.correlator import BURST, COMBINED, ENTRIES, Correlator, Series
 from trainwright.controller.runtime.events.metrics import EventCollector
-from trainwright.controller.runtime.events.occurrence import Occurrence, Reference, cut, event_name, reference_to
+from trainwright.controller.runtime.events.occurrence import EventObject, Occurrence, cut, event_name, event_object
 from trainwright.controller.runtime.events.recorder import QUEUE, EventRecorder
-from trainwright.controller.runtime.objects import Document
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import config_map
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, status_body
@@ -26,7 +26,7 @@ SHOP = config_map("shop", version="7", uid="u")
 
 
 def occurrence(note: str = "n", reason: str = "R", name: str = "shop", kind: str = "Normal") -> Occurrence:
-    return Occurrence(Reference("v1", "ConfigMap", "default", name, "u"), None, kind, reason, "A", note)
+    return Occurrence(EventObject("v1", "ConfigMap", "default", name, "u"), None, kind, reason, "A", note)
 
 
 class Written:
@@ -108,7 +108,7 @@ def test_memory_is_bounded_and_what_falls_out_is_written() -> None:
 
 
 def test_references_carry_no_version_and_need_a_kind() -> None:
-    assert reference_to(SHOP).document == {
+    assert event_object(SHOP).document == {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "namespace": "default",
@@ -116,7 +116,7 @@ def test_references_carry_no_version_and_need_a_kind() -> None:
         "uid": "u",
     }
     with pytest.raises(ConfigurationError):
-        reference_to({"metadata": {"name": "x"}})
+        event_object({"metadata": {"name": "x"}})
 
 
 @pytest.mark.parametrize("text", ["a" * 2000, "ä" * 1000, "€" * 500])

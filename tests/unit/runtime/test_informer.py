@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Informers and cached reads against a script: scenarios S47 to S58, S62 to S70."""
+"""Informers and cached reads against a script."""
 
 import asyncio
 from typing import Any
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Node
+from trainwright.api.objects import PartialObject, labels_of, managed_fields_of
 from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.errors import (
     ConfigurationError,
@@ -16,7 +17,6 @@ from trainwright.controller.runtime.errors import (
     Unreachable,
 )
 from trainwright.controller.runtime.kinds import MetadataOnly
-from trainwright.controller.runtime.objects import PartialObject, labels_of, managed_fields_of
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import config_map
 from trainwright.controller.runtime.testing.scripted import (
@@ -32,7 +32,7 @@ FOREVER = float("inf")
 
 
 @jumping
-async def test_a_relist_tells_what_changed(scenario_class: Any) -> None:  # S47, S48
+async def test_a_relist_tells_what_changed(scenario_class: Any) -> None:
     s = scenario_class()
     unchanged = config_map("same", version="1")
     s.transport.answer(is_list, listing("10", config_map("a", version="1"), config_map("b", version="1"), unchanged))
@@ -51,7 +51,7 @@ async def test_a_relist_tells_what_changed(scenario_class: Any) -> None:  # S47,
 
 
 @jumping
-async def test_an_empty_list_is_synced(scenario_class: Any) -> None:  # S50
+async def test_an_empty_list_is_synced(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
     s.transport.stream(is_watch)
@@ -62,25 +62,25 @@ async def test_an_empty_list_is_synced(scenario_class: Any) -> None:  # S50
 
 
 @jumping
-async def test_a_late_handler_gets_what_exists_and_what_follows(scenario_class: Any) -> None:  # S52
+async def test_a_late_handler_gets_what_exists_and_what_follows(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10", *(config_map(n, version="1") for n in "abcde")))
     stream = s.transport.stream(is_watch)
     informer = s.cache.informer(ConfigMap)
     async with s.running():
-        registration = informer.add_handler(s.note)
+        subscription = informer.add_handler(s.note)
         assert s.told == [f"added {n} ->1!" for n in "abcde"]
         stream.send(frame("MODIFIED", config_map("a", version="11")))
         await settle()
         assert s.told[5:] == ["modified a 1>11"]
-        registration.remove()
+        subscription.remove()
         stream.send(frame("DELETED", config_map("a", version="12")))
         await settle()
         assert len(s.told) == 6
 
 
 @jumping
-async def test_a_handler_that_raises_costs_nobody_else(scenario_class: Any, caplog: Any) -> None:  # S54
+async def test_a_handler_that_raises_costs_nobody_else(scenario_class: Any, caplog: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
     s.transport.stream(
@@ -98,7 +98,7 @@ async def test_a_handler_that_raises_costs_nobody_else(scenario_class: Any, capl
 
 
 @jumping
-async def test_managed_fields_are_trimmed_to_our_own(scenario_class: Any) -> None:  # S55
+async def test_managed_fields_are_trimmed_to_our_own(scenario_class: Any) -> None:
     s = scenario_class(field_manager="us")
     fields = [
         {"manager": "us", "operation": "Apply", "fieldsV1": {"f:data": {}}},
@@ -121,7 +121,7 @@ async def test_managed_fields_are_trimmed_to_our_own(scenario_class: Any) -> Non
 
 
 @jumping
-async def test_a_transform_may_refuse_or_fail(scenario_class: Any, caplog: Any) -> None:  # S56
+async def test_a_transform_may_refuse_or_fail(scenario_class: Any, caplog: Any) -> None:
     s = scenario_class()
 
     def only_web(obj: Any) -> Any:
@@ -150,7 +150,7 @@ async def test_a_transform_may_refuse_or_fail(scenario_class: Any, caplog: Any) 
 
 
 @jumping
-async def test_indexes_follow_updates_and_deletes(scenario_class: Any) -> None:  # S57, S58
+async def test_indexes_follow_updates_and_deletes(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10", config_map("a", version="1", labels={"t": "x"})))
     stream = s.transport.stream(is_watch)
@@ -197,11 +197,11 @@ async def test_an_object_that_does_not_fit_blocks_no_other(scenario_class: Any, 
         assert s.cache.get(ConfigMap, "bad", "default").metadata.resource_version == "12"
     assert s.told == ["added a ->1!", "added bad ->12"]
     assert keys == ["a", "bad", "bad", "bad"]
-    assert caplog.text.count("ConfigMap default/bad is kept as it is") == 1
+    assert caplog.text.count("ConfigMap default/bad does not fit its model") == 1
 
 
 @jumping
-async def test_kinds_and_representations_have_informers_of_their_own(scenario_class: Any) -> None:  # S62, R-79
+async def test_kinds_and_representations_have_informers_of_their_own(scenario_class: Any) -> None:
     s = scenario_class()
     for _ in range(2):
         s.transport.answer(
@@ -222,7 +222,7 @@ async def test_kinds_and_representations_have_informers_of_their_own(scenario_cl
 
 
 @jumping
-async def test_reads_outside_of_what_is_cached_say_so(scenario_class: Any) -> None:  # S63, S65, S66
+async def test_reads_outside_of_what_is_cached_say_so(scenario_class: Any) -> None:
     s = scenario_class()
     with pytest.raises(NotCached, match="declare them with for_"):
         s.cache.get(ConfigMap, "a", "default")
@@ -238,7 +238,7 @@ async def test_reads_outside_of_what_is_cached_say_so(scenario_class: Any) -> No
 
 
 @jumping
-async def test_scopes_are_asked_of_the_server(scenario_class: Any) -> None:  # S64, R-73
+async def test_scopes_are_asked_of_the_server(scenario_class: Any) -> None:
     s = scenario_class(namespace="home")
     s.transport.answer(is_list, listing("10"), times=FOREVER)
     for _ in range(3):
@@ -276,7 +276,7 @@ async def test_lists_can_be_selected_by_label_and_namespace(scenario_class: Any)
 
 
 @jumping
-async def test_waiting_for_a_version_is_bounded(scenario_class: Any) -> None:  # S88: bookmarks count
+async def test_waiting_for_a_version_is_bounded(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
     stream = s.transport.stream(is_watch)
@@ -286,21 +286,21 @@ async def test_waiting_for_a_version_is_bounded(scenario_class: Any) -> None:  #
         await asyncio.sleep(5)
         stream.send(bookmark("20"))
         await waiting
-        with pytest.raises(TimeoutError, match=r"the watch is at 20, not at 30, after 10\.0 s"):
+        with pytest.raises(TimeoutError, match=r"has not reached version 30 after 10\.0 s; it is at 20"):
             await s.cache.wait_for_version(ConfigMap, "30")
 
 
 @jumping
-async def test_a_removed_informer_is_gone_and_can_be_declared_anew(scenario_class: Any) -> None:  # S70
+async def test_a_removed_informer_is_gone_and_can_be_declared_anew(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10", config_map("a", version="1")))
     old = s.transport.stream(is_watch)
     informer = s.cache.informer(ConfigMap)
-    registration = informer.add_handler(s.note)
+    subscription = informer.add_handler(s.note)
     async with s.running():
         with pytest.raises(ConfigurationError, match=r"configmaps \(all namespaces\): a controller or another handler"):
             s.cache.remove(informer)
-        registration.remove()
+        subscription.remove()
         assert not old.closed.is_set()
         s.cache.remove(informer)
         await settle()
@@ -339,7 +339,7 @@ async def test_nobody_waits_for_an_informer_that_was_removed(scenario_class: Any
 
 
 @jumping
-async def test_a_shared_object_that_is_changed_is_reported(scenario_class: Any) -> None:  # S69
+async def test_a_shared_object_that_is_changed_is_reported(scenario_class: Any) -> None:
     s = scenario_class(detect_mutation=True)
     s.transport.answer(is_list, listing("10", config_map("a", version="1", data={"k": "v"})))
     s.transport.stream(is_watch)

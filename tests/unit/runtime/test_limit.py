@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client's own limit on requests (H-1, H-3, H-4)."""
+"""The client's own limit on requests."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ async def test_a_burst_goes_at_once_and_the_rest_at_the_rate(caplog: pytest.LogC
     assert times == [0, 0, 0, 0.5, 1, 1.5, 2, 2.5]
     (line,) = (record.getMessage() for record in caplog.records)
     assert line == (
-        "GET /api/v1/namespaces/default/configmaps/a waits 1.5 s for the client's own limit of 2 requests a second"
+        "GET /api/v1/namespaces/default/configmaps/a waits 1.5 s because of the client's limit of 2 requests per second"
     )
 
 

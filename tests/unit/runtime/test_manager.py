@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A manager: probes, metrics, messages (S105, S108, S113, S120)."""
+"""A manager: probes, metrics, statistics, and its messages."""
 
 import asyncio
 from typing import Any
@@ -9,19 +9,20 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.controller.runtime import ClusterConfig, Done, Key, Manager, Result
+from trainwright.controller.runtime import ClusterConfig, Done, Key, Manager, ProcessSettings, Result, ServerSettings
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.manager.lag import LoopLag
-from trainwright.controller.runtime.manager.servers import parse_address
+from trainwright.controller.runtime.lag import LoopLag
+from trainwright.controller.runtime.servers.http import parse_address
 from trainwright.controller.runtime.testing.objects import config_map
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, is_list, is_watch, listing
-from trainwright.controller.runtime.testing.settle import eventually
+from trainwright.controller.runtime.testing.waiting import at_least, equals, eventually
 
 CONFIG = ClusterConfig(server="http://127.0.0.1:1")
 
 
 def made(transport: ScriptedTransport, **options: Any) -> Manager:
-    return Manager(CONFIG, transport=transport, metrics_address="127.0.0.1:0", probe_address="127.0.0.1:0", **options)
+    servers = ServerSettings(metrics="127.0.0.1:0", probes="127.0.0.1:0", debug="127.0.0.1:0")
+    return Manager(CONFIG, transport=transport, servers=servers, **options)
 
 
 async def done(_: Key) -> Result:
@@ -42,11 +43,11 @@ def samples(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
     }
 
 
-async def test_probes_metrics_and_statistics() -> None:  # S108, S113, S120
+async def test_probes_metrics_and_statistics() -> None:
     transport = ScriptedTransport()
     transport.answer(is_list, listing("10", config_map("a", version="1")), delay=0.2)
     transport.stream(is_watch)
-    manager = made(transport, debug_address="127.0.0.1:0", streaming_lists=False, field_manager="x")
+    manager = made(transport, process=ProcessSettings(streaming_lists=False), field_manager="x")
     manager.controller("maps").for_(ConfigMap).reconcile(done, workers=3)
     manager.readyz.add("never", lambda: "not today")
     task = asyncio.ensure_future(manager.run())
@@ -63,7 +64,7 @@ async def test_probes_metrics_and_statistics() -> None:  # S108, S113, S120
     assert (await fetch(manager, "probes", "/readyz/none"))[0] == 404
     code, text = await fetch(manager, "probes", "/healthz?verbose")
     assert "[+]event-loop ok" in text
-    await eventually(lambda: manager.controllers[0].statistics().queue.handed_out == 1)
+    await eventually(lambda: manager.controllers[0].statistics().queue.handed_out, equals(1))
     read = samples((await fetch(manager, "metrics", "/metrics"))[1])
     assert read["controller_runtime_reconcile_total", ("maps", "success")] == 1
     for outcome in ("error", "requeue", "requeue_after"):
@@ -87,7 +88,7 @@ async def test_probes_metrics_and_statistics() -> None:  # S108, S113, S120
     await task
 
 
-async def test_names_of_controllers_are_unique() -> None:  # S105
+async def test_names_of_controllers_are_unique() -> None:
     manager = made(ScriptedTransport())
     manager.controller("x").for_(ConfigMap).reconcile(done)
     with pytest.raises(ConfigurationError, match="'x' exists already"):
@@ -97,7 +98,8 @@ async def test_names_of_controllers_are_unique() -> None:  # S105
 async def test_a_taken_port_is_named() -> None:
     blocker = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = blocker.sockets[0].getsockname()[1]
-    manager = Manager(CONFIG, transport=ScriptedTransport(), metrics_address=f"127.0.0.1:{port}", probe_address=None)
+    servers = ServerSettings(metrics=f"127.0.0.1:{port}", probes=None)
+    manager = Manager(CONFIG, transport=ScriptedTransport(), servers=servers)
     with pytest.raises(ConfigurationError, match=f"metrics: cannot listen on 127.0.0.1:{port}"):
         await manager.run()
     blocker.close()
@@ -108,7 +110,7 @@ def test_addresses() -> None:
     assert parse_address(":8080") == ("", 8080)
     assert parse_address("[::1]:80") == ("::1", 80)
     for wrong in ("8080", "host", "host:port", "host:70000"):
-        with pytest.raises(ConfigurationError, match="is no address"):
+        with pytest.raises(ConfigurationError, match="is not an address"):
             parse_address(wrong)
 
 
@@ -117,7 +119,7 @@ async def test_a_blocked_loop_is_seen_from_outside(caplog: pytest.LogCaptureFixt
     task = asyncio.ensure_future(lag.run())
     await eventually(lambda: lag.worst >= 0 and lag._thread_id)
     block_until(lambda: lag.stalls)
-    await eventually(lambda: lag.worst > 0.1)
+    await eventually(lambda: lag.worst, at_least(0.1))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert lag.stalls == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents that the API server stores and the decoder does not go through."""
+"""Documents that the API server stores and that are nested too deeply for the decoder."""
 
 import json
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our own writes: seen at once by reads, told from foreign edits by the version that was answered (S83 to S89, D7)."""
+"""Own writes: reads show them at once, and their events are told from those of others."""
 
 import asyncio
 from typing import Any
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import ManagedFieldsEntry
+from trainwright.api.objects import Key, key_of, resource_version_of
 from trainwright.controller.runtime.cache.fields import pack
 from trainwright.controller.runtime.cache.store import Store
 from trainwright.controller.runtime.context import Reconcile, current
 from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.runtime.kinds import MetadataOnly
-from trainwright.controller.runtime.objects import Key, key_of, resource_version_of
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import config_map
 from trainwright.controller.runtime.testing.scripted import (
@@ -92,7 +92,7 @@ async def test_an_echo_that_overtakes_its_answer_is_recognised(scenario_class: A
 
 
 @jumping
-async def test_a_failed_write_hides_nothing(scenario_class: Any) -> None:  # S87
+async def test_a_failed_write_hides_nothing(scenario_class: Any) -> None:
     s = scenario_class()
     stream = prepared(s, config_map("a", version="1"))
     as_controller("web")
@@ -128,7 +128,7 @@ async def test_a_cancelled_write_hides_nothing(scenario_class: Any) -> None:
 
 
 @jumping
-async def test_a_deleted_object_is_gone_at_once(scenario_class: Any) -> None:  # S85
+async def test_a_deleted_object_is_gone_at_once(scenario_class: Any) -> None:
     s = scenario_class()
     stream = prepared(s, config_map("a", version="1"))
     async with s.running():
@@ -148,7 +148,7 @@ async def test_a_deleted_object_is_gone_at_once(scenario_class: Any) -> None:  #
 
 
 @jumping
-async def test_a_finalizer_keeps_a_deleted_object_in_sight(scenario_class: Any) -> None:  # S86
+async def test_a_finalizer_keeps_a_deleted_object_in_sight(scenario_class: Any) -> None:
     s = scenario_class()
     prepared(s, config_map("a", version="1"))
     async with s.running():
@@ -160,7 +160,7 @@ async def test_a_finalizer_keeps_a_deleted_object_in_sight(scenario_class: Any) 
 
 
 @jumping
-async def test_what_leaves_the_selector_is_not_shown(scenario_class: Any) -> None:  # S88
+async def test_what_leaves_the_selector_is_not_shown(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
     s.transport.stream(is_watch)
@@ -172,7 +172,7 @@ async def test_what_leaves_the_selector_is_not_shown(scenario_class: Any) -> Non
 
 
 @jumping
-async def test_plain_dictionaries_are_covered_like_models(scenario_class: Any) -> None:  # S89, C-52
+async def test_plain_dictionaries_are_covered_like_models(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
     s.transport.stream(is_watch)
@@ -306,7 +306,7 @@ async def test_an_answer_that_cannot_be_shown_costs_the_writer_nothing(scenario_
     async with s.running():
         s.transport.answer(is_write, config_map("a", version="12"))
         assert resource_version_of(await s.client.create(config_map("a"), kind=ConfigMap.RESOURCE)) == "12"
-        assert "the answer of a write cannot be shown before the watch" in caplog.text
+        assert "cannot show the answer of a write" in caplog.text
         # Nothing of the write is left in flight: later events of others arrive.
         stream.send(frame("ADDED", config_map("a", version="12")), frame("MODIFIED", config_map("a", version="13")))
         await settle()

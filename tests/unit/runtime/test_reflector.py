@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List and watch against a script: scenarios S30 to S49 and S60 of the runtime's specification."""
+"""List and watch against a script."""
 
 import asyncio
 from typing import Any
 
-from trainwright.controller.runtime.cache.backoff import Backoff
+from trainwright.controller.runtime.cache.retry_delays import RetryDelays
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import Unreachable
 from trainwright.controller.runtime.testing.clock import jumping, settle
@@ -33,7 +33,7 @@ def gone(transport: ScriptedTransport, when: Any, **options: Any) -> None:
 
 
 @jumping
-async def test_falls_back_to_a_list_without_streaming(scenario_class: Any) -> None:  # S30
+async def test_falls_back_to_a_list_without_streaming(scenario_class: Any) -> None:
     s = scenario_class(streaming=True)
     s.transport.answer(is_streaming_list, status_body(400, "BadRequest"), status=400)
     s.transport.answer(is_list, listing("10", config_map("a", version="7")))
@@ -46,7 +46,7 @@ async def test_falls_back_to_a_list_without_streaming(scenario_class: Any) -> No
 
 
 @jumping
-async def test_watches_end_at_random_times(scenario_class: Any) -> None:  # S49
+async def test_watches_end_at_random_times(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
     watches = [s.transport.stream(is_watch) for _ in range(101)]
@@ -65,7 +65,7 @@ async def test_watches_end_at_random_times(scenario_class: Any) -> None:  # S49
 
 
 @jumping
-async def test_a_streaming_list_is_one_request(scenario_class: Any) -> None:  # S31, S32
+async def test_a_streaming_list_is_one_request(scenario_class: Any) -> None:
     s = scenario_class(streaming=True)
     stream = s.transport.stream(is_streaming_list, frame("ADDED", config_map("a", version="3")), bookmark("4"))
     informer = s.informer()
@@ -85,7 +85,7 @@ async def test_a_streaming_list_is_one_request(scenario_class: Any) -> None:  # 
 
 
 @jumping
-async def test_a_cut_streaming_list_is_thrown_away(scenario_class: Any) -> None:  # S33
+async def test_a_cut_streaming_list_is_thrown_away(scenario_class: Any) -> None:
     s = scenario_class(streaming=True)
     objects = [frame("ADDED", config_map(name, version="3")) for name in "ab"]
     s.transport.stream(is_streaming_list, *objects, end=True)
@@ -99,7 +99,7 @@ async def test_a_cut_streaming_list_is_thrown_away(scenario_class: Any) -> None:
 
 
 @jumping
-async def test_a_streaming_list_without_an_end_falls_back(scenario_class: Any) -> None:  # S34
+async def test_a_streaming_list_without_an_end_falls_back(scenario_class: Any) -> None:
     s = scenario_class(streaming=True)
     s.transport.stream(is_streaming_list, frame("ADDED", config_map("a", version="3")))
     s.transport.answer(is_list, listing("10", config_map("a", version="7")))
@@ -114,7 +114,7 @@ async def test_a_streaming_list_without_an_end_falls_back(scenario_class: Any) -
 
 
 @jumping
-async def test_pages_replace_the_store_once(scenario_class: Any) -> None:  # S35
+async def test_pages_replace_the_store_once(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10", config_map("a", version="1"), continue_token="t1"))
     s.transport.answer(is_list, listing("10", config_map("b", version="2"), continue_token="t2"))
@@ -131,7 +131,7 @@ async def test_pages_replace_the_store_once(scenario_class: Any) -> None:  # S35
 
 
 @jumping
-async def test_a_page_that_is_gone_leads_to_one_whole_list(scenario_class: Any) -> None:  # S36
+async def test_a_page_that_is_gone_leads_to_one_whole_list(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10", config_map("a", version="1"), continue_token="t1"))
     gone(s.transport, is_list)
@@ -145,7 +145,7 @@ async def test_a_page_that_is_gone_leads_to_one_whole_list(scenario_class: Any) 
 
 
 @jumping
-async def test_a_list_that_is_gone_is_repeated_at_once_without_a_version(scenario_class: Any) -> None:  # S37
+async def test_a_list_that_is_gone_is_repeated_at_once_without_a_version(scenario_class: Any) -> None:
     s = scenario_class()
     gone(s.transport, is_list)
     s.transport.answer(is_list, listing("11"))
@@ -158,7 +158,7 @@ async def test_a_list_that_is_gone_is_repeated_at_once_without_a_version(scenari
 
 
 @jumping
-async def test_a_watch_that_ends_is_continued(scenario_class: Any) -> None:  # S38, S45
+async def test_a_watch_that_ends_is_continued(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
     first = s.transport.stream(is_watch)
@@ -176,7 +176,7 @@ async def test_a_watch_that_ends_is_continued(scenario_class: Any) -> None:  # S
 
 
 @jumping
-async def test_an_expired_watch_lists_from_the_last_version(scenario_class: Any) -> None:  # S39
+async def test_an_expired_watch_lists_from_the_last_version(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
     error = status_body(410, "Expired", "too old")
@@ -191,7 +191,7 @@ async def test_an_expired_watch_lists_from_the_last_version(scenario_class: Any)
 
 
 @jumping
-async def test_an_unreachable_server_is_asked_again_from_the_same_version(scenario_class: Any) -> None:  # S40
+async def test_an_unreachable_server_is_asked_again_from_the_same_version(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
     s.transport.fail(is_watch, Unreachable("refused"), times=3)
@@ -207,7 +207,7 @@ async def test_an_unreachable_server_is_asked_again_from_the_same_version(scenar
 
 
 @jumping
-async def test_a_forbidden_watch_is_reported_and_listed_again(scenario_class: Any) -> None:  # S41
+async def test_a_forbidden_watch_is_reported_and_listed_again(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"), times=FOREVER)
     s.transport.answer(is_watch, status_body(403, "Forbidden", "cannot watch configmaps"), status=403)
@@ -221,7 +221,7 @@ async def test_a_forbidden_watch_is_reported_and_listed_again(scenario_class: An
 
 
 @jumping
-async def test_watches_that_end_at_once_do_not_spin(scenario_class: Any) -> None:  # S42
+async def test_watches_that_end_at_once_do_not_spin(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"), times=FOREVER)
     for _ in range(50):
@@ -232,23 +232,23 @@ async def test_watches_that_end_at_once_do_not_spin(scenario_class: Any) -> None
     assert sum(map(is_watch, s.transport.requests)) <= 8
 
 
-def test_backoff_grows_and_starts_again() -> None:  # S43
-    backoff, now_, pauses = Backoff(rand=lambda: 0.0), 0.0, []
+def test_backoff_grows_and_starts_again() -> None:
+    delays, now_, pauses = RetryDelays(rand=lambda: 0.0), 0.0, []
     for _ in range(10):
-        pauses.append(backoff.step(now_))
+        pauses.append(delays.step(now_))
         now_ += pauses[-1]
     assert pauses == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0, 30.0, 0.8]
 
 
-def test_backoff_forgets_after_a_calm_time() -> None:  # S44
-    backoff = Backoff(rand=lambda: 0.0)
+def test_backoff_forgets_after_a_calm_time() -> None:
+    delays = RetryDelays(rand=lambda: 0.0)
     for at in range(5):
-        backoff.step(float(at))
-    assert backoff.step(305.0) == 0.8
+        delays.step(float(at))
+    assert delays.step(305.0) == 0.8
 
 
 @jumping
-async def test_what_cannot_be_read_is_skipped(scenario_class: Any) -> None:  # S46, R-32
+async def test_what_cannot_be_read_is_skipped(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
     s.transport.stream(
@@ -278,7 +278,7 @@ async def test_a_stream_of_nonsense_is_left_and_listed_again(scenario_class: Any
 
 
 @jumping
-async def test_a_silent_stream_is_closed_and_resumed(scenario_class: Any) -> None:  # S60
+async def test_a_silent_stream_is_closed_and_resumed(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
     first = s.transport.stream(is_watch, frame("ADDED", config_map("a", version="12")))
@@ -309,7 +309,7 @@ async def test_a_watch_past_its_time_is_ended(scenario_class: Any) -> None:
 
 
 @jumping
-async def test_being_told_to_slow_down_is_obeyed(scenario_class: Any) -> None:  # R-28
+async def test_being_told_to_slow_down_is_obeyed(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))
     s.transport.answer(is_watch, status_body(429, "TooManyRequests"), status=429, headers={"retry-after": "7"})

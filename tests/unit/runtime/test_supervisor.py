@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting in order, ending in reverse, within one budget: scenarios S110 to S112."""
+"""Groups start in order and stop in reverse, within one time limit."""
 
 import asyncio
 
@@ -69,7 +69,7 @@ class Failing:
 
 
 @jumping
-async def test_groups_start_in_order_and_end_in_reverse() -> None:  # S112
+async def test_groups_start_in_order_and_end_in_reverse() -> None:
     journal: list[str] = []
     supervisor = Supervisor()
     for group in (Group.LEADER, Group.CACHES, Group.SERVERS, Group.OTHERS, Group.WEBHOOKS):
@@ -91,7 +91,7 @@ async def test_groups_start_in_order_and_end_in_reverse() -> None:  # S112
 
 
 @jumping
-async def test_a_failure_stops_the_rest_in_order_and_is_raised() -> None:  # S110
+async def test_a_failure_stops_the_rest_in_order_and_is_raised() -> None:
     journal: list[str] = []
     supervisor = Supervisor()
     supervisor.add(Plain("cache", journal), Group.CACHES)
@@ -116,13 +116,13 @@ async def test_a_member_that_was_cancelled_from_within_is_missed() -> None:
     supervisor = Supervisor()
     supervisor.add(Plain("cache", journal), Group.CACHES)
     supervisor.add(CancelledInside(), Group.OTHERS)
-    with pytest.raises(RuntimeError, match="cancelled, and not by its supervisor"):
+    with pytest.raises(RuntimeError, match="cancelled, but not by its supervisor"):
         await supervisor.run()
     assert journal == ["+cache", "-cache"]
 
 
 @jumping
-async def test_the_budget_is_shared_and_bounds_the_end() -> None:  # S111
+async def test_the_budget_is_shared_and_bounds_the_end() -> None:
     journal: list[str] = []
     supervisor = Supervisor(grace=30)
     supervisor.add(Gentle("slow", journal, 20), Group.LEADER)
@@ -140,7 +140,7 @@ async def test_the_budget_is_shared_and_bounds_the_end() -> None:  # S111
 
 
 @jumping
-async def test_no_grace_means_no_waiting_and_no_error() -> None:  # S111
+async def test_no_grace_means_no_waiting_and_no_error() -> None:
     supervisor = Supervisor(grace=0)
     supervisor.add(Gentle("slow", [], 20), Group.OTHERS)
     task = asyncio.ensure_future(supervisor.run())
@@ -151,7 +151,7 @@ async def test_no_grace_means_no_waiting_and_no_error() -> None:  # S111
 
 
 @jumping
-async def test_what_is_added_late_runs_at_once_or_is_refused() -> None:  # M-5, M-8
+async def test_what_is_added_late_runs_at_once_or_is_refused() -> None:
     journal: list[str] = []
     supervisor = Supervisor()
     task = asyncio.ensure_future(supervisor.run())
@@ -161,7 +161,7 @@ async def test_what_is_added_late_runs_at_once_or_is_refused() -> None:  # M-5, 
     assert journal == ["+late"]
     supervisor.stop()
     await task
-    with pytest.raises(ConfigurationError, match="while the process is stopping"):
+    with pytest.raises(ConfigurationError, match="the process is stopping"):
         supervisor.add(Plain("later", journal), Group.OTHERS)
     with pytest.raises(ConfigurationError, match="runs once"):
         await supervisor.run()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The patch between two documents, carried out by an independent reader of the RFC, gives the second."""
+"""An independent implementation of RFC 6902 applies the patch and gets the second document."""
 
 import copy
 from typing import Any

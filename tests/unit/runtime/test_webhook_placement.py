@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a process serves admission depends on where it runs and on what it was told."""
+"""Whether a process serves admission depends on where it runs and on its settings."""
 
 from pathlib import Path
 
@@ -123,5 +123,5 @@ def test_host_that_the_api_server_expects(client: dict[str, object], host: str) 
     "document", [{}, {"kind": "Pod", "metadata": {"name": "p"}}, {"kind": "MutatingWebhookConfiguration"}]
 )
 def test_other_documents_are_refused(document: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match="no webhook configuration"):
+    with pytest.raises(ConfigurationError, match="not a webhook configuration"):
         target_of(document)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a proof that goes wrong costs readiness; the way through a real API server is tried in tests/integration."""
+"""A proof that fails makes the webhooks not ready. tests/integration has the proof through a real API server."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ def reach(proof: Proof) -> Reach:
 
 @jumping
 async def test_proof_that_never_ends_is_given_up() -> None:
-    assert await reach(asyncio.Event().wait).check() == "the API server does not get through: no answer"
+    assert await reach(asyncio.Event().wait).check() == "the API server cannot reach this server: no answer"
 
 
 @jumping
@@ -29,7 +29,7 @@ async def test_proof_is_asked_until_it_succeeds_and_then_no_more() -> None:
             raise error
 
     asked = reach(proof)
-    assert await asked.check() == "the API server does not get through: failed calling webhook"
+    assert await asked.check() == "the API server cannot reach this server: failed calling webhook"
     assert await asked.check() is None
     assert await asked.check() is None
     assert not answers

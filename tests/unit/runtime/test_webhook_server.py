@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the webhook server says to questions, and to everything else, over a socket (S123 to S127, M-35 to M-43)."""
+"""Answers of the webhook server to reviews and to malformed requests, over a socket."""
 
 import asyncio
 import base64
@@ -14,8 +14,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.controller.runtime.errors import Cause, ConfigurationError, Invalid
-from trainwright.controller.runtime.webhook.admission import Admission, Verdict, mutate_path, validate_path
+from trainwright.controller.runtime.errors import Cause, ConfigurationError, Invalid, Unreachable
+from trainwright.controller.runtime.webhook.admission import (
+    AdmissionRequest,
+    AdmissionResponse,
+    mutate_path,
+    validate_path,
+)
 from trainwright.controller.runtime.webhook.metrics import WebhookMetrics
 from trainwright.controller.runtime.webhook.server import BODY_LIMIT, WebhookServer
 
@@ -28,16 +33,16 @@ class Hooks:
     def __init__(self, **limits: Any) -> None:
         self.registry = CollectorRegistry()
         self.server = WebhookServer("127.0.0.1:0", tls=None, metrics=WebhookMetrics(self.registry), **limits)
-        self.seen: list[Admission[ConfigMap]] = []
+        self.seen: list[AdmissionRequest[ConfigMap]] = []
         self.asked = asyncio.Event()
-        self.verdict: Verdict | None = None
+        self.verdict: AdmissionResponse | None = None
         self.error: Exception | None = None
         self.wait: asyncio.Event | None = None
         self.server.validate(ConfigMap, self.validate)
         self.server.mutate(ConfigMap, self.default)
 
-    async def validate(self, admission: Admission[ConfigMap]) -> Verdict | None:
-        self.seen.append(admission)
+    async def validate(self, request: AdmissionRequest[ConfigMap]) -> AdmissionResponse | None:
+        self.seen.append(request)
         self.asked.set()
         if self.wait is not None:
             await self.wait.wait()
@@ -45,10 +50,10 @@ class Hooks:
             raise self.error
         return self.verdict
 
-    def default(self, admission: Admission[ConfigMap]) -> list[str]:
-        self.seen.append(admission)
-        assert admission.new is not None
-        admission.new.data = {"added": "yes", **(admission.new.data or {})}
+    def default(self, request: AdmissionRequest[ConfigMap]) -> list[str]:
+        self.seen.append(request)
+        assert request.new is not None
+        request.new.data = {"added": "yes", **(request.new.data or {})}
         return ["a default was filled in"]
 
     @asynccontextmanager
@@ -131,7 +136,7 @@ async def test_allowed(hooks: Hooks) -> None:
 
 async def test_refused_with_every_error_and_the_warnings(hooks: Hooks) -> None:
     causes = (Cause("FieldValueInvalid", "data.a", "no"), Cause("FieldValueRequired", "data.b", "Required value"))
-    hooks.verdict = Verdict(errors=causes, warnings=("careful",))
+    hooks.verdict = AdmissionResponse(errors=causes, warnings=("careful",))
     response = await hooks.ask(VALIDATE, operation="UPDATE", object=config_map(), oldObject=config_map())
     assert response["allowed"] is False
     assert response["warnings"] == ["careful"]
@@ -184,7 +189,7 @@ async def test_stored_object_that_does_not_fit_holds_up_nothing(hooks: Hooks) ->
     more = await hooks.ask(VALIDATE, operation="UPDATE", object={**labelled, "immutable": True}, oldObject=unfit)
     assert more["status"]["code"] == 400
     assert not hooks.seen
-    hooks.verdict = Verdict(message="looked at")
+    hooks.verdict = AdmissionResponse(message="looked at")
     mended = await hooks.ask(VALIDATE, operation="UPDATE", object=config_map(data={}), oldObject=unfit)
     assert mended["status"]["message"] == "looked at"
     assert hooks.seen[0].old is None
@@ -216,7 +221,7 @@ async def test_version_is_echoed(hooks: Hooks) -> None:
 
 
 async def test_text_is_never_a_format(hooks: Hooks) -> None:
-    hooks.verdict = Verdict(message="100%s {0} %d")
+    hooks.verdict = AdmissionResponse(message="100%s {0} %d")
     assert (await hooks.ask(VALIDATE, object=config_map()))["status"]["message"] == "100%s {0} %d"
 
 
@@ -233,8 +238,16 @@ async def test_crash_is_answered_counted_and_survived(hooks: Hooks) -> None:
     assert (await hooks.ask(VALIDATE, object=config_map()))["allowed"]
 
 
+async def test_an_api_server_that_does_not_answer_the_handler_is_no_crash(hooks: Hooks) -> None:
+    hooks.error = Unreachable("no route to 10.0.0.1")
+    status = (await hooks.ask(VALIDATE, object=config_map()))["status"]
+    assert (status["code"], status["reason"]) == (503, "ServiceUnavailable")
+    assert "10.0.0.1" not in status["message"]
+    assert hooks.metric("controller_runtime_webhook_panics_total") == 0
+
+
 async def test_answer_that_cannot_be_written_is_a_crash(hooks: Hooks) -> None:
-    hooks.verdict = Verdict(message="half of a character: \ud83d")
+    hooks.verdict = AdmissionResponse(message="half of a character: \ud83d")
     status = (await hooks.ask(VALIDATE, object=config_map()))["status"]
     assert status["code"] == 500
     assert hooks.metric("controller_runtime_webhook_panics_total") == 1
@@ -358,7 +371,7 @@ async def test_metrics_have_the_names_of_the_field(hooks: Hooks) -> None:
 
 
 async def test_path_is_taken_once(hooks: Hooks) -> None:
-    with pytest.raises(ConfigurationError, match="taken"):
+    with pytest.raises(ConfigurationError, match="it has a handler already"):
         hooks.server.validate(ConfigMap, hooks.validate)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work queue: scenarios S01 to S29 of the runtime's specification, and a model that it must agree with."""
+"""The work queue, case by case and against a model."""
 
 import asyncio
 import random
@@ -42,7 +42,7 @@ async def order(queue: Queue, count: int) -> list[str]:
 
 
 @jumping
-async def test_three_adds_are_one_key() -> None:  # S01
+async def test_three_adds_are_one_key() -> None:
     queue = Queue()
     for reason in ("created", "changed", "changed"):
         queue.add("a", reason=reason)
@@ -54,7 +54,7 @@ async def test_three_adds_are_one_key() -> None:  # S01
 
 
 @jumping
-async def test_adds_while_processing_are_one_more_run() -> None:  # S02, S04
+async def test_adds_while_processing_are_one_more_run() -> None:
     queue = Queue()
     queue.add("a")
     assert await taken(queue) == "a"
@@ -69,7 +69,7 @@ async def test_adds_while_processing_are_one_more_run() -> None:  # S02, S04
 
 
 @jumping
-async def test_a_key_is_never_with_two_workers() -> None:  # S03
+async def test_a_key_is_never_with_two_workers() -> None:
     queue = Queue()
     queue.add("a")
     queue.add("b")
@@ -86,7 +86,7 @@ async def test_a_key_is_never_with_two_workers() -> None:  # S03
 
 
 @jumping
-async def test_shutdown_drops_what_is_ready() -> None:  # S05 (differs), S25
+async def test_shutdown_drops_what_is_ready() -> None:
     queue = Queue()
     queue.add("a")
     queue.shut_down()
@@ -96,7 +96,7 @@ async def test_shutdown_drops_what_is_ready() -> None:  # S05 (differs), S25
 
 
 @jumping
-async def test_shutdown_wakes_a_getter() -> None:  # S06
+async def test_shutdown_wakes_a_getter() -> None:
     queue = Queue()
     waiting = asyncio.ensure_future(queue.get())
     await settle()
@@ -105,7 +105,7 @@ async def test_shutdown_wakes_a_getter() -> None:  # S06
 
 
 @jumping
-async def test_drain_hands_out_what_is_ready_and_waits_for_it() -> None:  # S07, Q-11 mended
+async def test_drain_hands_out_what_is_ready_and_waits_for_it() -> None:
     queue = Queue()
     queue.add("a")
     queue.add("later", after=60)
@@ -125,7 +125,7 @@ async def test_drain_hands_out_what_is_ready_and_waits_for_it() -> None:  # S07,
 
 
 @jumping
-async def test_shutdown_releases_a_drain() -> None:  # S08
+async def test_shutdown_releases_a_drain() -> None:
     queue = Queue()
     queue.add("a")
     await queue.get()
@@ -137,7 +137,7 @@ async def test_shutdown_releases_a_drain() -> None:  # S08
 
 
 @jumping
-async def test_a_waiting_key_only_moves_earlier() -> None:  # S09, S10, S12
+async def test_a_waiting_key_only_moves_earlier() -> None:
     for first, second in ((5, 1), (1, 5)):
         queue, start = Queue(), now()
         queue.add("a", after=first)
@@ -153,7 +153,7 @@ async def test_a_waiting_key_only_moves_earlier() -> None:  # S09, S10, S12
 
 
 @jumping
-async def test_a_plain_add_replaces_a_waiting_entry() -> None:  # S11
+async def test_a_plain_add_replaces_a_waiting_entry() -> None:
     queue = Queue()
     queue.add("a", after=1)
     queue.add("a")
@@ -163,7 +163,7 @@ async def test_a_plain_add_replaces_a_waiting_entry() -> None:  # S11
 
 
 @jumping
-async def test_waiting_keys_are_lost_at_shutdown() -> None:  # S13
+async def test_waiting_keys_are_lost_at_shutdown() -> None:
     queue = Queue()
     queue.add("a", after=1)
     queue.shut_down()
@@ -172,7 +172,7 @@ async def test_waiting_keys_are_lost_at_shutdown() -> None:  # S13
     assert await queue.get() is None
 
 
-def test_exponential_delays() -> None:  # S14, S15, S16
+def test_exponential_delays() -> None:
     limiter = ExponentialLimiter()
     delays = [limiter.delay("a") for _ in range(20)]
     assert delays[:4] == [0.005, 0.01, 0.02, 0.04]
@@ -186,14 +186,14 @@ def test_exponential_delays() -> None:  # S14, S15, S16
         assert last <= 1000.0
 
 
-def test_token_bucket_holds_back_after_its_burst() -> None:  # S17
+def test_token_bucket_holds_back_after_its_burst() -> None:
     bucket = TokenBucket(10, 100, time=lambda: 0.0)
     assert [bucket.delay(n) for n in range(100)] == [0.0] * 100
     assert bucket.delay("one more") == 0.1
     assert bucket.failures("x") == 0
 
 
-def test_combined_limiters() -> None:  # S18, Q-30, Q-32
+def test_combined_limiters() -> None:
     one, two = ExponentialLimiter(1, 100), ExponentialLimiter(2, 100)
     both = MaxOf(one, two)
     assert both.delay("a") == 2
@@ -206,7 +206,7 @@ def test_combined_limiters() -> None:  # S18, Q-30, Q-32
 
 
 @jumping
-async def test_high_priority_goes_first() -> None:  # S19
+async def test_high_priority_goes_first() -> None:
     queue = Queue(fairness=0)
     for n in range(1000):
         queue.add(f"old-{n}", priority=LOW_PRIORITY)
@@ -215,7 +215,7 @@ async def test_high_priority_goes_first() -> None:  # S19
 
 
 @jumping
-async def test_low_priority_is_not_starved() -> None:  # Q-46 mended
+async def test_low_priority_is_not_starved() -> None:
     queue = Queue(fairness=8)
     queue.add("patient", priority=LOW_PRIORITY)
     served = []
@@ -226,7 +226,7 @@ async def test_low_priority_is_not_starved() -> None:  # Q-46 mended
 
 
 @jumping
-async def test_a_raised_key_goes_behind_its_equals() -> None:  # S20, S21
+async def test_a_raised_key_goes_behind_its_equals() -> None:
     queue = Queue(fairness=0)
     for key, priority in (("a", 0), ("b", 0), ("c", 0), ("d", 5)):
         queue.add(key, priority=priority)
@@ -236,7 +236,7 @@ async def test_a_raised_key_goes_behind_its_equals() -> None:  # S20, S21
 
 
 @jumping
-async def test_merging_takes_the_earlier_time_and_the_higher_priority() -> None:  # S22
+async def test_merging_takes_the_earlier_time_and_the_higher_priority() -> None:
     queue = Queue()
     queue.add("a", after=10, priority=0)
     queue.add("a", after=2, priority=1)
@@ -246,7 +246,7 @@ async def test_merging_takes_the_earlier_time_and_the_higher_priority() -> None:
 
 
 @jumping
-async def test_delayed_keys_are_ordered_by_readiness() -> None:  # S23
+async def test_delayed_keys_are_ordered_by_readiness() -> None:
     queue = Queue()
     queue.add("a", after=2)
     queue.add("b", after=1)
@@ -256,16 +256,21 @@ async def test_delayed_keys_are_ordered_by_readiness() -> None:  # S23
 
 
 @jumping
-async def test_the_shorter_of_limiter_and_after_wins() -> None:  # S24
-    queue = Queue()
-    assert queue.add_rate_limited("a", after=1) == 0.005
-    assert queue.limiter.failures("a") == 1
-    await queue.get()
-    assert now() == 0.005
+async def test_a_bound_shortens_one_delay_and_keeps_the_failure_count() -> None:
+    queue: WorkQueue[str] = WorkQueue(limiter=ExponentialLimiter(base=1))
+    assert [queue.add_rate_limited("a", at_most=3) for _ in range(4)] == [1, 2, 3, 3]
+    assert queue.limiter.failures("a") == 4
+    assert queue.add_rate_limited("a") == 16
+    assert queue.add_rate_limited("b", at_most=0) == 0
+    assert queue.add_rate_limited("b", at_most=-1) == 0
+    assert await order(queue, 1) == ["b"]
+    assert now() == 0
+    assert await order(queue, 1) == ["a"]
+    assert now() == 1
 
 
 @jumping
-async def test_locked_keys_do_not_hide_a_free_one() -> None:  # S26
+async def test_locked_keys_do_not_hide_a_free_one() -> None:
     queue = Queue()
     for n in range(1000):
         queue.add(f"{n}")
@@ -276,7 +281,7 @@ async def test_locked_keys_do_not_hide_a_free_one() -> None:  # S26
 
 
 @jumping
-async def test_a_cancelled_getter_gives_its_key_back() -> None:  # Q-52, the asyncio form of the getter race
+async def test_a_cancelled_getter_gives_its_key_back() -> None:
     queue = Queue()
     getter = asyncio.ensure_future(queue.get())
     await settle()
@@ -291,7 +296,7 @@ async def test_a_cancelled_getter_gives_its_key_back() -> None:  # Q-52, the asy
 
 
 @jumping
-async def test_all_getters_return_at_shutdown() -> None:  # S29
+async def test_all_getters_return_at_shutdown() -> None:
     dice = random.Random(7)
     for _ in range(200):
         queue = Queue()
@@ -336,7 +341,7 @@ STEPS = st.lists(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
-def test_no_key_is_lost_or_doubled(steps: list[tuple[str, int, int, float]]) -> None:  # S28
+def test_no_key_is_lost_or_doubled(steps: list[tuple[str, int, int, float]]) -> None:
     @jumping
     async def check() -> None:
         queue: WorkQueue[int] = WorkQueue(fairness=3)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.cli.configuration import load_configuration, load_effective
+from trainwright.controller.cli.configuration import load_configuration, load_settings
 from trainwright.controller.cli.main import main
 from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.trainer.assembly.features import CREATED_CONDITION
 
 HEAD = "apiVersion: config.trainer.kubeflow.org/v1alpha1\nkind: Configuration\n"
 
@@ -47,9 +48,9 @@ def test_what_takes_effect_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "is no Configuration: it holds list"),
-        ("kind: TrainJob\n", "kind is 'TrainJob' and must be Configuration"),
-        ("apiVersion: v1\n", "apiVersion is 'v1' and must be config.trainer.kubeflow.org/v1alpha1"),
+        ("[]", "is not a Configuration: it holds list"),
+        ("kind: TrainJob\n", "kind must be Configuration, not 'TrainJob'"),
+        ("apiVersion: v1\n", "apiVersion must be config.trainer.kubeflow.org/v1alpha1, not 'v1'"),
         ("a: 1\n---\nb: 2\n", "holds 2 documents"),
         ("a: 1\na: 2\n", "line 2"),
         ("health: {healthProbeBindAddress: 5}\n", "health.healthProbeBindAddress: Expected `str"),
@@ -63,25 +64,25 @@ def test_a_file_that_is_something_else_is_refused(text: str, message: str, tmp_p
 def test_unknown_and_ineffective_fields_are_named_together(tmp_path: Path) -> None:
     text = HEAD + "webhook: {prot: 1, host: localhost}\nmetrix: {}\ntls: {minVersion: '1.1', nextProtos: [h2]}\n"
     with pytest.raises(ConfigurationError) as error:
-        load_effective(written(tmp_path, text), {})
+        load_settings(written(tmp_path, text), {})
     fields = [line.split(": ", 2)[1] for line in str(error.value).splitlines()]
     assert fields == ["webhook.prot", "metrix", "tls.minVersion", "tls.nextProtos[0]"]
 
 
 def test_gates_of_the_command_line_go_before_those_of_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, HEAD + "featureGates: {CreatedCondition: true, AllBeta: false}\n")
-    gates = load_effective(path, {"CreatedCondition": False}).feature_gates
-    assert gates == {"CreatedCondition": False, "AllBeta": False}
+    assert not load_settings(path, {"CreatedCondition": False}).features.on
+    assert load_settings(path, {}).features.on == {CREATED_CONDITION}
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--feature-gates=CreatedCondition"], "'CreatedCondition' is not of the form NAME=true or NAME=false"),
+        (["--feature-gates=CreatedCondition"], "'CreatedCondition' must have the form NAME=true or NAME=false"),
         (["--log-level=loud"], "invalid choice: 'loud'"),
-        (["--zap-log-level=loud"], "'loud' is no level"),
-        (["--zap-encoder=xml"], "'xml' is no encoder"),
-        (["--metrics-bind-address=:8080"], "--metrics-bind-address=:8080 (`trainwright manager --help` lists"),
+        (["--zap-log-level=loud"], "'loud' is not a level"),
+        (["--zap-encoder=xml"], "'xml' is not an encoder"),
+        (["--metrics-bind-address=:8080"], "--metrics-bind-address=:8080 (see `trainwright manager --help`)"),
     ],
 )
 def test_wrong_flags_are_wrong_use(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +97,7 @@ def test_a_webhook_url_that_is_none_is_wrong_use(url: str, capsys: pytest.Captur
     with pytest.raises(SystemExit) as exit_info:
         main(["manager", "--webhook-url", url])
     assert exit_info.value.code == 2
-    assert f"{url!r} is not of the form https://HOST:PORT" in capsys.readouterr().err
+    assert f"{url!r} must have the form https://HOST:PORT" in capsys.readouterr().err
 
 
 def test_an_api_server_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:

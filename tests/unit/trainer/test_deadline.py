@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.controller.trainer.deadline import is_exceeded, seconds_left
-from trainwright.controller.trainer.status import wanted_status, with_deadline_exceeded
+from trainwright.controller.trainer.job.deadline import is_exceeded, seconds_left
+from trainwright.controller.trainer.job.status import wanted_status, with_deadline_exceeded
 
 CREATED = "2026-01-01T00:00:00Z"
 RESUMED = "2026-01-01T01:00:00Z"

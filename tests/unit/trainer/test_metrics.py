@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Event, EventType, Key
-from trainwright.controller.trainer.metrics import NAMES, JobMetrics
+from trainwright.controller.trainer.job.metrics import NAMES, JobMetrics
+from trainwright.controller.trainer.job.state import JobStates
 
 BEGIN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 TORCH = {"runtime_kind": "ClusterTrainingRuntime", "runtime": "torch"}
@@ -32,7 +33,8 @@ class World:
         self.registry = CollectorRegistry()
         self.seconds = 0.0
         self.leads = True
-        self.metrics = JobMetrics(self.registry, leads=lambda: self.leads, now=self.now)
+        self.states = JobStates(now=self.now)
+        self.states.listen(JobMetrics(self.registry, leads=lambda: self.leads))
 
     def now(self) -> datetime:
         return BEGIN + timedelta(seconds=self.seconds)
@@ -54,10 +56,10 @@ class World:
             "status": {"conditions": list(conditions), "jobsStatus": RUNNING if pods else []},
         }
         job = msgspec.convert(document, TrainJob)
-        self.metrics.handle(Event(EventType.MODIFIED, Key("n", name), None, job))
+        self.states.handle(Event(EventType.MODIFIED, Key("n", name), None, job))
 
     def gone(self, name: str = "a") -> None:
-        self.metrics.handle(Event(EventType.DELETED, Key("n", name), None, None))
+        self.states.handle(Event(EventType.DELETED, Key("n", name), None, None))
 
     def jobs(self) -> dict[tuple[str, str], float]:
         """Number of jobs by state and reason."""
@@ -159,6 +161,6 @@ def test_labels_do_not_grow_without_bound(world: World) -> None:
 def test_a_job_of_the_same_name_is_another_job(world: World) -> None:
     world.shows(at=1, pods=True)
     job = msgspec.convert({"metadata": {"name": "a", "namespace": "n", "uid": "other"}}, TrainJob)
-    world.metrics.handle(Event(EventType.MODIFIED, Key("n", "a"), None, job))
+    world.states.handle(Event(EventType.MODIFIED, Key("n", "a"), None, job))
     assert world.jobs() == {("Pending", ""): 1}
     assert world.spent("Running") == (None, None)

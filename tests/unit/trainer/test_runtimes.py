@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TrainJob, its runtime and its snapshot. Numbers are those of spec/plugins.md, section 4."""
+"""A TrainJob, its runtime and its snapshot. Numbers are those of tests/unit/plugins/scenarios.yaml."""
 
 import re
 from datetime import UTC, datetime
@@ -13,11 +13,12 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, LimitRange
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta, OwnerReference
 from trainwright.api.kubernetes.node.v1 import RuntimeClass
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Key
-from trainwright.controller.trainer.admission import TrainJobAdmission, _deprecations
-from trainwright.controller.trainer.kinds import WatchedKinds
-from trainwright.controller.trainer.runtimes import Runtime, Runtimes, _references
-from trainwright.controller.trainer.snapshot import SnapshotInvalid, Snapshots, _checked, _decode, _owned
+from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission, _deprecations
+from trainwright.controller.trainer.build.kinds import WatchedKinds
+from trainwright.controller.trainer.build.runtimes import Runtimes, _references
+from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots, _checked, _decode, _owned
 from trainwright.plugins.contract import Enqueue, Watch
 from trainwright.plugins.testing import runtime, train_job
 
@@ -25,7 +26,7 @@ GROUP = "trainer.kubeflow.org"
 
 
 def job(**reference: Any) -> TrainJob:
-    """Without defaults, as a client may send it to somebody else than an API server."""
+    """Without defaults, as a client sends it; an API server would fill in the defaults."""
     return msgspec.convert(
         {
             "metadata": {"name": "j", "namespace": "team", "uid": "u"},
@@ -78,18 +79,28 @@ OWN = owner("u", controller=True)
         pytest.param(ConfigMap(), text(), "is not controlled by this TrainJob", id="no-owner"),
         pytest.param(owner("u"), text(), "is not controlled by this TrainJob", id="no-controller"),
         pytest.param(owner("other", controller=True), text(), "is not controlled by this TrainJob", id="other-uid"),
-        pytest.param(OWN, "a: [", "holds no runtime (line ", id="broken"),
-        pytest.param(OWN, "- 1", "holds no object", id="no-object"),
-        pytest.param(OWN, "spec: 1", "holds no runtime (", id="no-runtime"),
-        pytest.param(OWN, text(name="x"), "holds TrainingRuntime x and not", id="other-name"),
+        pytest.param(OWN, "a: [", "does not hold a runtime (line ", id="broken"),
+        pytest.param(OWN, "- 1", "does not hold an object", id="no-object"),
+        pytest.param(OWN, "spec: 1", "does not hold a runtime (", id="no-runtime"),
+        pytest.param(
+            OWN,
+            text(name="x"),
+            "holds TrainingRuntime x of trainer.kubeflow.org, not TrainingRuntime r of",
+            id="other-name",
+        ),
         pytest.param(
             owner("u", controller=True),
             text("ClusterTrainingRuntime"),
             "holds ClusterTrainingRuntime r",
             id="other-kind",
         ),
-        pytest.param(OWN, text(version="b.c/v1"), "and not TrainingRuntime r", id="other-group"),
-        pytest.param(OWN, "metadata: {name: r}", "holds None r", id="39-no-kind"),
+        pytest.param(
+            OWN,
+            text(version="b.c/v1"),
+            "holds TrainingRuntime r of b.c, not TrainingRuntime r of trainer.kubeflow.org",
+            id="other-group",
+        ),
+        pytest.param(OWN, "metadata: {name: r}", "holds an object without a kind r of no group, not", id="39-no-kind"),
     ],
 )
 def test_37_a_snapshot_that_cannot_be_used_is_said_so(found: ConfigMap, text: str, message: str) -> None:
@@ -158,7 +169,7 @@ def patches(label: str, time: str | None) -> TrainJob:
 def test_33_patches_tell_when_they_changed(old: TrainJob | None, label: str, time: str | None, expected: str) -> None:
     unused: Any = None
     admission = TrainJobAdmission(
-        unused, unused, unused, unused, unused, unused, now=lambda: datetime(2026, 11, 21, tzinfo=UTC)
+        unused, unused, unused, unused, unused, unused, unused, now=lambda: datetime(2026, 11, 21, tzinfo=UTC)
     )
     new = patches(label, time)
     request: Any = SimpleNamespace(new=new, old=old)

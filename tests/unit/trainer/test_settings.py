@@ -14,8 +14,14 @@ from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.leaderelection.timing import Timing
-from trainwright.controller.trainer.features import CREATED_CONDITION, Features
-from trainwright.controller.trainer.settings import CIPHER_SUITES, Election, RequestLimit, Settings, settings_of
+from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, Features
+from trainwright.controller.trainer.assembly.settings import (
+    CIPHER_SUITES,
+    Election,
+    RequestLimit,
+    Settings,
+    settings_of,
+)
 
 SCHEMA = Path(__file__).parents[3] / "api" / "config" / "v1alpha1" / "configuration.schema.json"
 ELECTED = {"leaderElect": True}
@@ -104,20 +110,28 @@ EFFECTS: list[tuple[str, dict[str, Any], str, object]] = [
 
 REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     # field, Configuration, what is said of it
-    ("webhook.port", {"webhook": {"port": 70000}}, "70000 is no port"),
-    ("metrics.bindAddress", {"metrics": {"bindAddress": "here"}}, "'here' is no address"),
+    ("webhook.port", {"webhook": {"port": 70000}}, "70000 is not a port"),
+    ("metrics.bindAddress", {"metrics": {"bindAddress": "here"}}, "'here' is not an address"),
     ("metrics.auth.enabled", {"metrics": {"secureServing": False, "auth": {"enabled": True}}}, "needs metrics.secure"),
-    ("health.healthProbeBindAddress", {"health": {"healthProbeBindAddress": "a:b"}}, "'a:b' is no address"),
-    ("health.readinessEndpointName", {"health": {"readinessEndpointName": "a b"}}, "'a b' is no path"),
-    ("health.livenessEndpointName", {"health": {"livenessEndpointName": "readyz"}}, "/readyz is the readiness probe's"),
+    ("health.healthProbeBindAddress", {"health": {"healthProbeBindAddress": "a:b"}}, "'a:b' is not an address"),
+    ("health.readinessEndpointName", {"health": {"readinessEndpointName": "a b"}}, "'a b' is not a path"),
+    (
+        "health.livenessEndpointName",
+        {"health": {"livenessEndpointName": "readyz"}},
+        "/readyz is already the path of the readiness probe",
+    ),
     ("leaderElection.leaderElect", {"leaderElection": {"resourceName": "n"}}, "is not set"),
     ("leaderElection.leaseDuration", {"leaderElection": {**ELECTED, "leaseDuration": "15"}}, "'15' is not a duration"),
-    ("leaderElection", {"leaderElection": {**ELECTED, "leaseDuration": "5s"}}, "lease duration 5 s must exceed 10 s"),
-    ("leaderElection.resourceLock", {"leaderElection": {**ELECTED, "resourceLock": "endpoints"}}, "only leases are"),
+    (
+        "leaderElection",
+        {"leaderElection": {**ELECTED, "leaseDuration": "5s"}},
+        "lease duration 5 s must exceed the renew deadline 10 s",
+    ),
+    ("leaderElection.resourceLock", {"leaderElection": {**ELECTED, "resourceLock": "endpoints"}}, "use leases"),
     (
         "controller.groupKindConcurrency[Job.batch]",
         {"controller": {"groupKindConcurrency": {"Job.batch": 3}}},
-        "no controller works on this kind",
+        "this kind has no controller",
     ),
     (
         f"controller.groupKindConcurrency[{TRAIN_JOB}]",
@@ -127,22 +141,22 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("certManagement.webhookSecretName", {"certManagement": {"webhookSecretName": ""}}, "must not be empty"),
     ("clientConnection.qps", {"clientConnection": {"qps": -1}}, "-1 is negative"),
     ("clientConnection.burst", {"clientConnection": {"burst": 0}}, "0 is too few"),
-    ("statusServer.port", {"statusServer": {"port": 1}}, "this version has no status server"),
-    ("statusServer.qps", {"statusServer": {"qps": 1}}, "this version has no status server"),
-    ("statusServer.burst", {"statusServer": {"burst": 1}}, "this version has no status server"),
+    ("statusServer.port", {"statusServer": {"port": 1}}, "this version does not have a status server"),
+    ("statusServer.qps", {"statusServer": {"qps": 1}}, "this version does not have a status server"),
+    ("statusServer.burst", {"statusServer": {"burst": 1}}, "this version does not have a status server"),
     ("featureGates.TrainJobStatus", {"featureGates": {"TrainJobStatus": True}}, "cannot be turned on"),
     ("featureGates.TrainJobStatus", {"featureGates": {"AllAlpha": True}}, "cannot be turned on"),
-    ("featureGates.Nonsense", {"featureGates": {"Nonsense": False}}, "there is no such feature gate"),
-    ("tls.minVersion", {"tls": {"minVersion": "1.1"}}, "TLS 1.1 cannot be offered"),
-    ("tls.minVersion", {"tls": {"minVersion": "VersionTLS12"}}, "'VersionTLS12' is not known: 1.2 and 1.3 are"),
-    ("tls.cipherSuites[0]", {"tls": {"cipherSuites": ["TLS_AES_128_GCM_SHA256"]}}, "is of TLS 1.3"),
-    ("tls.cipherSuites[0]", {"tls": {"cipherSuites": ["TLS_RSA_WITH_RC4_128_SHA"]}}, "is not known, or too weak"),
+    ("featureGates.Nonsense", {"featureGates": {"Nonsense": False}}, "unknown feature gate"),
+    ("tls.minVersion", {"tls": {"minVersion": "1.1"}}, "TLS 1.1 is not supported"),
+    ("tls.minVersion", {"tls": {"minVersion": "VersionTLS12"}}, "'VersionTLS12' is not a version of TLS"),
+    ("tls.cipherSuites[0]", {"tls": {"cipherSuites": ["TLS_AES_128_GCM_SHA256"]}}, "is a suite of TLS 1.3"),
+    ("tls.cipherSuites[0]", {"tls": {"cipherSuites": ["TLS_RSA_WITH_RC4_128_SHA"]}}, "is unknown, or too weak"),
     (
         "tls.cipherSuites",
         {"tls": {"minVersion": "1.3", "cipherSuites": ["TLS_RSA_WITH_AES_128_CBC_SHA"]}},
         "has no effect with tls.minVersion 1.3",
     ),
-    ("tls.nextProtos[0]", {"tls": {"nextProtos": ["h2", "http/1.1"]}}, "h2 cannot be offered"),
+    ("tls.nextProtos[0]", {"tls": {"nextProtos": ["h2", "http/1.1"]}}, "h2 is not supported; use http/1.1"),
 ]
 
 ELSEWHERE = {"apiVersion", "kind", "plugins.disabled", "plugins.enabled", "plugins.settings"}

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from trainwright.api.messages import CONDITION_LIMIT
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.controller.trainer.obstacles import MESSAGE_LIMIT, Obstacle, Reason
-from trainwright.controller.trainer.status import is_finished, status_patch, wanted_status
+from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
+from trainwright.controller.trainer.job.status import is_finished, status_patch, wanted_status
 
 BEFORE = "2026-01-01T00:00:00Z"
 NOW = "2026-06-01T12:00:00Z"
@@ -102,7 +103,7 @@ def test_a_long_message_is_cut() -> None:
     long = Obstacle(Reason.BUILD_FAILED, "x" * 1000, RuntimeError(), final=True)
     wanted = wanted_status(job(), None, long, settled=False, now=now)
     assert wanted.conditions is not None
-    assert len(wanted.conditions[0].message) == MESSAGE_LIMIT
+    assert len(wanted.conditions[0].message) == CONDITION_LIMIT
 
 
 def test_nothing_changed_is_no_patch() -> None:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: ARG002 - hooks have the parameters of the contract
 """When the TrainJob controller writes and looks again, on a clock that jumps and against a script of an API server."""
 
 import asyncio
@@ -8,23 +9,28 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
 
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.controller.runtime import Cache, Manager
+from trainwright.controller.runtime import NO_SERVERS, Cache, Manager, ProcessSettings
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import build
 from trainwright.controller.runtime.testing.scripted import LiveStream, ScriptedTransport, frame, is_list, listing
 from trainwright.controller.runtime.testing.scripted import status_body as failure
-from trainwright.controller.trainer.controller import TrainJobController
-from trainwright.controller.trainer.kinds import WatchedKinds
-from trainwright.controller.trainer.runtimes import Runtimes
-from trainwright.controller.trainer.snapshot import Snapshots
+from trainwright.controller.trainer.build.facts import CachedFacts
+from trainwright.controller.trainer.build.kinds import WatchedKinds
+from trainwright.controller.trainer.build.runtimes import Runtimes
+from trainwright.controller.trainer.build.snapshot import Snapshots
+from trainwright.controller.trainer.controller import Options, TrainJobController
+from trainwright.controller.trainer.job.defects import Defects
+from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.plugins.contract import Info
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 
@@ -67,8 +73,11 @@ class Script(ScriptedTransport):
         super().__init__()
         self.job = job
         self.streams: dict[str, LiveStream] = {}
+        self.manager: Manager | None = None
         self.patches: list[tuple[float, dict[str, Any]]] = []
         """When each status was written, and with what."""
+        self.events: list[tuple[float, str]] = []
+        """When each event was recorded, and its note."""
 
     def holds(self, resource: Resource, *items: dict[str, Any]) -> None:
         """A list of the kind, and a watch that stays open."""
@@ -87,6 +96,9 @@ class Script(ScriptedTransport):
             metadata = {**self.job["metadata"], "resourceVersion": str(1000 + len(self.patches))}
             self.job = {**self.job, "metadata": metadata, "status": {**self.job.get("status", {}), **patch["status"]}}
             return Response(200, {}, msgspec.json.encode(self.job))
+        if request.method == "POST" and request.path.endswith("/events"):
+            note = msgspec.json.decode(request.body or b"")["note"]
+            self.events.append((asyncio.get_running_loop().time(), note))
         return await super().send(request)
 
     def jobset(self, version: int, *, active: int = 0, ready: int = 0, **condition: str) -> None:
@@ -113,10 +125,12 @@ def train_job(**spec: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def running(
-    script: "Script", *jobsets: dict[str, Any], created_condition: bool = False
+    script: "Script", *jobsets: dict[str, Any], created_condition: bool = False, broken: Any = None
 ) -> AsyncIterator["Script"]:
-    """The controller, with one job that has its snapshot."""
+    """The controller, with one job that has its snapshot. `broken`: one more plugin."""
     registry = Registry.load(Selection.of(None))
+    if broken is not None:
+        registry = Registry.of(*(entry.plugin for entry in registry), broken)
     watches = registry.watches()
     kinds = WatchedKinds(watches, absent=frozenset(watch.resource for watch in watches if watch.optional))
     script.holds(TrainJob.RESOURCE, script.job)
@@ -129,13 +143,12 @@ async def running(
     script.answer(lambda r: r.path.endswith("/events"), {}, status=201, times=FOREVER)
     loop = asyncio.get_running_loop()
     config = ClusterConfig(server="http://script")
-    manager = Manager(
+    script.manager = manager = Manager(
         config,
         transport=script,
         field_manager="trainer",
-        metrics_address=None,
-        probe_address=None,
-        streaming_lists=False,
+        servers=NO_SERVERS,
+        process=ProcessSettings(streaming_lists=False),
     )
     cache: Cache = manager.cache
     runtimes = Runtimes(cache)
@@ -143,10 +156,11 @@ async def running(
         manager,
         Pipeline(registry),
         kinds,
+        CachedFacts(manager.client, cache, kinds),
         runtimes,
         Snapshots(manager.client, cache, runtimes),
-        created_condition=created_condition,
-        now=lambda: START + dt.timedelta(seconds=loop.time()),
+        JobEvents(manager, Defects(manager.metrics.registry)),
+        Options(created_condition=created_condition, now=lambda: START + dt.timedelta(seconds=loop.time())),
     )
     task = asyncio.ensure_future(manager.run())
     await settle()
@@ -223,18 +237,38 @@ async def test_what_waited_when_the_process_ended_is_written_by_the_next() -> No
         assert [counts(status) for _, status in script.patches] == [(1, 0)]
 
 
-def refuse(script: Script, code: int, reason: str) -> list[float]:
-    """Refuse JobSets; the list grows with the times of the attempts."""
+def refuse(script: Script, code: int, reason: str, *, until: float = FOREVER) -> list[float]:
+    """Refuse JobSets, up to a moment; the list grows with the times of the attempts."""
     times: list[float] = []
 
     def attempt(request: Request) -> bool:
         matches = request.method == "PATCH" and request.path.endswith("/jobsets/job")
+        matches = matches and asyncio.get_running_loop().time() < until
         if matches:
             times.append(asyncio.get_running_loop().time())
         return matches
 
     script.answer(attempt, failure(code, reason, "exceeded quota"), status=code, times=FOREVER)
-    script.answer(lambda r: r.path.endswith("/jobsets/job"), failure(404, "NotFound"), status=404, times=FOREVER)
+    script.answer(
+        lambda r: r.method == "GET" and r.path.endswith("/jobsets/job"),
+        failure(404, "NotFound"),
+        status=404,
+        times=FOREVER,
+    )
+    return times
+
+
+def times_of(script: Script) -> list[float]:
+    """When JobSets were accepted; what `refuse` refuses goes first."""
+    times: list[float] = []
+
+    def accept(request: Request) -> bool:
+        matches = request.method == "PATCH" and request.path.endswith("/jobsets/job")
+        if matches:
+            times.append(asyncio.get_running_loop().time())
+        return matches
+
+    script.answer(accept, jobset("5"), status=201, times=FOREVER)
     return times
 
 
@@ -273,6 +307,55 @@ async def test_a_refusal_is_shown_after_five_seconds_and_tried_again_each_minute
     assert [(when, found(status)) for when, status in script.patches] == [(5, [BLOCKED])]
     assert times[1] < 0.01
     assert times[-1] - times[-2] == 60
+
+
+@jumping
+async def test_a_cause_that_goes_within_five_seconds_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    script = Script(train_job())
+    times = refuse(script, 403, "Forbidden", until=4)
+    accepted = times_of(script)
+    async with running(script):
+        await asyncio.sleep(60)
+    assert times
+    assert 4 <= accepted[0] <= 5
+    assert script.patches == []
+    assert script.events == []
+    assert [record for record in caplog.records if "exceeded quota" in record.getMessage()] == []
+
+
+@jumping
+async def test_a_cause_that_lasts_is_reported_once_with_the_condition() -> None:
+    script = Script(train_job())
+    refuse(script, 403, "Forbidden")
+    async with running(script):
+        await asyncio.sleep(300)
+    ((when, note),) = script.events
+    assert when >= 5
+    assert "exceeded quota" in note
+
+
+class Broken:
+    """A plugin with a defect."""
+
+    name = "Broken"
+
+    def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
+        raise KeyError("gone")
+
+
+@jumping
+async def test_a_defect_of_a_plugin_is_counted_and_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    async with running(Script(train_job()), jobset("1"), broken=Broken()) as script:
+        await asyncio.sleep(300)
+    assert [found(status) for _, status in script.patches] == [[("Blocked", "True", "BuildFailed")]]
+    assert script.manager is not None
+    counted = {
+        during: script.manager.metrics.registry.get_sample_value("trainer_trainjob_defects_total", {"during": during})
+        for during in ("reconcile", "admission")
+    }
+    assert counted == {"reconcile": 1, "admission": 0}
+    (record,) = [record for record in caplog.records if "enforce_ml_policy failed" in record.getMessage()]
+    assert record.exc_info is not None
 
 
 @jumping

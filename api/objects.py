@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metadata of any object, whether it is a model or a plain dictionary.
+
+An object of a kind with a model is a msgspec struct; one without a model is a dictionary, as decoded from JSON. Code
+that reads metadata through these functions works with both. Nothing here changes an object.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from trainwright.api.base import Object
+from trainwright.api.kubernetes.meta.v1 import ObjectMeta
+
+Document: TypeAlias = dict[str, Any]
+"""An object, or the part of it that an apply owns, in wire form."""
+
+AnyObject: TypeAlias = Object | Document
+"""An object as caches hold it and clients return it."""
+
+
+class Key(NamedTuple):
+    """Namespace and name of an object whose kind is known; the item of a work queue."""
+
+    namespace: str
+    """Empty for kinds without namespace."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Owner(NamedTuple):
+    """One owner reference."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool
+
+    @property
+    def group(self) -> str:
+        """The API group, without the version, which owner references do not keep up to date."""
+        return self.api_version.rpartition("/")[0]
+
+
+class PackedFields(NamedTuple):
+    """A fieldsV1 tree in a compact form, which caches hold in place of the tree. Copies share it."""
+
+    shape: bytes
+    """JSON with a zero byte in the place of each uid."""
+    uids: tuple[str, ...]
+
+    def unpack(self) -> Document:
+        """The tree, as a new dictionary."""
+        first, *rest = self.shape.split(b"\0")
+        text = first + b"".join(uid.encode() + part for uid, part in zip(self.uids, rest, strict=True))
+        tree: Document = msgspec.json.decode(text)
+        return tree
+
+
+class PartialObject(Object):
+    """An object of any kind of which only the metadata was asked for."""
+
+    api_version: str | None = msgspec.field(name="apiVersion", default=None)
+    kind: str | None = None
+    metadata: ObjectMeta | None = None
+
+
+def _meta(obj: AnyObject, attribute: str, wire_name: str) -> Any:
+    if isinstance(obj, dict):
+        return (obj.get("metadata") or {}).get(wire_name)
+    metadata = getattr(obj, "metadata", None)
+    return getattr(metadata, attribute, None) if metadata is not None else None
+
+
+def name_of(obj: AnyObject) -> str:
+    """`metadata.name`, empty if not set."""
+    return _meta(obj, "name", "name") or ""
+
+
+def namespace_of(obj: AnyObject) -> str:
+    """`metadata.namespace`, empty if not set."""
+    return _meta(obj, "namespace", "namespace") or ""
+
+
+def key_of(obj: AnyObject) -> Key:
+    """Namespace and name."""
+    return Key(namespace_of(obj), name_of(obj))
+
+
+def uid_of(obj: AnyObject) -> str:
+    """`metadata.uid`, empty for an object that was never stored."""
+    return _meta(obj, "uid", "uid") or ""
+
+
+def resource_version_of(obj: AnyObject) -> str:
+    """`metadata.resourceVersion`, empty for an object that was never stored."""
+    return _meta(obj, "resource_version", "resourceVersion") or ""
+
+
+def generation_of(obj: AnyObject) -> int:
+    """`metadata.generation`, 0 if the kind has none."""
+    return _meta(obj, "generation", "generation") or 0
+
+
+def labels_of(obj: AnyObject) -> Mapping[str, str]:
+    """`metadata.labels`, never None."""
+    return _meta(obj, "labels", "labels") or {}
+
+
+def annotations_of(obj: AnyObject) -> Mapping[str, str]:
+    """`metadata.annotations`, never None."""
+    return _meta(obj, "annotations", "annotations") or {}
+
+
+def finalizers_of(obj: AnyObject) -> tuple[str, ...]:
+    """`metadata.finalizers`."""
+    return tuple(_meta(obj, "finalizers", "finalizers") or ())
+
+
+def deletion_timestamp_of(obj: AnyObject) -> str | None:
+    """`metadata.deletionTimestamp` in wire form; None until the object is deleted."""
+    moment: str | None = _meta(obj, "deletion_timestamp", "deletionTimestamp")
+    return moment
+
+
+def owners_of(obj: AnyObject) -> tuple[Owner, ...]:
+    """All owner references, in their order."""
+    references = _meta(obj, "owner_references", "ownerReferences")
+    if not references:
+        return ()
+    if isinstance(obj, dict):
+        return tuple(
+            Owner(
+                r.get("apiVersion", ""),
+                r.get("kind", ""),
+                r.get("name", ""),
+                r.get("uid", ""),
+                bool(r.get("controller")),
+            )
+            for r in references
+        )
+    return tuple(Owner(r.api_version, r.kind, r.name, r.uid, bool(r.controller)) for r in references)
+
+
+def controller_of(obj: AnyObject) -> Owner | None:
+    """The owner that controls this object, if there is one."""
+    return next((owner for owner in owners_of(obj) if owner.controller), None)
+
+
+def managed_fields_of(obj: AnyObject, manager: str, subresource: str = "") -> Document | None:
+    """The fields that `manager` owns through apply (`fieldsV1`); None if it has never applied the object."""
+    for entry in _meta(obj, "managed_fields", "managedFields") or ():
+        if isinstance(entry, dict):
+            who, how, where = entry.get("manager"), entry.get("operation"), entry.get("subresource")
+            fields: Document | PackedFields | None = entry.get("fieldsV1")
+        else:
+            who, how, where = entry.manager, entry.operation, entry.subresource
+            fields = entry.fields_v1
+        if who == manager and how == "Apply" and (where or "") == subresource:
+            return fields.unpack() if isinstance(fields, PackedFields) else fields or {}
+    return None
+
+
+def wire(obj: AnyObject) -> Document:
+    """The wire form: a model without its unset fields as a new dictionary, a dictionary as it is."""
+    if isinstance(obj, dict):
+        return obj
+    document: Document = msgspec.to_builtins(obj)
+    return document

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tools of the test control plane: the Go modules that they are built from, and their place in the cache.
+
+The cache lies under the user's cache directory (`XDG_CACHE_HOME` is honoured). Each module and version has a folder of
+its own there, so a new version never uses an old binary, and an old checkout still finds its binaries.
+"""
+
+import functools
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainwright.controller.runtime.testing.errors import ControlPlaneError
+
+_MODULES = Path(__file__).with_name("modules")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A Go module, built from the `go.mod` and `go.sum` in the folder of its name."""
+
+    name: str
+    path: str
+    """Module path, as in the `require` line of its `go.mod`."""
+    packages: tuple[tuple[str, str], ...]
+    """Names of binaries and their packages."""
+    manifests: tuple[tuple[str, str], ...] = ()
+    """File name in the cache, and its source in the module: a file, or a folder with YAML files."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of `go.mod` and `go.sum`.
+
+        Raises:
+            ControlPlaneError: the folder is missing, as in a clone without symbolic links.
+        """
+        folder = _MODULES / self.name
+        if not (folder / "go.mod").is_file():
+            raise ControlPlaneError(
+                f"{folder}/go.mod is missing: {_MODULES} must be a symbolic link to hack/control-plane; "
+                "clone again with `git clone -c core.symlinks=true`"
+            )
+        return folder
+
+    @functools.cached_property
+    def version(self) -> str:
+        """The version that `go.mod` requires."""
+        text = (self.folder / "go.mod").read_text()
+        match = re.search(rf"^(?:require )?\s*{re.escape(self.path)} (v\S+)", text, re.MULTILINE)
+        if match is None:
+            raise ControlPlaneError(f"{self.folder}/go.mod does not require {self.path}")
+        return match[1]
+
+    @functools.cached_property
+    def cache_folder(self) -> Path:
+        """Folder of the binaries and manifests of this version; may not exist yet."""
+        pins = hashlib.sha256()
+        for name in ("go.mod", "go.sum"):
+            pins.update((self.folder / name).read_bytes())
+        return cache_root() / f"{self.name}-{self.version}-{pins.hexdigest()[:8]}"
+
+
+MODULES = (
+    Module("etcd", "go.etcd.io/etcd/server/v3", (("etcd", "go.etcd.io/etcd/server/v3"),)),
+    Module(
+        "kubernetes",
+        "k8s.io/kubernetes",
+        tuple(
+            (name, f"k8s.io/kubernetes/cmd/{name}")
+            for name in ("kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler")
+        ),
+    ),
+    Module(
+        "jobset",
+        "sigs.k8s.io/jobset",
+        (("jobset-manager", "sigs.k8s.io/jobset"),),
+        (
+            ("jobset-crd.yaml", "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"),
+            ("jobset-webhooks.yaml", "config/components/webhook/manifests.yaml"),
+        ),
+    ),
+    Module(
+        "kwok",
+        "sigs.k8s.io/kwok",
+        (("kwok", "sigs.k8s.io/kwok/cmd/kwok"),),
+        (("kwok-node-stages.yaml", "kustomize/stage/node/fast"), ("kwok-pod-stages.yaml", "kustomize/stage/pod/fast")),
+    ),
+)
+
+TOOLS = tuple(name for module in MODULES for name, _ in module.packages)
+"""Names of all tools."""
+
+
+def cache_root() -> Path:
+    """`$XDG_CACHE_HOME/trainwright/control-plane`, or the same under `~/.cache`."""
+    configured = os.environ.get("XDG_CACHE_HOME", "")
+    # XDG base directory specification: ignore a relative path.
+    base = Path(configured) if configured.startswith("/") else Path.home() / ".cache"
+    return base / "trainwright" / "control-plane"

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Namespaces, users and service accounts of a test control plane, and their rights.
+
+Rights are RBAC rules in wire form: `{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}`. The API server
+learns of a new role after a moment; the functions here return when the rights are in force.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.errors import ControlPlaneError
+from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
+from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync
+
+PolicyRule: TypeAlias = Mapping[str, Sequence[str]]
+
+EVERYTHING: Sequence[PolicyRule] = (
+    {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+    {"nonResourceURLs": ["*"], "verbs": ["*"]},
+)
+"""All rights there are."""
+
+_RBAC = "rbac.authorization.k8s.io"
+_RIGHTS_SECONDS = 30.0
+
+
+class Users:
+    """The users of one control plane. See `ControlPlane.users`."""
+
+    def __init__(self, folder: Path, url: str, authority: Authority, kubectl: Callable[..., str]) -> None:
+        """`kubectl` runs it as the administrator with the arguments given and returns its output."""
+        self._folder = folder
+        self._url = url
+        self._authority = authority
+        self._kubectl = kubectl
+
+    def create_namespace(self, prefix: str = "test", *, labels: Mapping[str, str] | None = None) -> str:
+        """Make a namespace with a unique name; returns the name."""
+        name = f"{prefix}-{secrets.token_hex(4)}"
+        metadata = {"name": name, "labels": dict(labels or {})}
+        self._create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        return name
+
+    def add_user(
+        self, name: str, *, groups: Sequence[str] = (), rules: Sequence[PolicyRule] = (), namespace: str = ""
+    ) -> Path:
+        """Make a user with a client certificate; returns the kubeconfig.
+
+        Args:
+            name: unique in the control plane.
+            groups: groups that the user is a member of, with their rights.
+            rules: rights of the user.
+            namespace: where the rights hold; empty: in the whole cluster.
+
+        Raises:
+            ControlPlaneError: there is a user of this name already, or the rights are not in force after 30 s.
+        """
+        kubeconfig = self._folder / f"{name}.kubeconfig"
+        if kubeconfig.exists():
+            raise ControlPlaneError(f"there is a user {name} already: {kubeconfig} is its kubeconfig")
+        certificate, key = self._authority.client(name, groups)
+        credential = {"client-certificate": str(certificate), "client-key": str(key)}
+        self._write(kubeconfig, self._url, name, credential)
+        if rules:
+            subject = {"apiGroup": _RBAC, "kind": "User", "name": name}
+            self._grant(name, subject, name, rules, namespace)
+        return kubeconfig
+
+    def add_service_account(self, name: str, namespace: str, *, rules: Sequence[PolicyRule] = ()) -> str:
+        """Make a service account with cluster-wide rights; returns a token.
+
+        Raises:
+            ControlPlaneError: there is one of this name already, or the rights are not in force after 30 s.
+        """
+        metadata = {"name": name, "namespace": namespace}
+        self._create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+        if rules:
+            subject = {"kind": "ServiceAccount", **metadata}
+            self._grant(f"{namespace}-{name}", subject, f"system:serviceaccount:{namespace}:{name}", rules, "")
+        return self.token(name, namespace)
+
+    def token(self, account: str, namespace: str, *, hours: int = 24) -> str:
+        """A token of an existing service account."""
+        return self._kubectl("create", "token", account, f"--namespace={namespace}", f"--duration={hours}h").strip()
+
+    def mount_service_account(self, account: str, namespace: str, folder: Path) -> Path:
+        """Write what a pod of the service account finds at /var/run/secrets; returns `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "namespace").write_text(namespace)
+        (folder / "ca.crt").write_bytes(self._authority.pem)
+        (folder / "token").write_text(self.token(account, namespace))
+        return folder
+
+    def kubeconfig_with_token(self, name: str, token: str, *, server: str = "") -> Path:
+        """Write a kubeconfig for the owner of a token; returns it.
+
+        Args:
+            name: of the file; unique in the control plane.
+            token: a bearer token.
+            server: URL of the API server; empty: its own. Give that of a proxy to go through it.
+        """
+        return self._write(self._folder / f"{name}.kubeconfig", server or self._url, name, {"token": token})
+
+    def _write(self, path: Path, server: str, user: str, credential: Mapping[str, str]) -> Path:
+        return write_kubeconfig(path, server=server, authority=self._authority.pem, user=user, credential=credential)
+
+    def _create(self, *documents: Mapping[str, Any]) -> None:
+        self._kubectl("create", "--filename=-", stdin="\n---\n".join(json.dumps(document) for document in documents))
+
+    def _grant(
+        self, role: str, subject: Mapping[str, str], user: str, rules: Sequence[PolicyRule], namespace: str
+    ) -> None:
+        kind = "Role" if namespace else "ClusterRole"
+        metadata = {"name": role, "namespace": namespace} if namespace else {"name": role}
+        about = {"apiVersion": f"{_RBAC}/v1", "metadata": metadata}
+        reference = {"apiGroup": _RBAC, "kind": kind, "name": role}
+        self._create(
+            {**about, "kind": kind, "rules": list(rules)},
+            {**about, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]},
+        )
+        try:
+            eventually_sync(lambda: self._may(user, rules[0], namespace), seconds=_RIGHTS_SECONDS)
+        except GaveUp as error:
+            raise ControlPlaneError(f"the rights of {user} are not in force after {_RIGHTS_SECONDS:.0f} s") from error
+
+    def _may(self, user: str, rule: PolicyRule, namespace: str) -> bool:
+        if paths := rule.get("nonResourceURLs"):
+            asked: dict[str, Any] = {"nonResourceAttributes": {"path": paths[0], "verb": rule["verbs"][0]}}
+        else:
+            resource, _, subresource = rule["resources"][0].partition("/")
+            attributes = {
+                "group": rule["apiGroups"][0],
+                "resource": resource,
+                "subresource": subresource,
+                "verb": rule["verbs"][0],
+                "namespace": namespace,
+                "name": next(iter(rule.get("resourceNames", ())), ""),
+            }
+            asked = {"resourceAttributes": attributes}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": user, **asked},
+        }
+        answer = json.loads(self._kubectl("create", "--filename=-", "--output=json", stdin=json.dumps(review)))
+        return bool(answer["status"]["allowed"])

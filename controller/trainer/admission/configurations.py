@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The webhook configurations of the trainer, with the names and paths that Kubeflow Trainer uses.
+
+The manifests are made from these documents. A manager outside of a cluster registers the same documents by URL.
+"""
+
+from collections.abc import Iterable
+
+from trainwright.api.base import Object
+from trainwright.api.objects import Document
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1.constants import (
+    GROUP,
+    LABEL_WEBHOOK_VALIDATION,
+    VERSION,
+    WEBHOOK_VALIDATION_DISABLED,
+)
+from trainwright.controller.runtime.webhook.admission import mutate_path, validate_path
+
+SERVICE = "kubeflow-trainer-controller-manager"
+NAMESPACE = "kubeflow-system"
+
+_UNLESS_DISABLED: Document = {
+    "matchExpressions": [
+        {"key": LABEL_WEBHOOK_VALIDATION, "operator": "NotIn", "values": [WEBHOOK_VALIDATION_DISABLED]}
+    ]
+}
+
+
+def webhook_configurations() -> tuple[Document, ...]:
+    """The mutating and the validating configuration."""
+    return (
+        _configuration(
+            "MutatingWebhookConfiguration",
+            f"defaulter.{GROUP}",
+            [_webhook(f"defaulter.trainjob.{GROUP}", TrainJob, mutate_path(TrainJob))],
+        ),
+        _configuration(
+            "ValidatingWebhookConfiguration",
+            f"validator.{GROUP}",
+            [
+                _webhook(f"validator.{kind.RESOURCE.kind.lower()}.{GROUP}", kind, validate_path(kind), selector)
+                for kind, selector in (
+                    (ClusterTrainingRuntime, _UNLESS_DISABLED),
+                    (TrainingRuntime, _UNLESS_DISABLED),
+                    (TrainJob, None),
+                )
+            ],
+        ),
+    )
+
+
+def _configuration(kind: str, name: str, webhooks: Iterable[Document]) -> Document:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "webhooks": list(webhooks),
+    }
+
+
+def _webhook(name: str, kind: type[Object], path: str, selector: Document | None = None) -> Document:
+    webhook: Document = {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"name": SERVICE, "namespace": NAMESPACE, "path": path}},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "rules": [
+            {
+                "apiGroups": [GROUP],
+                "apiVersions": [VERSION],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": [kind.RESOURCE.plural],
+            }
+        ],
+    }
+    if selector is not None:
+        webhook["objectSelector"] = selector
+    return webhook

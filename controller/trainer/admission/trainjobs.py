@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answers of the webhooks: TrainJobs are defaulted and validated, runtimes are validated.
+
+The pipeline that later builds the job validates it here, and the answer gives every reason to refuse it. An existing
+job is validated against the runtime in its snapshot. A change of metadata alone is not validated, so that labels can
+always be set and finalizers can always be removed.
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from trainwright.api.jobset.v1alpha2 import ReplicatedJob
+from trainwright.api.objects import Document, deletion_timestamp_of, key_of, labels_of
+from trainwright.api.times import Now, format_time, wall_clock
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, RuntimePatch, TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1.constants import (
+    LABEL_ANCESTOR_STEP,
+    LABEL_SUPPORT,
+    STEP_CONTAINERS,
+    SUPPORT_DEPRECATED,
+)
+from trainwright.api.trainer.v1alpha1.runtimes import Runtime
+from trainwright.api.typed import as_typed
+from trainwright.controller.runtime import Cache, Client, NotFound
+from trainwright.controller.runtime.errors import Cause, NotSynced
+from trainwright.controller.runtime.webhook.admission import ALLOWED, AdmissionRequest, AdmissionResponse
+from trainwright.controller.trainer.build.runtimes import (
+    RuntimeMissing,
+    Runtimes,
+    RuntimeUnsupported,
+    kind_of_runtime,
+    target_of,
+)
+from trainwright.controller.trainer.build.snapshot import SNAPSHOTS, SnapshotInvalid, Snapshots
+from trainwright.controller.trainer.job.defects import Defects, During, is_defect
+from trainwright.plugins.contract import (
+    ErrorType,
+    FactUnavailable,
+    FieldError,
+    PipelineError,
+    Unreadable,
+    internal,
+    invalid,
+)
+from trainwright.plugins.pipeline import FactReader, Pipeline
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R", TrainingRuntime, ClusterTrainingRuntime)
+
+POLICY = "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
+
+
+class TrainJobAdmission:
+    """Defaults and validates TrainJobs."""
+
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        pipeline: Pipeline,
+        facts: FactReader,
+        runtimes: Runtimes,
+        snapshots: Snapshots,
+        defects: Defects,
+        *,
+        now: Now = wall_clock,
+    ) -> None:
+        """`now` is the wall clock, for the times of patches."""
+        self._client = client
+        self._cache = cache
+        self._pipeline = pipeline
+        self._facts = facts
+        self._runtimes = runtimes
+        self._snapshots = snapshots
+        self._defects = defects
+        self._now = now
+
+    def default(self, request: AdmissionRequest[TrainJob]) -> None:
+        """Set the time of the last change in each entry of `runtimePatches`."""
+        job, old = request.new, request.old
+        assert job is not None
+        before = {patch.manager: patch for patch in _patches(old)}
+        now = format_time(self._now())
+        for patch in _patches(job):
+            stored = before.get(patch.manager)
+            if stored is not None:
+                patch.time = stored.time if _without_time(stored) == _without_time(patch) else now
+            elif patch.time is None:
+                patch.time = now
+
+    async def validate(self, request: AdmissionRequest[TrainJob]) -> AdmissionResponse:
+        """Every reason to refuse a TrainJob or its change, and every warning."""
+        job, old = request.new, request.old
+        assert job is not None
+        warnings = self._deprecation(job)
+        if old is not None and (old.spec == job.spec or deletion_timestamp_of(job)):
+            return _refused((), warnings)
+        try:
+            runtime = await self._runtime(job, old)
+        except RuntimeUnsupported as error:
+            return AdmissionResponse(message=str(error))
+        except RuntimeMissing as error:
+            return _refused([invalid(_runtime_path(job), _reference(job), str(error))], warnings)
+        if old is None:
+            warnings = _deprecations(runtime)
+        run = self._pipeline.begin(job, runtime, old)
+        try:
+            references = run.admission_references()
+        except (PipelineError, FactUnavailable) as error:
+            if is_defect(error):
+                self._met_defect(job, error)
+            return _refused([internal("", str(error))], warnings)
+        facts = await self._facts.read(references)
+        verdict = run.validate(facts)
+        if not any(isinstance(fact, Unreadable) for fact in facts.objects.values()):
+            # All facts could be read, so an internal error is a defect of the plugin that it names.
+            for finding in verdict.errors:
+                if finding.type is ErrorType.INTERNAL:
+                    self._met_defect(job, finding)
+        return _refused(verdict.errors, [*warnings, *map(str, verdict.warnings)])
+
+    def _met_defect(self, job: TrainJob, defect: Exception | FieldError) -> None:
+        self._defects.met(During.ADMISSION)
+        traceback = defect if isinstance(defect, Exception) else None
+        log.warning("%s: refused because of a defect: %s", key_of(job), defect, exc_info=traceback)
+
+    def _deprecation(self, job: TrainJob) -> list[str]:
+        """The warning about the current runtime, whatever has changed and whatever the snapshot holds."""
+        with contextlib.suppress(RuntimeMissing, RuntimeUnsupported, NotSynced):
+            return _deprecations(self._runtimes.of(job))
+        return []
+
+    async def _runtime(self, job: TrainJob, old: TrainJob | None) -> Runtime:
+        if old is not None:
+            # Requests may come before the first lists have arrived.
+            await self._cache.wait_synced([SNAPSHOTS])
+            # The controller reports an unusable snapshot; admission does not refuse a change because of it.
+            with contextlib.suppress(SnapshotInvalid):
+                kept = await self._snapshots.existing(job)
+                if kept is not None:
+                    return kept
+        try:
+            return self._runtimes.of(job)
+        except (RuntimeMissing, NotSynced):
+            # A runtime that was just applied, for example from the same file, may not be in the cache yet.
+            kind, key = target_of(job)
+            try:
+                return await self._client.get(kind, key.name, key.namespace)
+            except NotFound:
+                raise RuntimeMissing(
+                    f"{kind.RESOURCE.kind} {key.name} does not exist; create it before the TrainJob{self._hint(job)}"
+                ) from None
+
+    def _hint(self, job: TrainJob) -> str:
+        """How to refer to the runtime that the user probably means; empty if there is none."""
+        with contextlib.suppress(NotSynced):
+            namesake = self._runtimes.namesake(job)
+            if namesake is not None:
+                kind = namesake.RESOURCE.kind
+                return f"; a {kind} of this name exists: to use it, set spec.runtimeRef.kind to {kind}"
+        return ""
+
+
+def validate_runtime(request: AdmissionRequest[R]) -> AdmissionResponse:
+    """Check that each step of a runtime runs once and has the container that a TrainJob changes."""
+    runtime = request.new
+    assert runtime is not None
+    if runtime.RESOURCE.kind == "TrainingRuntime" and request.operation != "CREATE":
+        return ALLOWED
+    warnings = _deprecations(runtime) if request.operation == "CREATE" else []
+    errors: list[FieldError] = []
+    for index, job in enumerate(_replicated(runtime)):
+        errors += _step_errors(f"spec.template.spec.replicatedJobs[{index}]", job)
+    return _refused(errors, warnings)
+
+
+def is_deprecated(runtime: Runtime) -> bool:
+    """Whether the runtime has the label that marks it as deprecated."""
+    return labels_of(runtime).get(LABEL_SUPPORT) == SUPPORT_DEPRECATED
+
+
+def deprecation(runtime: Runtime) -> str:
+    """The warning about a deprecated runtime."""
+    return (
+        f'{runtime.RESOURCE.kind} "{runtime.name}" is deprecated and will be removed in a later version; see {POLICY}'
+    )
+
+
+def _deprecations(runtime: Runtime) -> list[str]:
+    """The warning, if there is one. As in Kubeflow Trainer, a TrainingRuntime gives none."""
+    warns = runtime.RESOURCE.kind == "ClusterTrainingRuntime" and is_deprecated(runtime)
+    return [deprecation(runtime)] if warns else []
+
+
+def _step_errors(path: str, job: ReplicatedJob) -> Iterable[FieldError]:
+    labels = (job.template.metadata.labels if job.template.metadata is not None else None) or {}
+    needed = STEP_CONTAINERS.get(labels.get(LABEL_ANCESTOR_STEP, ""))
+    if needed is None:
+        return
+    if job.replicas is not None and job.replicas != 1:
+        yield invalid(f"{path}.replicas", job.replicas, "a step of a TrainJob runs once; set replicas to 1")
+    pod = job.template.spec.template.spec if job.template.spec is not None else None
+    names = [container.name for container in (pod.containers if pod is not None else None) or ()]
+    if needed not in names:
+        message = f"the container {needed}, which TrainJobs change, is missing; name a container {needed}"
+        yield invalid(f"{path}.template.spec.template.spec.containers", names, message)
+
+
+def _replicated(runtime: Runtime) -> list[ReplicatedJob]:
+    template = runtime.spec.template.spec if runtime.spec is not None and runtime.spec.template is not None else None
+    return (template.replicated_jobs if template is not None else None) or []
+
+
+def _patches(job: TrainJob | None) -> list[RuntimePatch]:
+    return (job.spec.runtime_patches if job is not None and job.spec is not None else None) or []
+
+
+def _without_time(patch: RuntimePatch) -> Document:
+    """The entry without its time, and without empty lists, which mean the same as no list."""
+    document = as_typed(RuntimePatch, msgspec.to_builtins(patch))
+    document.pop("time", None)
+    return document
+
+
+def _runtime_path(job: TrainJob) -> str:
+    """The path of the error about a missing runtime. Kubeflow Trainer writes `RuntimeRef` for a ClusterTrainingRuntime,
+    and clients may look for it."""
+    return "spec.RuntimeRef" if kind_of_runtime(job) is ClusterTrainingRuntime else "spec.runtimeRef"
+
+
+def _reference(job: TrainJob) -> object:
+    return job.spec.runtime_ref if job.spec is not None else None
+
+
+def _refused(errors: Iterable[FieldError], warnings: Iterable[str]) -> AdmissionResponse:
+    """A refusal; several errors are written in brackets, as Kubernetes does. Without errors: allowed."""
+    found = tuple(errors)
+    texts = [str(error) for error in found]
+    return AdmissionResponse(
+        errors=tuple(Cause(error.type.value, error.path, text) for error, text in zip(found, texts, strict=True)),
+        message="" if not texts else texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]",
+        warnings=tuple(warnings),
+    )

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Feature gates: features that the Configuration or `--feature-gates` turns on and off by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trainwright.controller.runtime.errors import ConfigurationError
+
+
+class Stage(StrEnum):
+    """The maturity of a feature. Alpha features are off by default."""
+
+    ALPHA = "Alpha"
+    BETA = "Beta"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One feature."""
+
+    name: str
+    stage: Stage
+    default: bool
+    effect: str
+    absent: str = ""
+    """Why it cannot be turned on in this version; empty if it can."""
+
+
+CREATED_CONDITION = Gate(
+    name="CreatedCondition",
+    stage=Stage.ALPHA,
+    default=False,
+    effect="writes the condition Created once all objects of a TrainJob are applied",
+)
+TRAIN_JOB_STATUS = Gate(
+    name="TrainJobStatus",
+    stage=Stage.ALPHA,
+    default=False,
+    effect="training processes report their progress to a server of the manager",
+    absent="this version does not have a status server",
+)
+GATES = {gate.name: gate for gate in (CREATED_CONDITION, TRAIN_JOB_STATUS)}
+
+_GROUPS = {f"All{stage}": stage for stage in Stage}
+"""Names that stand for all gates of a stage. A gate's own name takes precedence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Which features are on."""
+
+    on: frozenset[Gate]
+
+    def enabled(self, gate: Gate) -> bool:
+        """Whether the feature is on."""
+        return gate in self.on
+
+
+def features_of(wanted: Mapping[str, bool]) -> Features:
+    """The features that are on.
+
+    Raises:
+        ConfigurationError: unknown names and features that cannot be turned on, one line for each.
+    """
+    known = ", ".join(sorted({*GATES, *_GROUPS}))
+    problems = [
+        f"{name}: unknown feature gate; known are {known}" for name in wanted.keys() - GATES.keys() - _GROUPS.keys()
+    ]
+    switches = {_GROUPS[name]: on for name, on in wanted.items() if name in _GROUPS}
+    on = {gate for gate in GATES.values() if wanted.get(gate.name, switches.get(gate.stage, gate.default))}
+    problems += [f"{gate.name}: cannot be turned on, because {gate.absent}" for gate in on if gate.absent]
+    if problems:
+        raise ConfigurationError("\n".join(sorted(problems)))
+    return Features(frozenset(on))
+
+
+def parse_gates(text: str) -> dict[str, bool]:
+    """Read `Name=true,Other=false`. Raises ValueError."""
+    gates = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.partition("=")
+        if value.lower() not in {"true", "false"}:
+            raise ValueError(f"{part!r} must have the form NAME=true or NAME=false")
+        gates[name.strip()] = value.lower() == "true"
+    return gates

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Removes an obsolete finalizer from runtimes.
+
+Earlier versions of Kubeflow Trainer set it to protect runtimes that are in use. Jobs have snapshots now, and no
+controller removes the finalizer any more, so a runtime that still has it could not be deleted.
+"""
+
+import functools
+from collections.abc import Mapping
+
+from trainwright.api.objects import AnyObject, finalizers_of, resource_version_of
+from trainwright.api.rights import WATCH, Rule
+from trainwright.api.trainer.v1alpha1.constants import FINALIZER_RESOURCE_IN_USE
+from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
+from trainwright.controller.runtime import Done, Key, Manager, Result
+from trainwright.controller.runtime.cache.events import Event
+
+RULES = tuple(Rule.on(runtime.RESOURCE, *WATCH, "patch") for runtime in RUNTIMES)
+
+
+def remove_obsolete_finalizers(manager: Manager, workers: Mapping[type[Runtime], int]) -> None:
+    """Declare one controller for each kind of runtime. `workers` gives the number of workers by kind."""
+    for kind in RUNTIMES:
+        builder = manager.controller(f"{kind.RESOURCE.kind.lower()}_controller").for_(kind, predicates=[_has_it])
+        builder.reconcile(functools.partial(_reconcile, manager, kind), workers=workers[kind])
+
+
+async def _reconcile(manager: Manager, kind: type[Runtime], key: Key) -> Result:
+    runtime: Runtime | None = manager.cache.get(kind, key.name, key.namespace)
+    if runtime is not None and FINALIZER_RESOURCE_IN_USE in finalizers_of(runtime):
+        kept = [name for name in finalizers_of(runtime) if name != FINALIZER_RESOURCE_IN_USE]
+        # With the version, so that a finalizer that another client adds meanwhile is not lost.
+        metadata = {"finalizers": kept, "resourceVersion": resource_version_of(runtime)}
+        await manager.client.patch(kind, key.name, key.namespace, {"metadata": metadata}, type="merge")
+    return Done()
+
+
+def _has_it(event: Event[AnyObject]) -> bool:
+    return event.new is not None and FINALIZER_RESOURCE_IN_USE in finalizers_of(event.new)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the manager of a process from plugins, pipeline, servers and the parts that are turned on."""
+
+import logging
+import ssl
+from collections.abc import Callable
+
+from trainwright import __version__
+from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
+from trainwright.controller.runtime import ClusterConfig, HTTPTransport, LeaderElector, Manager
+from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.client.config import is_inside
+from trainwright.controller.runtime.client.limit import LimitedTransport
+from trainwright.controller.runtime.client.transport import Transport
+from trainwright.controller.runtime.manager.settings import ProcessSettings, ServerSettings
+from trainwright.controller.trainer.assembly.parts import Assembly, declare_parts, parts_of
+from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.build.facts import CachedFacts
+from trainwright.controller.trainer.build.kinds import WatchedKinds, absent_kinds
+from trainwright.controller.trainer.build.runtimes import Runtimes
+from trainwright.controller.trainer.build.snapshot import Snapshots
+from trainwright.controller.trainer.job.defects import Defects
+from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry
+
+log = logging.getLogger(__name__)
+
+METRICS_ADDRESS = ":8443"
+"""Where metrics are served in a cluster if the Configuration does not say."""
+
+
+async def make_manager(
+    cluster: ClusterConfig,
+    settings: Settings,
+    *,
+    user_agent: str,
+    namespace: str = "",
+    webhook_url: str | None = None,
+    detect_mutation: bool = False,
+) -> Manager:
+    """The manager of a process, inside its running event loop.
+
+    In a cluster it serves admission and metrics. Outside of a cluster it serves admission if `webhook_url` is given,
+    and metrics if the settings give an address.
+
+    Args:
+        cluster: how to reach the API server.
+        settings: of its Configuration.
+        user_agent: product name in the requests.
+        namespace: manage the TrainJobs of this namespace only; empty: of all namespaces.
+        webhook_url: where the API server reaches this process; the webhooks are registered with it.
+        detect_mutation: detect code that changes shared objects; for tests.
+
+    Raises:
+        RegistryError: the plugins cannot be loaded together.
+        KubernetesError: the API server does not say which kinds it serves.
+    """
+    registry = Registry.load(settings.plugins)
+    elector = _elector(cluster, settings, user_agent)
+    manager = Manager(
+        cluster,
+        field_manager=FIELD_MANAGER,
+        namespace=namespace,
+        user_agent=user_agent,
+        servers=_servers(cluster, settings, lambda: serving.context),
+        process=ProcessSettings(tune_collector=not detect_mutation, detect_mutation=detect_mutation),
+        transport=_transport(cluster, settings),
+        elector=elector,
+    )
+    serving = ServingCertificate(manager.metrics.registry, minimum=settings.minimum_tls, ciphers=settings.ciphers)
+    try:
+        _introduce(settings, registry)
+        watches = registry.watches()
+        kinds = WatchedKinds(watches, absent=await absent_kinds(manager.client, watches))
+        runtimes = Runtimes(manager.cache)
+        defects = Defects(manager.metrics.registry)
+        leads = (lambda: True) if elector is None else (lambda: elector.permission.open)
+        await declare_parts(
+            Assembly(
+                manager=manager,
+                settings=settings,
+                pipeline=Pipeline(registry),
+                kinds=kinds,
+                facts=CachedFacts(manager.client, manager.cache, kinds),
+                runtimes=runtimes,
+                snapshots=Snapshots(manager.client, manager.cache, runtimes),
+                defects=defects,
+                events=JobEvents(manager, defects, leads),
+                serving=serving,
+                leads=leads,
+                webhook_url=webhook_url,
+            )
+        )
+    except BaseException:
+        await manager.client.close()
+        raise
+    return manager
+
+
+def _introduce(settings: Settings, registry: Registry) -> None:
+    """Log the version, the plugins, the features and the parts of this manager."""
+    features = ", ".join(sorted(gate.name for gate in settings.features.on)) or "none"
+    plugins = ", ".join(entry.name for entry in registry)
+    parts = ", ".join(part.name for part in parts_of(settings))
+    log.info("trainwright %s; plugins, in order: %s; features: %s; parts: %s", __version__, plugins, features, parts)
+
+
+def _servers(cluster: ClusterConfig, settings: Settings, tls: Callable[[], ssl.SSLContext]) -> ServerSettings:
+    """What the manager serves over HTTP. `tls` gives the context of the certificate."""
+    return ServerSettings(
+        metrics=_metrics_address(cluster, settings),
+        metrics_access=settings.metrics_access,
+        metrics_tls=tls if settings.metrics_tls else None,
+        probes=settings.probe_address,
+        liveness_path=settings.liveness_path,
+        readiness_path=settings.readiness_path,
+    )
+
+
+def _metrics_address(cluster: ClusterConfig, settings: Settings) -> str | None:
+    """Where metrics are served; None: nowhere."""
+    if settings.metrics_address == "":
+        return METRICS_ADDRESS if is_inside(cluster) else None
+    return settings.metrics_address
+
+
+def _transport(cluster: ClusterConfig, settings: Settings) -> Transport:
+    transport = HTTPTransport(cluster)
+    if settings.limit is None:
+        return transport
+    return LimitedTransport(transport, rate=settings.limit.rate, burst=settings.limit.burst)
+
+
+def _elector(cluster: ClusterConfig, settings: Settings, user_agent: str) -> LeaderElector | None:
+    election = settings.election
+    if election is None:
+        return None
+    return LeaderElector(cluster, election.name, election.namespace, timing=election.timing, user_agent=user_agent)

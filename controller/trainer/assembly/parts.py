@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the manager. A part says what turns it on, which rights it needs and how it is declared.
+
+The manager and the roles are both made from `PARTS`, so a new capability is one entry here.
+"""
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from trainwright.api.rights import Rule
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES
+from trainwright.controller.runtime import Manager
+from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.certificates.vault import Vault
+from trainwright.controller.runtime.client.config import is_inside
+from trainwright.controller.runtime.leaderelection.lock import LeaseLock
+from trainwright.controller.runtime.servers.access import Access
+from trainwright.controller.runtime.webhook.webhooks import Webhooks
+from trainwright.controller.trainer.admission.configurations import webhook_configurations
+from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
+from trainwright.controller.trainer.assembly import finalizers
+from trainwright.controller.trainer.assembly.features import CREATED_CONDITION
+from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.build.facts import CachedFacts
+from trainwright.controller.trainer.build.kinds import WatchedKinds
+from trainwright.controller.trainer.build.runtimes import Runtimes
+from trainwright.controller.trainer.build.snapshot import Snapshots
+from trainwright.controller.trainer.controller import WORKERS, Options, TrainJobController
+from trainwright.controller.trainer.job.defects import Defects
+from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.metrics import JobMetrics
+from trainwright.controller.trainer.job.state import JobStates
+from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry
+
+log = logging.getLogger(__name__)
+
+OWN_NAMESPACE = ""
+"""Stands for the namespace that the manager runs in, in `Part.own_rights`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assembly:
+    """The manager that parts are declared on, and the objects that they share."""
+
+    manager: Manager
+    settings: Settings
+    pipeline: Pipeline
+    kinds: WatchedKinds
+    facts: CachedFacts
+    runtimes: Runtimes
+    snapshots: Snapshots
+    defects: Defects
+    events: JobEvents
+    serving: ServingCertificate
+    """The certificate of all servers of the process."""
+    leads: Callable[[], bool]
+    """Whether this replica leads now."""
+    webhook_url: str | None
+    """Where the API server reaches this process outside of a cluster; None: nowhere."""
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the API server can call the webhooks of this process."""
+        return is_inside(self.manager.config) or self.webhook_url is not None
+
+
+def _always(settings: Settings) -> bool:  # noqa: ARG001 - as every condition
+    return True
+
+
+def _no_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
+    return ()
+
+
+def _no_own_rights(settings: Settings) -> Mapping[str, Iterable[Rule]]:  # noqa: ARG001 - as every one
+    return {}
+
+
+def _nothing(assembly: Assembly) -> None:
+    """For parts that the manager's constructor sets up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One capability of the manager."""
+
+    name: str
+    is_on: Callable[[Settings], bool] = _always
+    rights: Callable[[Settings, Registry], Iterable[Rule]] = _no_rights
+    """The rights that it needs in every namespace with TrainJobs, and on objects without a namespace."""
+    own_rights: Callable[[Settings], Mapping[str, Iterable[Rule]]] = _no_own_rights
+    """The rights that it needs in single namespaces, by the name of the namespace."""
+    declare: Callable[[Assembly], Awaitable[None] | None] = _nothing
+    """Adds what the part runs to the manager."""
+
+
+async def declare_parts(assembly: Assembly) -> None:
+    """Declare the parts that are turned on, in the order of `PARTS`."""
+    for part in parts_of(assembly.settings):
+        declared = part.declare(assembly)
+        if inspect.isawaitable(declared):
+            await declared
+
+
+def parts_of(settings: Settings) -> list["Part"]:
+    """The parts that are turned on."""
+    return [part for part in PARTS if part.is_on(settings)]
+
+
+# ---------------------------------------------------------------------- how each is declared
+
+
+def _declare_jobs(assembly: Assembly) -> None:
+    options = Options(
+        workers=assembly.settings.workers_of(TrainJob, WORKERS),
+        created_condition=assembly.settings.features.enabled(CREATED_CONDITION),
+    )
+    TrainJobController(
+        assembly.manager,
+        assembly.pipeline,
+        assembly.kinds,
+        assembly.facts,
+        assembly.runtimes,
+        assembly.snapshots,
+        assembly.events,
+        options,
+    )
+
+
+def _declare_finalizers(assembly: Assembly) -> None:
+    workers = {kind: assembly.settings.workers_of(kind, 1) for kind in RUNTIMES}
+    finalizers.remove_obsolete_finalizers(assembly.manager, workers)
+
+
+def _declare_states(assembly: Assembly) -> None:
+    states = JobStates()
+    states.listen(JobMetrics(assembly.manager.metrics.registry, leads=assembly.leads))
+    states.listen(assembly.events)
+    states.watch(assembly.manager.cache)
+
+
+async def _declare_admission(assembly: Assembly) -> None:
+    if not assembly.is_reached:
+        log.info("not serving webhooks: this process runs outside of the cluster and has no --webhook-url")
+        return
+    # Imported here, because the library that makes certificates costs memory and time.
+    from trainwright.controller.trainer.assembly.serving import serve_webhooks  # noqa: PLC0415
+
+    manager = assembly.manager
+    admission = TrainJobAdmission(
+        manager.client,
+        manager.cache,
+        assembly.pipeline,
+        assembly.facts,
+        assembly.runtimes,
+        assembly.snapshots,
+        assembly.defects,
+    )
+    await serve_webhooks(manager, admission, assembly.serving, assembly.settings, url=assembly.webhook_url)
+
+
+def _declare_metrics(assembly: Assembly) -> None:
+    """The manager serves metrics itself. Make their certificate here if no webhook server makes one."""
+    server = assembly.manager.servers.get("metrics")
+    if server is not None and assembly.settings.metrics_tls and not assembly.is_reached:
+        from trainwright.controller.trainer.assembly.serving import serve_self_signed  # noqa: PLC0415 - as above
+
+        serve_self_signed(assembly.serving, server.host)
+
+
+def _admission_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
+    return Webhooks.rules(webhook_configurations(), managed=settings.own_certificates)
+
+
+def _metrics_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
+    return Access.RULES if settings.metrics_access else ()
+
+
+def _certificate_rights(settings: Settings) -> Mapping[str, Iterable[Rule]]:
+    return {OWN_NAMESPACE: Vault.rules(settings.secret)} if settings.own_certificates else {}
+
+
+def _election_rights(settings: Settings) -> Mapping[str, Iterable[Rule]]:
+    assert settings.election is not None  # or the part is off
+    return {settings.election.namespace or OWN_NAMESPACE: LeaseLock.rules(settings.election.name)}
+
+
+PARTS = (
+    Part(
+        name="trainjobs",
+        rights=lambda _, registry: (*TrainJobController.RULES, *registry.rules()),
+        declare=_declare_jobs,
+    ),
+    Part(name="obsolete-finalizers", rights=lambda *_: finalizers.RULES, declare=_declare_finalizers),
+    Part(name="job-states", declare=_declare_states),
+    Part(name="admission", rights=_admission_rights, own_rights=_certificate_rights, declare=_declare_admission),
+    Part(
+        name="metrics",
+        is_on=lambda settings: settings.metrics_address is not None,
+        rights=_metrics_rights,
+        declare=_declare_metrics,
+    ),
+    Part(name="leader-election", is_on=lambda settings: settings.election is not None, own_rights=_election_rights),
+)
+"""In the order in which they are declared."""

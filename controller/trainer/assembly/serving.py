@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves the manager's webhooks: the address, the certificate, and the check that they are ready."""
+
+from dataclasses import replace
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from trainwright.api.objects import Document
+from trainwright.api.times import wall_clock
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
+from trainwright.controller.runtime import Client, Group, Manager
+from trainwright.controller.runtime.certificates.authority import certificate_pem, issue, key_pem, make_authority
+from trainwright.controller.runtime.certificates.injection import fetch
+from trainwright.controller.runtime.certificates.rotation import Policy
+from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.webhook.configurations import names_reached, target_of
+from trainwright.controller.runtime.webhook.placement import certificates_for
+from trainwright.controller.runtime.webhook.reach import dry_run
+from trainwright.controller.runtime.webhook.webhooks import Shared, Webhooks
+from trainwright.controller.trainer.admission.configurations import webhook_configurations
+from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission, validate_runtime
+from trainwright.controller.trainer.assembly.settings import Settings
+
+AUTHORITY = "kubeflow-trainer-ca"
+"""Common name of the authority that signs the manager's certificates, as in Kubeflow Trainer."""
+PORT = 9443
+
+_PROBE: Document = {
+    "apiVersion": ClusterTrainingRuntime.RESOURCE.api_version,
+    "kind": ClusterTrainingRuntime.RESOURCE.kind,
+    "metadata": {"name": "readiness-of-the-webhooks"},
+    "spec": {"template": {"spec": {"replicatedJobs": []}}},
+}
+"""Created as a dry run: if the API server allows it, the API server reaches the webhooks."""
+
+
+async def serve_webhooks(
+    manager: Manager,
+    admission: TrainJobAdmission,
+    serving: ServingCertificate,
+    settings: Settings,
+    *,
+    url: str | None = None,
+) -> None:
+    """Add the webhook server to the manager, reached through the Service or, outside of a cluster, at `url`."""
+    certificates = certificates_for(
+        manager.config,
+        service=settings.service,
+        secret=settings.secret,
+        managed=settings.own_certificates,
+        webhook_url=url or "",
+        policy=Policy(authority_name=AUTHORITY),
+    )
+    assert certificates is not None, "outside of the cluster there is a URL"
+    if isinstance(certificates, Shared):
+        certificates = replace(certificates, hosts=[*certificates.hosts, *await _hosts_of_urls(manager.client)])
+    hooks = Webhooks(
+        manager.client,
+        manager.metrics.registry,
+        _address(settings, url),
+        configurations=webhook_configurations(),
+        certificates=certificates,
+        serving=serving,
+        proof=dry_run(manager.client, _PROBE, kind=ClusterTrainingRuntime.RESOURCE),
+    )
+    hooks.server.mutate(TrainJob, admission.default)
+    hooks.server.validate(TrainJob, admission.validate)
+    hooks.server.validate(TrainingRuntime, validate_runtime)
+    hooks.server.validate(ClusterTrainingRuntime, validate_runtime)
+    manager.add(hooks, Group.WEBHOOKS, "webhooks")
+    manager.readyz.add("webhooks", hooks.unready)
+
+
+def serve_self_signed(serving: ServingCertificate, host: str) -> None:
+    """Give the servers a self-signed certificate: it encrypts the traffic and does not prove who answers."""
+    now = wall_clock()
+    lifetime = timedelta(days=365)
+    leaf = issue(
+        make_authority(AUTHORITY, now=now, lifetime=lifetime), [host or "localhost"], now=now, lifetime=lifetime
+    )
+    serving.load(certificate_pem(leaf.certificate), key_pem(leaf.key))
+
+
+def _address(settings: Settings, url: str | None) -> str:
+    """The address to listen on: from the Configuration, else from the URL, else all interfaces."""
+    named = urlsplit(url or "")
+    host = settings.webhook_host or named.hostname or ""
+    port = settings.webhook_port or named.port or PORT
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _hosts_of_urls(client: Client) -> list[str]:
+    """The hosts of the URLs in the installed webhook configurations.
+
+    A control plane that cannot reach Services has URLs in its webhook configurations; the certificate must name them.
+    """
+    found = []
+    for target in map(target_of, webhook_configurations()):
+        configuration = await fetch(client, target)
+        by_url = [w.name for w in (configuration.webhooks if configuration else None) or () if w.client_config.url]
+        found += [host for name, host in names_reached(configuration) if name in by_url] if configuration else []
+    return list(dict.fromkeys(found))

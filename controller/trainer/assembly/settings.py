@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the Configuration: every field as the manager uses it, or the reason why it cannot be used.
+
+A value that cannot take effect stops the start; the error names every such field. One exception: a field of a feature
+that does not exist here may have its default value, so that complete files of Kubeflow Trainer can be used.
+"""
+
+import re
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+
+from trainwright.api.base import Object
+from trainwright.api.config.v1alpha1 import (
+    ClientConnection,
+    Configuration,
+    ControllerHealth,
+    LeaderElectionConfiguration,
+    StatusServer,
+    TLSOptions,
+)
+from trainwright.api.times import parse_duration
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
+from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.leaderelection.timing import Timing
+from trainwright.controller.runtime.servers.http import parse_address
+from trainwright.controller.trainer.assembly.features import Features, features_of
+from trainwright.plugins.registry import Selection
+
+LEASE = "trainer.kubeflow.org"
+"""Name of the Lease. Kubeflow Trainer uses the same, so that the two managers never write at the same time."""
+
+RECONCILED = (TrainJob, TrainingRuntime, ClusterTrainingRuntime)
+"""The kinds that have a controller."""
+
+_OFF = "0"
+"""The address that turns a server off."""
+_LOCK = "leases"
+_PROTOCOL = "http/1.1"
+_ENDPOINT = re.compile(r"/?[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*")
+_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+_OLD_VERSIONS = ("1.0", "1.1")
+CIPHER_SUITES = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
+}
+"""OpenSSL's name by IANA's name, for the TLS 1.2 suites that Kubernetes components know and OpenSSL 3 still has."""
+_SUITES_OF_1_3 = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+_OLD_NAMES = {
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Election:
+    """How the leader among several replicas is elected."""
+
+    name: str = LEASE
+    namespace: str = ""
+    """Empty: the namespace of the manager."""
+    timing: Timing = dataclass_field(default_factory=Timing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimit:
+    """Requests to the API server: `burst` at once, then `rate` per second."""
+
+    rate: float
+    burst: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The Configuration with all defaults, except for those that depend on where the process runs."""
+
+    webhook_host: str
+    """Empty: not set."""
+    webhook_port: int | None
+    """None: not set."""
+    metrics_address: str | None
+    """`host:port`; empty: not set; None: serve no metrics."""
+    metrics_tls: bool
+    metrics_access: bool
+    """Whether readers of the metrics need a token and the right to `get` them."""
+    probe_address: str | None
+    readiness_path: str
+    liveness_path: str
+    election: Election | None
+    workers: Mapping[str, int]
+    """Number of workers by `Kind.group`, for the kinds that the file names."""
+    own_certificates: bool
+    service: str
+    secret: str
+    limit: RequestLimit | None
+    features: Features
+    plugins: Selection
+    minimum_tls: ssl.TLSVersion
+    ciphers: str
+    """OpenSSL's names of the suites for TLS 1.2; empty: OpenSSL's default."""
+
+    def workers_of(self, kind: type[Object], default: int) -> int:
+        """How many objects of the kind are reconciled at the same time."""
+        return self.workers.get(_group_kind(kind), default)
+
+
+Complain = Callable[[str, str], None]
+"""Takes the path of a field and what is wrong with it."""
+
+
+def settings_of(configuration: Configuration) -> Settings:
+    """Read a Configuration without defaults: for some fields it matters whether the file sets them.
+
+    Raises:
+        ConfigurationError: one line for each field that cannot take effect.
+    """
+    problems: list[str] = []
+
+    def complain(path: str, why: str) -> None:
+        problems.append(f"{path}: {why}")
+
+    full = configuration.deepcopy()
+    full.set_defaults()
+    # The defaults of the schema fill in these sections.
+    assert full.webhook and full.metrics and full.health and full.cert_management and full.client_connection  # noqa: PT018
+    assert full.metrics.auth and full.status_server  # noqa: PT018
+    _check_port("webhook.port", full.webhook.port, complain)
+    minimum, ciphers = _tls(full.tls or TLSOptions(), complain)
+    readiness, liveness = _endpoints(full.health, complain)
+    _check_status_server(full.status_server, complain)
+    metrics = _address("metrics.bindAddress", full.metrics.bind_address, complain)
+    if full.metrics.auth.enabled and not full.metrics.secure_serving:
+        complain("metrics.auth.enabled", "needs metrics.secureServing; without TLS, tokens would be sent in plain text")
+    settings = Settings(
+        webhook_host=full.webhook.host or "",
+        webhook_port=configuration.webhook.port if configuration.webhook else None,
+        metrics_address="" if _unset(configuration.metrics and configuration.metrics.bind_address) else metrics,
+        metrics_tls=bool(full.metrics.secure_serving),
+        metrics_access=bool(full.metrics.auth.enabled),
+        probe_address=_address("health.healthProbeBindAddress", full.health.health_probe_bind_address, complain),
+        readiness_path=readiness,
+        liveness_path=liveness,
+        election=_election(full.leader_election, complain),
+        workers=_workers(full.controller.group_kind_concurrency if full.controller else None, complain),
+        own_certificates=bool(full.cert_management.enable),
+        service=_name("certManagement.webhookServiceName", full.cert_management.webhook_service_name, complain),
+        secret=_name("certManagement.webhookSecretName", full.cert_management.webhook_secret_name, complain),
+        limit=_limit(configuration.client_connection, full.client_connection, complain),
+        features=_features(full.feature_gates or {}, complain),
+        plugins=Selection.of(configuration.plugins),
+        minimum_tls=minimum,
+        ciphers=ciphers,
+    )
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    return settings
+
+
+def _unset(value: object) -> bool:
+    return value is None or value == ""
+
+
+def _check_port(path: str, port: int | None, complain: Complain) -> None:
+    if port is not None and not 1 <= port <= 65535:
+        complain(path, f"{port} is not a port; use a number from 1 to 65535")
+
+
+def _address(path: str, address: str | None, complain: Complain) -> str | None:
+    """The address; None if the value turns the server off."""
+    if not address or address == _OFF:
+        return None
+    try:
+        parse_address(address)
+    except ConfigurationError as error:
+        complain(path, str(error))
+    return address
+
+
+def _name(path: str, name: str | None, complain: Complain) -> str:
+    if not name:
+        complain(path, "must not be empty")
+    return name or ""
+
+
+def _endpoints(health: ControllerHealth, complain: Complain) -> tuple[str, str]:
+    """The paths of readiness and liveness."""
+    paths = []
+    for field, name in (
+        ("readinessEndpointName", health.readiness_endpoint_name or ""),
+        ("livenessEndpointName", health.liveness_endpoint_name or ""),
+    ):
+        if not _ENDPOINT.fullmatch(name):
+            complain(f"health.{field}", f"{name!r} is not a path; use letters, digits and -._~, such as readyz")
+        paths.append("/" + name.removeprefix("/"))
+    if paths[0] == paths[1]:
+        complain(
+            "health.livenessEndpointName", f"{paths[1]} is already the path of the readiness probe; use another one"
+        )
+    return paths[0], paths[1]
+
+
+def _election(section: LeaderElectionConfiguration | None, complain: Complain) -> Election | None:
+    if section is None:
+        return None
+    if section.leader_elect is None:
+        complain("leaderElection.leaderElect", "is not set; set it to true, or to false for a single replica")
+    if section.resource_lock not in {None, "", _LOCK}:
+        complain("leaderElection.resourceLock", f"{section.resource_lock!r} is not supported; use {_LOCK}")
+    default = Timing()
+    seconds = {
+        "lease": _seconds("leaderElection.leaseDuration", section.lease_duration, default.lease, complain),
+        "renew": _seconds("leaderElection.renewDeadline", section.renew_deadline, default.renew, complain),
+        "retry": _seconds("leaderElection.retryPeriod", section.retry_period, default.retry, complain),
+    }
+    try:
+        timing = Timing(**seconds)
+    except ConfigurationError as error:
+        complain("leaderElection", str(error).removeprefix("leader election: "))
+        return None
+    if not section.leader_elect:
+        return None
+    return Election(name=section.resource_name or LEASE, namespace=section.resource_namespace or "", timing=timing)
+
+
+def _seconds(path: str, text: str | None, default: float, complain: Complain) -> float:
+    if not text:
+        return default
+    try:
+        return parse_duration(text).total_seconds()
+    except ValueError as error:
+        complain(path, str(error))
+        return default
+
+
+def _workers(concurrency: Mapping[str, int] | None, complain: Complain) -> Mapping[str, int]:
+    known = [_group_kind(kind) for kind in RECONCILED]
+    for name, workers in (concurrency or {}).items():
+        path = f"controller.groupKindConcurrency[{name}]"
+        if name not in known:
+            complain(path, f"this kind has no controller; use one of {', '.join(known)}")
+        elif workers < 1:
+            complain(path, f"{workers} is too few; use 1 or more")
+    return concurrency or {}
+
+
+def _group_kind(kind: type[Object]) -> str:
+    return f"{kind.RESOURCE.kind}.{kind.RESOURCE.group}"
+
+
+def _limit(given: ClientConnection | None, full: ClientConnection, complain: Complain) -> RequestLimit | None:
+    """The limit if the file sets one; otherwise the API server's priority and fairness limits requests."""
+    assert full.qps is not None
+    assert full.burst is not None
+    if full.qps < 0:
+        complain("clientConnection.qps", f"{full.qps:g} is negative; use 0 for no limit")
+    if full.burst < 0 or (full.burst == 0 and full.qps > 0):
+        complain("clientConnection.burst", f"{full.burst} is too few to send any request; use 1 or more")
+    if given is None or (given.qps is None and given.burst is None) or full.qps <= 0:
+        return None
+    return RequestLimit(rate=full.qps, burst=full.burst)
+
+
+def _check_status_server(server: StatusServer, complain: Complain) -> None:
+    default = StatusServer()
+    default.set_defaults()
+    for field in ("port", "qps", "burst"):
+        if getattr(server, field) != getattr(default, field):
+            complain(
+                f"statusServer.{field}", "has no effect, because this version does not have a status server; remove it"
+            )
+
+
+def _features(gates: Mapping[str, bool], complain: Complain) -> Features:
+    try:
+        return features_of(gates)
+    except ConfigurationError as error:
+        for line in str(error).splitlines():
+            name, _, why = line.partition(": ")
+            complain(f"featureGates.{name}", why)
+        return Features(frozenset())
+
+
+def _tls(options: TLSOptions, complain: Complain) -> tuple[ssl.TLSVersion, str]:
+    version = options.min_version or "1.2"
+    if version in _OLD_VERSIONS:
+        complain("tls.minVersion", f"TLS {version} is not supported by OpenSSL 3; use 1.2 or 1.3")
+    elif version not in _VERSIONS:
+        complain("tls.minVersion", f"{version!r} is not a version of TLS; use 1.2 or 1.3")
+    suites = options.cipher_suites or ()
+    if suites and version == "1.3":
+        complain("tls.cipherSuites", "has no effect with tls.minVersion 1.3, whose suites cannot be chosen; remove it")
+    ciphers = [_cipher(index, name, complain) for index, name in enumerate(suites)]
+    _check_protocols(options.next_protos or (), complain)
+    return _VERSIONS.get(version, ssl.TLSVersion.TLSv1_2), ":".join(filter(None, ciphers))
+
+
+def _cipher(index: int, name: str, complain: Complain) -> str:
+    """OpenSSL's name of a suite."""
+    path = f"tls.cipherSuites[{index}]"
+    cipher = CIPHER_SUITES.get(_OLD_NAMES.get(name, name), "")
+    if name in _SUITES_OF_1_3:
+        complain(path, f"{name} is a suite of TLS 1.3, which is always offered; remove it")
+    elif not cipher:
+        complain(path, f"{name} is unknown, or too weak for OpenSSL 3; use {', '.join(CIPHER_SUITES)}")
+    return cipher
+
+
+def _check_protocols(protocols: Sequence[str], complain: Complain) -> None:
+    for index, name in enumerate(protocols):
+        if name != _PROTOCOL:
+            complain(f"tls.nextProtos[{index}]", f"{name} is not supported; use {_PROTOCOL}")

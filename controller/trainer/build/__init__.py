@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a TrainJob to its objects: the runtime, the facts, and what was built."""

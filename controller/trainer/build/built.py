@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remembers what the objects of a job were built from, so that an unchanged job is not built again.
+
+Most events of a job are a new status, its own or that of its JobSet. A build reads no status (the contract of plugins
+says so), so the same metadata and specs give the same objects. Objects whose own metadata and spec are unchanged need
+no comparison either.
+
+Caveat: an object of a kind without generations counts as changed with every new version, which costs one build.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from trainwright.api.objects import (
+    AnyObject,
+    annotations_of,
+    deletion_timestamp_of,
+    finalizers_of,
+    generation_of,
+    labels_of,
+    owners_of,
+    resource_version_of,
+    uid_of,
+)
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.runtimes import Runtime
+from trainwright.controller.runtime.apply.memory import digest
+from trainwright.plugins.contract import ClusterFacts, Component, Reference, Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The inputs and the objects of one build, as digests."""
+
+    runtime: Runtime
+    job: bytes
+    facts: bytes | None
+    """None: one of the facts could not be read."""
+    references: tuple[Reference, ...]
+    """The facts that the job's plugins need."""
+    objects: bytes
+    made: tuple[Reference, ...]
+
+    @classmethod
+    def of(
+        cls, job: TrainJob, runtime: Runtime, facts: ClusterFacts, made: Mapping[Reference, AnyObject | None]
+    ) -> "Built":
+        """A build that succeeded. `made`: its objects, as the cache held them or as the API server answered."""
+        return cls(
+            runtime=runtime,
+            job=_mark([job]),
+            facts=_mark_of(facts),
+            references=tuple(facts.objects),
+            objects=_mark(made.values()),
+            made=tuple(made),
+        )
+
+    def is_of(self, job: TrainJob, runtime: Runtime) -> bool:
+        """Whether the job and its runtime are unchanged."""
+        return self.runtime is runtime and self.job == _mark([job])
+
+    def is_current(self, facts: ClusterFacts, find: Callable[[Reference], AnyObject | None]) -> bool:
+        """Whether a new build would change nothing; `find` gives the current objects."""
+        seen = _mark_of(facts)
+        return seen is not None and self.facts == seen and self.objects == _mark(map(find, self.made))
+
+
+@dataclass(slots=True)
+class BuildMemory:
+    """What this process remembers of the builds of one job."""
+
+    built: Built | None = None
+    """The last build that succeeded."""
+    refused: dict[Reference, bytes] = field(default_factory=dict)
+    """Digests of the documents that the API server refused, so that their fallback was applied."""
+
+    def was_refused(self, component: Component) -> bool:
+        """Whether the API server refused this very document and would do so again."""
+        return self.refused.get(component.reference) == digest(component.document)
+
+    def remember_refusal(self, component: Component) -> None:
+        """Note that the document was refused and its fallback was applied."""
+        self.refused[component.reference] = digest(component.document)
+
+
+def _mark_of(facts: ClusterFacts) -> bytes | None:
+    """A digest of the facts; None if one of them could not be read, since it may have changed."""
+    known = [fact for fact in facts.objects.values() if not isinstance(fact, Unreadable)]
+    return _mark(known) if len(known) == len(facts.objects) else None
+
+
+def _mark(objects: Iterable[AnyObject | None]) -> bytes:
+    """A digest of the objects without their status."""
+    return digest([None if obj is None else _identity(obj) for obj in objects])
+
+
+def _identity(obj: AnyObject) -> tuple[object, ...]:
+    return (
+        uid_of(obj),
+        generation_of(obj) or resource_version_of(obj),
+        labels_of(obj),
+        annotations_of(obj),
+        finalizers_of(obj),
+        owners_of(obj),
+        deletion_timestamp_of(obj),
+    )

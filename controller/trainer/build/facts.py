@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks up the facts that plugins ask for, and the objects of jobs: in the cache where possible."""
+
+from collections.abc import Iterable
+
+from trainwright.api.objects import AnyObject
+from trainwright.controller.runtime import Cache, Client, MetadataOnly, NotFound
+from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.trainer.build.kinds import WatchedKinds
+from trainwright.plugins.contract import ClusterFacts, Reference, Unreadable
+
+
+class CachedFacts:
+    """Reads from the manager's cache; for kinds that no plugin watches, from the API server."""
+
+    def __init__(self, client: Client, cache: Cache, kinds: WatchedKinds) -> None:
+        self._client = client
+        self._cache = cache
+        self._kinds = kinds
+
+    async def read(self, references: Iterable[Reference]) -> ClusterFacts:
+        """The current state of these objects. A read that failed is part of the answer (`Unreadable`)."""
+        return ClusterFacts({reference: await self._look_up(reference) for reference in references})
+
+    def find(self, reference: Reference) -> AnyObject | None:
+        """The object from the cache, or None.
+
+        Raises:
+            CacheError: its kind is not watched, or the first list of the kind has not arrived.
+        """
+        if self._kinds.is_absent(reference.resource):
+            return None
+        found: AnyObject | None = self._cache.get(
+            self._kinds.kind_of(reference.resource), reference.name, reference.namespace
+        )
+        return found
+
+    async def exists(self, reference: Reference) -> bool:
+        """Whether the API server has the object. The cache does not hold objects that no TrainJob controls.
+
+        Reads one page with at most one object's metadata. It is a list, because the manager may list every watched kind
+        but need not have the right to get one.
+
+        Raises KubernetesError.
+        """
+        kind = MetadataOnly(reference.resource)
+        selector = f"metadata.name={reference.name}"
+        return bool((await self._client.list_page(kind, reference.namespace, field_selector=selector, limit=1)).items)
+
+    async def _look_up(self, reference: Reference) -> AnyObject | Unreadable | None:
+        try:
+            if self._kinds.watches(reference.resource):
+                return self.find(reference)
+            return await self._client.get(reference.resource, reference.name, reference.namespace)
+        except NotFound:
+            return None
+        except KubernetesError as error:
+            return Unreadable(str(error))

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the watches that plugins declare into sources of the controller.
+
+Each watch becomes an informer whose events lead to TrainJobs. An optional kind that the cluster does not serve is not
+watched and counts as absent.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from trainwright.api.base import Object, Resource
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import AnyObject, controller_of, name_of, namespace_of
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
+from trainwright.controller.runtime import Builder, Cache, Client, Key, Kind, MetadataOnly, NotFound
+from trainwright.controller.runtime.client.discovery import Discovery
+from trainwright.controller.runtime.errors import NotSynced
+from trainwright.controller.runtime.tasks import together
+from trainwright.controller.trainer.build.runtimes import Runtimes
+from trainwright.plugins.contract import Enqueue, PluginFailure, Refusal, Watch
+
+log = logging.getLogger(__name__)
+
+TRAIN_JOB = TrainJob.RESOURCE
+
+_REMEDY = "install its CustomResourceDefinition"
+"""What to do about a missing kind whose watch names no remedy."""
+
+
+class WatchedKinds:
+    """The kinds that plugins watch and the cluster serves."""
+
+    def __init__(self, watches: Sequence[Watch], *, absent: frozenset[Resource] = frozenset()) -> None:
+        """`absent`: optional resources that the cluster does not serve; see `absent_kinds`."""
+        self._absent = absent
+        # The controller itself needs ConfigMaps for the snapshots of runtimes. Plugins may declare an equal watch.
+        own = Watch(ConfigMap.RESOURCE, metadata_only=True)
+        self._watches = [
+            watch
+            for watch in dict.fromkeys((own, *watches))
+            if watch.resource not in absent and watch.only_with not in absent
+        ]
+        self._remedies = _remedies(watches)
+        models = {watch.resource: watch.model for watch in self._watches if watch.model is not None}
+        whole = {watch.resource for watch in self._watches if not watch.metadata_only}
+        self._kinds: dict[Resource, Kind] = {}
+        for resource in dict.fromkeys(watch.resource for watch in self._watches):
+            model: type[Object] | Resource = models.get(resource, resource)
+            self._kinds[resource] = model if resource in whole else MetadataOnly(model)
+
+    def declare(self, builder: Builder, cache: Cache, runtimes: Runtimes) -> None:
+        """Let the events of each kind start reconciles of the TrainJobs that its watch names."""
+        for watch in self._watches:
+            kind = self._kinds[watch.resource]
+            match watch.enqueue:
+                case Enqueue.OWNER:
+                    # A cluster may hold many ConfigMaps and Secrets; keep those of TrainJobs only.
+                    builder.owns(kind, transforms=(_of_a_trainjob,) if isinstance(kind, MetadataOnly) else ())
+                case Enqueue.SUSPENDED_IN_NAMESPACE:
+                    builder.watches(kind, _once_synced(lambda obj: cache.list(TrainJob, namespace_of(obj))))
+                case Enqueue.SUSPENDED_OF_RUNTIME_CLASS:
+                    builder.watches(kind, _once_synced(lambda obj: _jobs_of_class(cache, runtimes, name_of(obj))))
+
+    def watches(self, resource: Resource) -> bool:
+        """Whether a change of such an object starts reconciles. True for an absent kind too, which has no objects."""
+        return resource in self._kinds or resource in self._absent
+
+    def is_absent(self, resource: Resource) -> bool:
+        """Whether it is an optional kind that the cluster did not serve when the manager started."""
+        return resource in self._absent
+
+    def kind_of(self, resource: Resource) -> Kind:
+        """How the cache holds the kind."""
+        return self._kinds.get(resource, resource)
+
+    def require(self, resource: Resource) -> None:
+        """Check that objects of this kind can be made.
+
+        Raises:
+            PluginFailure: no plugin watches the kind.
+            Refusal: the kind is optional, and the cluster did not serve it when the manager started.
+        """
+        what = f"{resource.kind} of {resource.api_version}"
+        if resource in self._absent:
+            raise Refusal(
+                f"the cluster does not serve {what}, which the runtime needs: "
+                f"{self._remedies.get(resource, _REMEDY)} and restart the manager, or use another runtime",
+                phase="build",
+            )
+        if resource not in self._kinds:
+            raise PluginFailure(f"a plugin builds {what}, but no plugin watches it; declare a watch", phase="build")
+
+
+async def absent_kinds(client: Client, watches: Sequence[Watch]) -> frozenset[Resource]:
+    """The optional resources that the cluster does not serve now. A missing required one is logged as an error.
+
+    Raises:
+        KubernetesError: the API server does not answer.
+    """
+    own = (TRAIN_JOB, *(kind.RESOURCE for kind in RUNTIMES))
+    remedies = _remedies(watches)
+    wanted = {watch.resource: watch.optional for watch in watches} | dict.fromkeys(own, False)
+    by_version: dict[str, list[Resource]] = {}
+    for resource in wanted:
+        if resource.group:
+            by_version.setdefault(resource.api_version, []).append(resource)
+    discovery = Discovery(client)  # needs no right that not every user has
+    found = await together("discovery", *(_missing(discovery, resources) for resources in by_version.values()))
+    missing = [resource for resources in found for resource in resources]
+    for resource in missing:
+        what = f"the cluster does not serve {resource.kind} of {resource.api_version}"
+        if wanted[resource]:
+            log.info("%s: features that need it are off until the manager restarts", what)
+        else:
+            log.error("%s; %s. The manager waits two minutes for it, then exits", what, remedies.get(resource, _REMEDY))
+    return frozenset(resource for resource in missing if wanted[resource])
+
+
+def _remedies(watches: Iterable[Watch]) -> dict[Resource, str]:
+    return {watch.resource: watch.remedy for watch in watches if watch.remedy}
+
+
+async def _missing(discovery: Discovery, resources: Iterable[Resource]) -> list[Resource]:
+    """The resources of one group and version that the cluster does not serve."""
+    missing = []
+    for resource in resources:
+        try:
+            await discovery.resource(resource.api_version, resource.kind)
+        except NotFound:
+            missing.append(resource)
+    return missing
+
+
+def _of_a_trainjob(obj: AnyObject) -> AnyObject | None:
+    controller = controller_of(obj)
+    ours = controller is not None and (controller.kind, controller.group) == (TRAIN_JOB.kind, TRAIN_JOB.group)
+    return obj if ours else None
+
+
+def _once_synced(jobs: Callable[[AnyObject], Iterable[TrainJob]]) -> Callable[[AnyObject], list[Key]]:
+    """The suspended jobs among `jobs`; none before the first lists have arrived, when every job is due anyway."""
+
+    def mapper(obj: AnyObject) -> list[Key]:
+        try:
+            found = list(jobs(obj))
+        except NotSynced:
+            return []
+        return [Key(job.namespace, job.name) for job in found if job.spec is not None and job.spec.suspend]
+
+    return mapper
+
+
+def _jobs_of_class(cache: Cache, runtimes: Runtimes, runtime_class: str) -> Iterator[TrainJob]:
+    for kind in RUNTIMES:
+        for runtime in cache.list(kind):
+            if runtime_class in _runtime_classes(runtime):
+                yield from runtimes.jobs_of(runtime)
+
+
+def _runtime_classes(runtime: Runtime) -> set[str]:
+    """The runtimeClassName of every replicated job that has one."""
+    template = runtime.spec.template.spec if runtime.spec is not None and runtime.spec.template is not None else None
+    found = set()
+    for job in (template.replicated_jobs if template is not None else None) or ():
+        job_spec = job.template.spec
+        pod = job_spec.template.spec if job_spec is not None and job_spec.template is not None else None
+        if pod is not None and pod.runtime_class_name:
+            found.add(pod.runtime_class_name)
+    return found

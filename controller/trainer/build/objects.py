@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the objects of a job: the pipeline builds them, the applier writes those that differ. Deletes them at the end.
+
+`controller` decides whether to make them.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from trainwright.api.objects import AnyObject, Document, controller_of, deletion_timestamp_of, uid_of
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import Manager, NotFound
+from trainwright.controller.runtime.errors import AlreadyExists, Forbidden, Invalid
+from trainwright.controller.trainer.build.built import BuildMemory, Built
+from trainwright.controller.trainer.build.facts import CachedFacts
+from trainwright.controller.trainer.build.kinds import WatchedKinds
+from trainwright.controller.trainer.build.snapshot import Snapshots
+from trainwright.plugins.contract import Component, FactUnavailable, PipelineError, Reference
+from trainwright.plugins.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+
+class ToldOfRefusals(Protocol):
+    """Tells users that a part of an object could not be changed."""
+
+    def kept(self, job: TrainJob, reference: Reference, error: Exception) -> None:
+        """The object keeps its old values; `error` is the answer of the API server."""
+        ...
+
+
+class JobObjects:
+    """Makes and deletes the objects of jobs."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        pipeline: Pipeline,
+        kinds: WatchedKinds,
+        facts: CachedFacts,
+        snapshots: Snapshots,
+        told: ToldOfRefusals,
+    ) -> None:
+        self._client = manager.client
+        self._applier = manager.applier
+        self._pipeline = pipeline
+        self._kinds = kinds
+        self._facts = facts
+        self._snapshots = snapshots
+        self._told = told
+
+    async def make(self, job: TrainJob, memory: BuildMemory) -> None:
+        """Make the job's objects, unless neither the inputs nor the objects have changed since the last build.
+
+        Raises PipelineError, FactUnavailable, KubernetesError.
+        """
+        is_new = not self._snapshots.is_taken(job)
+        runtime = await self._snapshots.runtime_of(job)
+        last = memory.built if memory.built is not None and memory.built.is_of(job, runtime) else None
+        run = self._pipeline.begin(job, runtime)
+        references = last.references if last is not None else run.references()
+        facts = await self._facts.read(references)
+        if last is not None and last.is_current(facts, self._facts.find):
+            return
+        memory.built = None
+        try:
+            rendering = run.render(facts)
+        except PipelineError as error:
+            if all(self._kinds.watches(reference.resource) for reference in references):
+                raise
+            # Retry: a fact that was read live is not watched, so its change starts no reconcile.
+            raise FactUnavailable(str(error)) from error
+        for component in rendering.components:
+            # Check all kinds before the first write: a job is never half made because a kind is not served.
+            self._kinds.require(component.resource)
+        # A new job has no objects. For any other job, the cluster may hold objects that the cache does not show.
+        is_new = is_new and not any(self._facts.find(component.reference) for component in rendering.components)
+        made = {
+            component.reference: await self._make_one(job, component, memory, is_new=is_new)
+            for component in rendering.components
+        }
+        memory.built = Built.of(job, runtime, facts, made)
+
+    async def delete(self, job: TrainJob, references: Iterable[Reference]) -> None:
+        """Delete the objects that the job controls, in the background. Their end starts another reconcile."""
+        for reference in references:
+            found = self._facts.find(reference)
+            controller = controller_of(found) if found is not None else None
+            if found is None or controller is None or controller.uid != uid_of(job) or deletion_timestamp_of(found):
+                continue
+            log.info("%s/%s: deleting %s", job.namespace, job.name, reference)
+            with contextlib.suppress(NotFound):
+                await self._client.delete(
+                    reference.resource, reference.name, reference.namespace, uid=uid_of(found), propagation="Background"
+                )
+
+    async def _make_one(
+        self, job: TrainJob, component: Component, memory: BuildMemory, *, is_new: bool
+    ) -> AnyObject | None:
+        """Returns the object; None if it exists but the cache does not hold it."""
+        if component.generate is None:
+            return await self._apply(job, component, memory)
+        return await self._create(component.reference, component.generate, component.document, is_new=is_new)
+
+    async def _apply(self, job: TrainJob, component: Component, memory: BuildMemory) -> AnyObject:
+        """Apply the whole object. If the API server refuses it, apply the part that may still change."""
+        if component.fallback is not None and memory.was_refused(component):
+            [applied] = await self._applier.apply([component.fallback], owner=job)
+            return applied.obj
+        try:
+            [applied] = await self._applier.apply([component.document], owner=job)
+        except (Invalid, Forbidden) as error:
+            if component.fallback is None:
+                raise
+            [applied] = await self._applier.apply([component.fallback], owner=job)
+            memory.remember_refusal(component)
+            self._told.kept(job, component.reference, error)
+        return applied.obj
+
+    async def _create(
+        self, reference: Reference, generate: Callable[[Document], Document], document: Document, *, is_new: bool
+    ) -> AnyObject | None:
+        """Create an object with generated content, unless it exists.
+
+        An existing object is never changed, whoever made it, because its content may be in use. For a job that is not
+        new, the API server is asked first. A new job nearly always has no such object, so the create is sent at once
+        and is refused if there is one.
+        """
+        found = self._facts.find(reference)
+        if found is not None:
+            return found
+        if is_new or not await self._facts.exists(reference):
+            # In a thread: making keys takes time, and other jobs must not wait for it.
+            filled = await asyncio.to_thread(generate, document)
+            try:
+                created: AnyObject = await self._client.create(filled, kind=reference.resource)
+            except AlreadyExists:
+                log.debug("%s exists already", reference)
+            else:
+                return created
+        return None

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts the defects that TrainJobs meet: code of a plugin or of the manager raised an error that is not declared.
+
+A defect costs one job a refusal or the condition `Blocked`, and no reconcile or webhook call fails because of it. The
+alert TrainwrightDefect therefore needs a counter of its own.
+"""
+
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry, Counter
+
+from trainwright.plugins.contract import FactUnavailable, PipelineError, Refusal
+
+
+class During(StrEnum):
+    """What the manager was doing."""
+
+    ADMISSION = "admission"
+    RECONCILE = "reconcile"
+
+
+class Defects:
+    """The counter of one process; registers itself."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = Counter(
+            "trainer_trainjob_defects_total",
+            "Defects of plugins or of the manager that TrainJobs met.",
+            ["during"],
+            registry=registry,
+        )
+        # Every series starts at 0 here: Prometheus cannot see the rise to the first value of a new series.
+        self._met = {during: counter.labels(during) for during in During}
+
+    def met(self, during: During) -> None:
+        """A TrainJob met a defect."""
+        self._met[during].inc()
+
+
+def is_defect(error: BaseException) -> bool:
+    """Whether an error of the pipeline is a defect of a plugin, and not a refusal or a fact that could not be read."""
+    if isinstance(error, FactUnavailable) and error.__cause__ is not None:
+        # A build that depends on facts which nothing watches: it failed, and it is tried again for their sake.
+        error = error.__cause__
+    return isinstance(error, PipelineError) and not isinstance(error, Refusal)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The causes that keep a TrainJob from going on, and when they are shown.
+
+A cause becomes the condition `Blocked` once it has lasted for five seconds. Shorter ones need no attention: a runtime
+that is applied together with its job, an API server that restarts. When the cause is gone, the condition is removed,
+not set to False. Only this process remembers how long a cause has lasted: after a restart the five seconds start again,
+and an existing condition stays until they are over.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trainwright.controller.runtime.errors import ApiError, Conflict, KubernetesError, NotControlled
+from trainwright.controller.trainer.build.runtimes import RuntimeMissing, RuntimeUnsupported
+from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
+from trainwright.controller.trainer.job.defects import is_defect
+from trainwright.plugins.contract import FactUnavailable, PipelineError
+
+PATIENCE_SECONDS = 5.0
+"""How long a cause must last before it is shown."""
+
+
+class Reason(StrEnum):
+    """Reasons of the condition `Blocked`."""
+
+    RUNTIME_MISSING = "RuntimeMissing"
+    SNAPSHOT_INVALID = "SnapshotInvalid"
+    BUILD_FAILED = "BuildFailed"
+    APPLY_REFUSED = "ApplyRefused"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One cause, in words for the users of the job."""
+
+    reason: Reason
+    message: str
+    """What, where and what to do; the same text for the same cause."""
+    error: Exception
+    final: bool
+    """Whether a retry is useless: the change that removes the cause starts a reconcile by itself."""
+    defect: bool = False
+    """Whether code of a plugin or of the manager is wrong: counted, and logged with its traceback."""
+
+
+_SHOWN: dict[type[Exception], tuple[Reason, bool]] = {
+    RuntimeMissing: (Reason.RUNTIME_MISSING, True),
+    # Retry: a foreign ConfigMap is not watched, so its deletion starts no reconcile.
+    SnapshotInvalid: (Reason.SNAPSHOT_INVALID, False),
+    FactUnavailable: (Reason.BUILD_FAILED, False),
+    PipelineError: (Reason.BUILD_FAILED, True),
+    RuntimeUnsupported: (Reason.BUILD_FAILED, True),
+    NotControlled: (Reason.APPLY_REFUSED, False),
+    ApiError: (Reason.APPLY_REFUSED, False),
+}
+"""The reason that an error is shown with, and whether a retry is useless."""
+
+
+def obstacle_of(error: Exception) -> Obstacle | None:
+    """The obstacle to show for an error. None: retry and show nothing, as after a conflict or without an answer."""
+    if isinstance(error, Conflict):
+        return None
+    for kind, (reason, final) in _SHOWN.items():
+        if isinstance(error, kind):
+            return Obstacle(reason, _told(error), error, final=final, defect=is_defect(error))
+    if isinstance(error, KubernetesError):
+        return None
+    message = f"the manager failed at this TrainJob ({type(error).__name__}: {error}); see its log"
+    return Obstacle(Reason.BUILD_FAILED, message, error, final=False, defect=True)
+
+
+def _told(error: Exception) -> str:
+    """The text of an error. For an answer of the API server, the object (`jobsets/mine`) replaces the request."""
+    if not isinstance(error, ApiError):
+        return str(error)
+    path = error.request.partition(" ")[2].partition("?")[0]
+    _, _, namespaced = path.partition("/namespaces/")
+    _, _, what = namespaced.partition("/")
+    return f"{what}: {error.message}" if what else str(error)

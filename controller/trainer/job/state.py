@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a TrainJob, in the words that metrics, events and every view of a job share.
+
+`state_of` reads the state from the object alone. `JobStates` follows the TrainJobs of a cache and calls its listeners
+once for each change, on every replica, whether or not it leads.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from trainwright.api.conditions import find
+from trainwright.api.objects import AnyObject, Key, uid_of
+from trainwright.api.times import Now, parse, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED, CONDITION_SUSPENDED
+from trainwright.controller.runtime import Cache, Event
+
+CONDITION_BLOCKED = "Blocked"
+"""A condition that Kubeflow Trainer does not have; see `obstacles`."""
+
+
+class State(StrEnum):
+    """What a TrainJob is doing."""
+
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    BLOCKED = "Blocked"
+    SUSPENDED = "Suspended"
+    RUNNING = "Running"
+    """At least one of its pods is active, ready, succeeded or failed."""
+    PENDING = "Pending"
+    """It has had no pod since it was created or resumed."""
+
+
+class Standing(NamedTuple):
+    """The state of a job, and the reason for it."""
+
+    state: State
+    reason: str = ""
+    """The reason of the condition that the state comes from; empty for a state without a condition."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has ended."""
+        return self.state in {State.COMPLETE, State.FAILED}
+
+
+_CONDITIONS = {
+    CONDITION_COMPLETE: State.COMPLETE,
+    CONDITION_FAILED: State.FAILED,
+    CONDITION_BLOCKED: State.BLOCKED,
+    CONDITION_SUSPENDED: State.SUSPENDED,
+}
+"""The state that each condition stands for; if several are True, the first one here counts."""
+
+
+def state_of(job: TrainJob) -> Standing:
+    """The state of the job: from the first of its conditions that is True, else from its pods."""
+    status = job.status
+    held = {c.type: c for c in (status.conditions if status else None) or () if c.status == "True"}
+    for name, state in _CONDITIONS.items():
+        if name in held:
+            return Standing(state, held[name].reason)
+    jobs = (status.jobs_status if status else None) or ()
+    if any(one.active or one.ready or one.succeeded or one.failed for one in jobs):
+        return Standing(State.RUNNING)
+    return Standing(State.PENDING)
+
+
+def entered(job: TrainJob, state: State) -> datetime | None:
+    """When the job entered the state, if the object records it; it does not record the time of the first pod."""
+    for name, of_condition in _CONDITIONS.items():
+        if state is of_condition:
+            return _transition(job, name)
+    if state is State.RUNNING:
+        return None
+    created = job.metadata.creation_timestamp if job.metadata is not None else None
+    return _transition(job, CONDITION_SUSPENDED) or (parse(created) if created else None)
+
+
+def _transition(job: TrainJob, condition: str) -> datetime | None:
+    found = find(job.status.conditions if job.status is not None else None, condition)
+    return parse(found.last_transition_time) if found is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One change of a job's state or reason, as this process saw it."""
+
+    key: Key
+    job: TrainJob
+    """The job as it is now, or as it was last if it is gone."""
+    before: Standing | None
+    """None: this process sees the job for the first time."""
+    after: Standing | None
+    """None: the job is gone, or can no longer be decoded."""
+    seconds: float | None = None
+    """How long the job was in the state that it left. None: it left none, or when it entered is not known."""
+    first_pod_seconds: float | None = None
+    """Seconds from its creation or last resume to its first pod. None unless this change is its first pod."""
+
+
+Listener: TypeAlias = Callable[[Transition], None]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is remembered of one job."""
+
+    job: TrainJob
+    standing: Standing
+    since: datetime | None
+    """When it entered its state, if that is known."""
+    had_pods: bool
+
+
+class JobStates:
+    """The one place that sees every change of a job's state: add a listener to act on it."""
+
+    def __init__(self, *, now: Now = wall_clock) -> None:
+        self._now = now
+        self._seen: dict[Key, _Seen] = {}
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` for each transition from now on; it must not block and must not raise."""
+        self._listeners.append(listener)
+
+    def watch(self, cache: Cache) -> None:
+        """Follow the TrainJobs of the cache; the kind must be declared there."""
+        cache.informer(TrainJob).add_handler(self.handle, undecodable=True)
+
+    def handle(self, event: Event[AnyObject]) -> None:
+        """Handle one event of the cache."""
+        job, seen = event.new, self._seen.get(event.key)
+        if seen is not None and (not isinstance(job, TrainJob) or uid_of(seen.job) != uid_of(job)):
+            del self._seen[event.key]
+            self._tell(Transition(key=event.key, job=seen.job, before=seen.standing, after=None))
+            seen = None
+        if not isinstance(job, TrainJob):
+            return
+        if seen is None:
+            self._first_seen(event.key, job)
+            return
+        seen.job = job
+        standing = state_of(job)
+        if seen.standing != standing:
+            self._changed(event.key, seen, standing)
+
+    def _first_seen(self, key: Key, job: TrainJob) -> None:
+        standing = state_of(job)
+        had_pods = standing.state not in {State.PENDING, State.SUSPENDED}
+        self._seen[key] = _Seen(job, standing, entered(job, standing.state), had_pods)
+        self._tell(Transition(key=key, job=job, before=None, after=standing))
+
+    def _changed(self, key: Key, seen: _Seen, standing: Standing) -> None:
+        now, before = self._now(), seen.standing
+        seen.standing = standing
+        if before.state is standing.state:
+            self._tell(Transition(key=key, job=seen.job, before=before, after=standing))
+            return
+        spent = _seconds(seen.since, now)
+        seen.since = now
+        first_pod = None
+        if standing.state is State.SUSPENDED:
+            seen.had_pods = False
+        elif standing.state is State.RUNNING and not seen.had_pods:
+            seen.had_pods = True
+            first_pod = _seconds(entered(seen.job, State.PENDING), now)
+        self._tell(
+            Transition(key=key, job=seen.job, before=before, after=standing, seconds=spent, first_pod_seconds=first_pod)
+        )
+
+    def _tell(self, transition: Transition) -> None:
+        for listener in self._listeners:
+            listener(transition)
+
+
+def _seconds(since: datetime | None, now: datetime) -> float | None:
+    return None if since is None else max(0.0, (now - since).total_seconds())

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status of a TrainJob: computed from what is observed, written as a patch of what changed.
+
+The framework sets the conditions `Suspended`, `Blocked` and `Created`; the status plugin sets the others and the
+counters. `trainerStatus` belongs to the status server and is never part of a patch. A change of a condition is written
+at once, together with every other change. A change of counters alone waits for a moment, because a JobSet changes them
+several times in a row. Nothing is kept meanwhile: what waits is the difference between the job and what is observed.
+"""
+
+from typing import Any
+
+import msgspec
+
+from trainwright.api.conditions import is_true, remove_condition
+from trainwright.api.kubernetes.meta.v1 import Condition
+from trainwright.api.messages import shortened
+from trainwright.api.objects import resource_version_of
+from trainwright.api.times import Now, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1.constants import (
+    CONDITION_COMPLETE,
+    CONDITION_FAILED,
+    CONDITION_SUSPENDED,
+    REASON_DEADLINE_EXCEEDED,
+    REASON_RESUMED,
+    REASON_SUSPENDED,
+)
+from trainwright.controller.runtime import set_condition
+from trainwright.controller.trainer.job import deadline
+from trainwright.controller.trainer.job.obstacles import Obstacle
+from trainwright.controller.trainer.job.state import CONDITION_BLOCKED
+
+CONDITION_CREATED = "Created"
+"""Behind a feature gate: True once all objects are applied."""
+REASON_CREATED = "JobsCreationSucceeded"
+"""The reason that versions of Kubeflow Trainer with this condition wrote."""
+_OWN_KEYS = (("conditions", "conditions"), ("jobs_status", "jobsStatus"))
+"""Attribute and wire name of what the manager writes."""
+
+
+def is_finished(job: TrainJob) -> bool:
+    """Whether the job is Complete or Failed; nothing is built or applied for it any more."""
+    return job.status is not None and is_over(job.status)
+
+
+def is_over(status: TrainJobStatus) -> bool:
+    """Whether the status says Complete or Failed."""
+    return is_true(status.conditions, CONDITION_COMPLETE) or is_true(status.conditions, CONDITION_FAILED)
+
+
+def wanted_status(
+    job: TrainJob,
+    observed: TrainJobStatus | None,
+    blocked: Obstacle | None,
+    *,
+    settled: bool,
+    created: bool = False,
+    now: Now = wall_clock,
+) -> TrainJobStatus:
+    """The status that the job should have.
+
+    Args:
+        job: with its current status.
+        observed: the status that the status plugin gives; None leaves the current status as it is.
+        blocked: the obstacle to show as `Blocked`.
+        settled: whether there is no obstacle at all, so that `Blocked` is removed.
+        created: whether to write `Created`.
+        now: the wall clock, for transition times.
+    """
+    status = (observed or job.status or TrainJobStatus()).deepcopy()
+    had = {condition.type for condition in (job.status.conditions if job.status is not None else None) or ()}
+    found = status.conditions or []
+    conditions = [condition for condition in found if condition.type in had]
+    if job.spec is not None and job.spec.suspend:
+        suspended = _condition(CONDITION_SUSPENDED, "True", REASON_SUSPENDED, "TrainJob is suspended")
+        conditions = set_condition(conditions, suspended, now=now)
+    elif is_true(conditions, CONDITION_SUSPENDED):
+        resumed = _condition(CONDITION_SUSPENDED, "False", REASON_RESUMED, "TrainJob is resumed")
+        conditions = set_condition(conditions, resumed, now=now)
+    # A new end comes after `Suspended`, as Kubeflow Trainer writes it.
+    conditions += [condition for condition in found if condition.type not in had]
+    if created:
+        applied = _condition(CONDITION_CREATED, "True", REASON_CREATED, "all objects of the TrainJob are applied")
+        conditions = set_condition(conditions, applied, now=now)
+    if blocked is not None:
+        condition = _condition(CONDITION_BLOCKED, "True", blocked.reason, shortened(blocked.message))
+        condition.observed_generation = job.metadata.generation if job.metadata is not None else None
+        conditions = set_condition(conditions, condition, now=now)
+    elif settled:
+        conditions = remove_condition(conditions, CONDITION_BLOCKED)
+    status.conditions = _created_last(conditions) or None
+    return status
+
+
+def with_deadline_exceeded(status: TrainJobStatus, *, now: Now = wall_clock) -> TrainJobStatus:
+    """The status of a job that exceeded its deadline, in place of any failure that its JobSet reports."""
+    marked = status.deepcopy()
+    failed = _condition(CONDITION_FAILED, "True", REASON_DEADLINE_EXCEEDED, deadline.MESSAGE)
+    conditions = set_condition(remove_condition(status.conditions or [], CONDITION_BLOCKED), failed, now=now)
+    marked.conditions = _created_last(conditions)
+    return marked
+
+
+def status_patch(job: TrainJob, wanted: TrainJobStatus) -> dict[str, Any] | None:
+    """The merge patch from the job's status to the wanted one; None when they are equal.
+
+    A merge patch replaces the list of conditions as a whole. The patch therefore names the version of the job: if
+    another client has added a condition meanwhile, the API server answers with a conflict and nothing is lost. An empty
+    status is not valid, so a status that loses its last key is removed.
+    """
+    current = job.status or TrainJobStatus()
+    changed = {
+        wire: msgspec.to_builtins(getattr(wanted, attribute))
+        for attribute, wire in _OWN_KEYS
+        if (getattr(wanted, attribute) or None) != (getattr(current, attribute) or None)
+    }
+    if not changed:
+        return None
+    rest = wanted.conditions or wanted.jobs_status or current.trainer_status
+    patch: dict[str, Any] = {"status": changed if rest else None}
+    if is_urgent(patch):
+        patch["metadata"] = {"resourceVersion": resource_version_of(job)}
+    return patch
+
+
+def is_urgent(patch: dict[str, Any]) -> bool:
+    """Whether a status patch changes more than counters and must be written at once."""
+    return patch["status"] is None or "conditions" in patch["status"]
+
+
+def _created_last(conditions: list[Condition]) -> list[Condition]:
+    """The conditions with `Created` at the end, and the others in their order.
+
+    kubectl's column State shows the first condition that is True. `Created` stays True for good, so any other condition
+    has to come before it.
+    """
+    return sorted(conditions, key=lambda condition: condition.type == CONDITION_CREATED)
+
+
+def _condition(kind: str, status: str, reason: str, message: str) -> Condition:
+    """A condition without its transition time, which `set_condition` fills in."""
+    return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the plugins on one TrainJob: which facts they need, whether the job is valid, which objects it becomes.
+
+The caller asks for the references, looks them up, and passes the facts to `validate` or `render`. A run is for one
+admission or one reconcile. The copies of the inputs that plugins get are made once, when the first hook is called.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.plugins.contract import (
+    SHAPING,
+    ClusterFacts,
+    Component,
+    ErrorType,
+    FactUnavailable,
+    FieldError,
+    Finding,
+    Info,
+    InputMutated,
+    PipelineError,
+    PluginFailure,
+    Reference,
+    Refusal,
+    Runtime,
+    Verdict,
+    Warned,
+)
+from trainwright.plugins.pipeline.guard import Guard, Inputs
+from trainwright.plugins.pipeline.rendering import BUILD, Rendering, attributed, in_order
+from trainwright.plugins.pipeline.template import JobTemplate, resolve
+from trainwright.plugins.registry import Loaded, Registry
+
+
+class Run:
+    """Made by `Pipeline.begin`."""
+
+    def __init__(self, registry: Registry, job: TrainJob, runtime: Runtime, old: TrainJob | None) -> None:
+        self._registry = registry
+        self._job = job
+        self._runtime = runtime
+        self._old = old
+        self._inputs = Inputs(job, runtime, old)
+
+    def references(self) -> tuple[Reference, ...]:
+        """The objects that plugins need for this job; look each up, and pass the results as `ClusterFacts`.
+
+        Raises PipelineError, FactUnavailable.
+        """
+        return self._announced("uses_facts")
+
+    def admission_references(self) -> tuple[Reference, ...]:
+        """The objects that plugins need for `validate`: those of a build, and those that only validation needs.
+
+        Raises PipelineError, FactUnavailable.
+        """
+        return self._announced("uses_facts", "validation_facts")
+
+    def validate(self, facts: ClusterFacts) -> Verdict:
+        """Every field error and warning of every plugin.
+
+        An exception of a plugin is not raised: it becomes an internal error that names the plugin, and the other
+        plugins are asked as well.
+        """
+        refused: FieldError | None = None
+        template: JobTemplate | None
+        try:
+            template = resolve(self._job, self._runtime)
+        except Refusal as refusal:
+            template, refused = self._without_patches(), self._refused(refusal)
+        findings = self._validated(template, facts) if template is not None else []
+        # An error of a plugin about the same patches is more exact.
+        if refused is not None and not _has_errors(findings):
+            findings.append(refused)
+        if template is not None and not _has_errors(findings):
+            findings += self._foreseen(template, facts)
+        return Verdict.of(findings)
+
+    def enforced(self, facts: ClusterFacts) -> Info:
+        """The model after all shaping phases: the final template, counts and requests. No objects are built.
+
+        For queueing systems. Raises PipelineError, FactUnavailable.
+        """
+        return self._inputs.phase(lambda guard: self._shaped(guard, resolve(self._job, self._runtime), facts))
+
+    def render(self, facts: ClusterFacts) -> Rendering:
+        """The objects that run the job. Raises PipelineError (final) or FactUnavailable (try again)."""
+
+        def build(guard: Guard) -> Rendering:
+            return self._built(guard, self._shaped(guard, resolve(self._job, self._runtime), facts))
+
+        return self._inputs.phase(build)
+
+    def _announced(self, *hooks: str) -> tuple[Reference, ...]:
+        def collect(guard: Guard) -> tuple[Reference, ...]:
+            found: dict[Reference, None] = {}
+            for hook in hooks:
+                for entry in self._registry.having(hook):
+                    found.update(dict.fromkeys(guard.collect(entry, hook, guard.job, guard.runtime)))
+            return tuple(found)
+
+        return self._inputs.phase(collect)
+
+    def _validated(self, template: JobTemplate, facts: ClusterFacts) -> list[Finding]:
+        """The findings of all plugins. If one changed an input, each runs again on its own copies, to find which."""
+        entries = self._registry.having("validate")
+        guard = self._inputs.shared()
+        info = _info(guard, template.copy(), facts)
+        findings = [finding for entry in entries for finding in _findings(guard, entry, "validate", info)]
+        if not guard.changed():
+            return findings
+        self._inputs.renew()
+        findings = []
+        for entry in entries:
+            guard = self._inputs.guard(strict=True)
+            try:
+                findings += _findings(guard, entry, "validate", _info(guard, template.copy(), facts))
+            except InputMutated as error:
+                findings.append(_defect(error))
+        return findings
+
+    def _foreseen(self, template: JobTemplate, facts: ClusterFacts) -> list[Finding]:
+        """The problems that a build would have. They refuse a new job; for an existing one they are warnings, so that
+        it can still be changed.
+        """
+        findings: list[Finding] = []
+
+        def build(guard: Guard) -> Rendering:
+            findings.clear()
+            info = self._shaped(guard, template.copy(), facts)
+            for entry in self._registry.having("validate_shaped"):
+                findings.extend(_findings(guard, entry, "validate_shaped", info))
+            return self._built(guard, info)
+
+        try:
+            rendering = self._inputs.phase(build)
+        except Refusal as refusal:
+            message = f"the objects cannot be built: {refusal}"
+            error = FieldError("spec", ErrorType.INVALID, message, self._job.name, plugin=refusal.plugin)
+            return [*findings, error if self._old is None else Warned(message, plugin=refusal.plugin)]
+        except (PipelineError, FactUnavailable) as error:
+            if isinstance(error, InputMutated) and error.phase == "validate_shaped":
+                return [*findings, _defect(error)]
+            # A defect of a plugin, or a read that failed: the job is accepted, and gets a condition if it lasts.
+            return findings
+        return [*findings, *(Warned(str(override)) for override in rendering.overrides)]
+
+    def _shaped(self, guard: Guard, template: JobTemplate, facts: ClusterFacts) -> Info:
+        info = _info(guard, template, facts)
+        for hook in SHAPING:
+            for entry in self._registry.having(hook):
+                guard.call(entry, hook, info, guard.job)
+        return info
+
+    def _built(self, guard: Guard, info: Info) -> Rendering:
+        components: list[Component] = []
+        for entry in self._registry.having(BUILD):
+            built = guard.collect(entry, BUILD, info, guard.job)
+            components += [attributed(component, entry.name) for component in built]
+        return Rendering(
+            components=in_order(components),
+            settings=guard.ledger.settings(),
+            overrides=guard.ledger.overrides(),
+        )
+
+    def _without_patches(self) -> JobTemplate | None:
+        """The template without patches, so that plugins can check the patches."""
+        if self._job.spec is None:
+            return None
+        plain = msgspec.structs.replace(self._job.spec, runtime_patches=None)
+        try:
+            return resolve(msgspec.structs.replace(self._job, spec=plain), self._runtime)
+        except Refusal:
+            return None
+
+    def _refused(self, refusal: Refusal) -> FieldError:
+        """The refusal as an error of the field that causes it."""
+        spec = self._job.spec
+        if spec is None:
+            return FieldError("spec", ErrorType.INVALID, refusal.message)
+        if spec.runtime_patches:
+            return FieldError("spec.runtimePatches", ErrorType.INVALID, refusal.message, spec.runtime_patches)
+        return FieldError("spec.runtimeRef", ErrorType.INVALID, refusal.message, spec.runtime_ref)
+
+
+def _info(guard: Guard, template: JobTemplate, facts: ClusterFacts) -> Info:
+    assert guard.runtime is not None
+    guard.ledger = template.ledger
+    return template.info(guard.job, guard.runtime, facts)
+
+
+def _findings(guard: Guard, entry: Loaded, hook: str, info: Info) -> list[Finding]:
+    """The findings of one plugin; an exception becomes a finding. Raises InputMutated from a strict guard."""
+    try:
+        found = guard.collect(entry, hook, info, guard.old, guard.job)
+        return [replace(_checked(finding, entry.name, hook), plugin=entry.name) for finding in found]
+    except Refusal as refusal:
+        return [FieldError("spec", ErrorType.INVALID, str(refusal), guard.job.name, plugin=entry.name)]
+    except InputMutated:
+        raise
+    except (PipelineError, FactUnavailable) as error:
+        return [FieldError("", ErrorType.INTERNAL, str(error), plugin=entry.name)]
+
+
+def _defect(error: InputMutated) -> FieldError:
+    return FieldError("", ErrorType.INTERNAL, str(error), plugin=error.plugin)
+
+
+def _checked(finding: Finding, plugin: str, hook: str) -> Finding:
+    if isinstance(finding, (FieldError, Warned)):
+        return finding
+    raise PluginFailure(f"{hook} returned {finding!r} instead of a finding", plugin=plugin, phase=hook)
+
+
+def _has_errors(findings: Iterable[Finding]) -> bool:
+    return any(isinstance(finding, FieldError) for finding in findings)

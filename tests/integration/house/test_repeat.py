@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The soak of the test suite: what it tells of a failure, and that nothing outlives it."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import alive, heeding
+from tests.repository import ROOT
+from trainwright.controller.runtime.testing.waiting import eventually_sync, is_empty
+
+COMMAND = [sys.executable, "-m", "tests.soak.repeat"]
+MIXED = """
+import pytest
+def test_good(): pass
+def test_bad(): assert 1 + 1 == 3
+@pytest.fixture
+def broken():
+    yield
+    raise RuntimeError("not taken down")
+def test_left(broken): pass
+"""
+HANGING = """
+import os, pathlib, time
+def test_it():
+    pathlib.Path(__file__).with_name("pid").write_text(str(os.getpid()))
+    time.sleep(600)
+"""
+
+
+def environment() -> dict[str, str]:
+    """Without what tells pytest that it runs inside of another."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+
+
+@pytest.fixture
+def tests(tmp_path: Path) -> Path:
+    """A folder for tests that is pytest's root, to which the names of tests are relative."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    return tmp_path
+
+
+def logs_of(output: str) -> Path:
+    """The folder that is named first."""
+    found = re.match(r"logs of runs that fail: (.*)\n", output)
+    assert found is not None, output
+    return Path(found[1])
+
+
+def soak(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*COMMAND, *arguments], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+    )
+
+
+def test_what_failed_is_named_with_the_way_to_repeat_it_and_the_log_kept(tests: Path) -> None:
+    (tests / "test_mixed.py").write_text(MIXED)
+    done = soak("--rounds=2", str(tests))
+    assert done.returncode == 1, done.stderr
+    runs = re.findall(r"^run \d, (.*), seed (\d+): FAILED \(exit code 1\) in \d+ s: (.*)$", done.stdout, re.MULTILINE)
+    assert [(how, counts) for how, _, counts in runs] == [
+        ("alone", "1 error, 1 failed, 2 passed"),
+        ("beside a load", "1 error, 1 failed, 2 passed"),
+    ]
+    assert runs[0][1] != runs[1][1], "each has an order of its own"
+    for _, seed, _ in runs:
+        (command,) = re.findall(rf"^    (\S+ .*::test_bad --randomly-seed={seed})$", done.stdout, re.MULTILINE)
+        again = subprocess.run(
+            command.split(), cwd=tests, env=environment(), capture_output=True, text=True, check=False
+        )
+        assert "1 failed" in again.stdout
+    logs = [Path(log).read_text() for log in re.findall(r"^  log: (.*)$", done.stdout, re.MULTILINE)]
+    assert len(logs) == 2
+    for text in (done.stdout, *logs):
+        assert "assert (1 + 1) == 3" in text
+        assert "not taken down" in text
+    assert "2 times test_mixed.py::test_left" in done.stdout
+    shutil.rmtree(logs_of(done.stdout))
+
+
+def test_a_run_without_tests_is_a_failure(tests: Path) -> None:
+    done = soak("--rounds=1", str(tests))
+    assert done.returncode == 1
+    assert "FAILED (exit code 5)" in done.stdout
+    assert "no tests ran" in done.stdout
+    shutil.rmtree(logs_of(done.stdout))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_nothing_outlives_it(tests: Path, number: signal.Signals) -> None:
+    (tests / "test_hanging.py").write_text(HANGING)
+    pid = tests / "pid"
+    with subprocess.Popen(
+        heeding(*COMMAND, "--rounds=1", str(tests)), cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        eventually_sync(pid.read_text, ignore=(FileNotFoundError,))
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == (-number if number is signal.SIGKILL else 128 + number)
+    eventually_sync(lambda: alive(int(pid.read_text())), is_empty)
+    if number is not signal.SIGKILL:
+        assert "runs: 0 of 1; failed: 0" in output
+    shutil.rmtree(logs_of(output))

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The column State of `kubectl get trainjobs`: the first condition that is True, of the status that we write."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.integration.trainer.conftest import TIME
+from trainwright.api.times import parse
+from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.trainer.job.decision import Attempt, decide
+from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
+
+BLOCKED = Obstacle(Reason.APPLY_REFUSED, "no", RuntimeError(), final=False)
+RUNNING, CREATED = Attempt(), Attempt(created=True)
+LATER = parse("2100-01-01T00:00:00Z")
+
+
+def condition(kind: str, status: str = "True") -> dict[str, Any]:
+    return {"type": kind, "status": status, "reason": "R", "message": "m", "lastTransitionTime": TIME}
+
+
+def state(control_plane: ControlPlane, namespace: str, name: str) -> str:
+    """What the column shows; the table is made by the API server."""
+    header, row = control_plane.kubectl("--namespace", namespace, "get", "trainjob", name).splitlines()
+    column = header.index("STATE")
+    return row[column : header.index("AGE")].strip()
+
+
+def create(control_plane: ControlPlane, namespace: str, name: str, **spec: Any) -> None:
+    document = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"runtimeRef": {"name": "runtime"}, **spec},
+    }
+    control_plane.kubectl("create", "--filename=-", stdin=json.dumps(document))
+
+
+def patch_status(control_plane: ControlPlane, namespace: str, name: str, patch: dict[str, Any]) -> None:
+    options = ("--subresource=status", "--type=merge", "--patch", json.dumps(patch))
+    control_plane.kubectl("--namespace", namespace, "patch", "trainjob", name, *options)
+
+
+def test_the_first_condition_that_holds_is_shown(control_plane: ControlPlane, namespace: str) -> None:
+    create(control_plane, namespace, "job")
+    assert state(control_plane, namespace, "job") == ""
+    for conditions, shown in (
+        ([condition("Suspended", "False")], ""),
+        ([condition("Suspended", "False"), condition("Complete")], "Complete"),
+        ([condition("Suspended"), condition("Complete")], "Suspended"),
+        ([condition("Complete"), condition("Created")], "Complete"),
+        ([condition("Created"), condition("Complete")], "Created"),
+    ):
+        patch_status(control_plane, namespace, "job", {"status": {"conditions": conditions}})
+        assert state(control_plane, namespace, "job") == shown
+
+
+@pytest.mark.parametrize(
+    ("spec", "observed", "attempt", "shown"),
+    [
+        pytest.param({}, None, CREATED, "Created", id="running"),
+        pytest.param({}, "Complete", CREATED, "Complete", id="complete"),
+        pytest.param({}, "Failed", CREATED, "Failed", id="failed"),
+        pytest.param({"activeDeadlineSeconds": 1}, None, CREATED, "Failed", id="deadline"),
+        pytest.param({"suspend": True}, None, CREATED, "Suspended", id="suspended"),
+        pytest.param({}, None, Attempt(failed=True, obstacle=BLOCKED), "Blocked", id="blocked"),
+        pytest.param({}, "Complete", RUNNING, "Complete", id="gate-turned-off"),
+        # Kubeflow Trainer writes the two in this order, and so do we: docs/api-additions.md says so.
+        pytest.param({"suspend": True}, "Complete", CREATED, "Suspended", id="complete-while-suspended"),
+    ],
+)
+def test_created_hides_nothing(
+    control_plane: ControlPlane,
+    namespace: str,
+    spec: dict[str, Any],
+    observed: str | None,
+    attempt: Attempt,
+    shown: str,
+) -> None:
+    """A job that has the condition `Created` meets what comes after it; the status is the one that we would write."""
+    create(control_plane, namespace, "job", **spec)
+    patch_status(control_plane, namespace, "job", {"status": {"conditions": [condition("Created")]}})
+    text = control_plane.kubectl("--namespace", namespace, "get", "trainjob", "job", "--output=json")
+    job = msgspec.json.decode(text, type=TrainJob)
+    conditions = [condition("Created"), *([condition(observed)] if observed else ())]
+    status = msgspec.convert({"conditions": conditions}, TrainJobStatus)
+    decision = decide(job, status, attempt, LATER)
+    if decision.status is not None:
+        patch_status(control_plane, namespace, "job", decision.status)
+    assert state(control_plane, namespace, "job") == shown

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a job is built again, and when a build would change nothing."""
+
+from typing import Any
+
+import pytest
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import Secret
+from trainwright.api.objects import AnyObject
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainJob
+from trainwright.controller.runtime.testing.objects import build
+from trainwright.controller.trainer.build.built import BuildMemory, Built
+from trainwright.plugins.contract import ClusterFacts, Component, Reference, Unreadable
+
+JOBSET = Reference(JobSet.RESOURCE, "ns", "job")
+SECRET = Reference(Secret.RESOURCE, "ns", "keys")
+RUNTIME = build(ClusterTrainingRuntime, "runtime")
+
+
+def an_object(kind: Any, name: str, *, status: Any = None, **metadata: Any) -> dict[str, Any]:
+    made = {"uid": f"uid-of-{name}", "resourceVersion": "1", "generation": 1, "labels": {"a": "b"}}
+    document: dict[str, Any] = {
+        "apiVersion": kind.RESOURCE.api_version,
+        "kind": kind.RESOURCE.kind,
+        "metadata": {"name": name, "namespace": "ns", **made, **metadata},
+    }
+    if status is not None:
+        document["status"] = status
+    return document
+
+
+def a_job(**metadata: Any) -> TrainJob:
+    job = build(TrainJob, "job", namespace="ns")
+    assert job.metadata is not None
+    job.metadata.uid, job.metadata.generation, job.metadata.resource_version = "uid", 1, "1"
+    for name, value in metadata.items():
+        setattr(job.metadata, name, value)
+    return job
+
+
+def built() -> tuple[Built, TrainJob, ClusterFacts]:
+    job, facts = a_job(), ClusterFacts({JOBSET: an_object(JobSet, "job")})
+    return Built.of(job, RUNTIME, facts, {SECRET: an_object(Secret, "keys", generation=None)}), job, facts
+
+
+def found(_: Reference) -> AnyObject | None:
+    return an_object(Secret, "keys", generation=None)
+
+
+def is_current(last: Built, job: TrainJob, runtime: Any, facts: ClusterFacts, find: Any) -> bool:
+    return last.is_of(job, runtime) and last.is_current(facts, find)
+
+
+def test_a_refused_document_is_refused_again_and_another_one_is_tried() -> None:
+    memory = BuildMemory()
+    refused = Component(resource=JobSet.RESOURCE, document=an_object(JobSet, "job"))
+    other = Component(resource=JobSet.RESOURCE, document=an_object(JobSet, "job", labels={}))
+    assert not memory.was_refused(refused)
+    memory.remember_refusal(refused)
+    assert memory.was_refused(refused)
+    assert not memory.was_refused(other)
+
+
+def test_a_build_is_current_while_only_statuses_change() -> None:
+    last, _, _ = built()
+    facts = ClusterFacts({JOBSET: an_object(JobSet, "job", resourceVersion="2", status={"restarts": 1})})
+    job = a_job(resource_version="2")
+    assert last.references == (JOBSET,)
+    assert is_current(last, job, RUNTIME, facts, found)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"generation": 2},
+        {"uid": "another"},
+        {"labels": {"x": "y"}},
+        {"annotations": {"x": "y"}},
+        {"finalizers": ["x/y"]},
+        {"deletion_timestamp": "2026-01-02T03:04:05Z"},
+    ],
+)
+def test_a_changed_job_is_built_again(changed: dict[str, Any]) -> None:
+    last, _, facts = built()
+    assert not last.is_of(a_job(**changed), RUNTIME)
+    assert not is_current(last, a_job(**changed), RUNTIME, facts, found)
+
+
+def test_another_runtime_is_built_again() -> None:
+    last, job, facts = built()
+    assert not is_current(last, job, RUNTIME.deepcopy(), facts, found)
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        None,
+        Unreadable("no"),
+        an_object(JobSet, "job", generation=2),
+        an_object(JobSet, "job", uid="another"),
+        an_object(JobSet, "job", labels={}),
+        an_object(JobSet, "job", ownerReferences=[{"kind": "X", "name": "x", "uid": "x", "apiVersion": "v1"}]),
+    ],
+)
+def test_a_changed_fact_is_built_again(fact: Any) -> None:
+    last, job, _ = built()
+    assert not is_current(last, job, RUNTIME, ClusterFacts({JOBSET: fact}), found)
+
+
+def test_what_could_not_be_read_is_never_as_it_was() -> None:
+    job, facts = a_job(), ClusterFacts({JOBSET: Unreadable("no")})
+    last = Built.of(job, RUNTIME, facts, {})
+    assert not is_current(last, job, RUNTIME, facts, found)
+
+
+@pytest.mark.parametrize("live", [None, an_object(Secret, "keys", generation=None, resourceVersion="2")])
+def test_a_changed_object_is_built_again(live: Any) -> None:
+    last, job, facts = built()
+    assert not is_current(last, job, RUNTIME, facts, lambda _: live)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is decided for a job, as a table: its status, its end, and when it is looked at again."""
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.controller.trainer.job.deadline import MESSAGE
+from trainwright.controller.trainer.job.decision import COUNTERS_SECONDS, LONGEST_WAIT_SECONDS, Attempt, decide
+from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
+
+CREATED = "2026-01-01T00:00:00Z"
+NOW = dt.datetime(2026, 1, 1, 0, 1, 0, tzinfo=dt.UTC)
+"""A minute after the creation."""
+OBSTACLE = Obstacle(Reason.APPLY_REFUSED, "no", RuntimeError(), final=False)
+COUNTED = {"name": "node", "active": 1, "ready": 0, "succeeded": 0, "failed": 0, "suspended": 0}
+
+
+def condition(kind: str, reason: str = "R", message: str = "m") -> dict[str, Any]:
+    return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": CREATED}
+
+
+SUSPENDED = condition("Suspended", "Suspended", "TrainJob is suspended")
+EXCEEDED = condition("Failed", "DeadlineExceeded", MESSAGE)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One job, what is known of it, and what is to be done."""
+
+    name: str
+    spec: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, Any] | None = None
+    observed: dict[str, Any] | None = None
+    attempt: Attempt = field(default_factory=Attempt)
+    conditions: list[tuple[str, str, str]] | None = None
+    """Of the status that is written; None: no condition is."""
+    counters: bool = False
+    """Whether counters are written."""
+    counters_wait: bool = False
+    end: bool = False
+    look_again: float | None = None
+    over: bool = False
+
+
+TABLE = [
+    Row("nothing new"),
+    Row(
+        "suspended",
+        spec={"suspend": True},
+        conditions=[("Suspended", "True", "Suspended")],
+    ),
+    Row(
+        "resumed",
+        status={"conditions": [SUSPENDED]},
+        conditions=[("Suspended", "False", "Resumed")],
+    ),
+    Row(
+        "resumed, so its deadline begins now",
+        spec={"activeDeadlineSeconds": 30},
+        status={"conditions": [SUSPENDED]},
+        conditions=[("Suspended", "False", "Resumed")],
+        look_again=30,
+    ),
+    Row("counters wait", observed={"jobsStatus": [COUNTED]}, counters_wait=True, look_again=COUNTERS_SECONDS),
+    Row(
+        "counters have waited a part",
+        observed={"jobsStatus": [COUNTED]},
+        attempt=Attempt(counters_in=0.05),
+        counters_wait=True,
+        look_again=0.05,
+    ),
+    Row(
+        "counters have waited",
+        observed={"jobsStatus": [COUNTED]},
+        attempt=Attempt(counters_in=0),
+        counters=True,
+    ),
+    Row(
+        "a condition takes the counters along",
+        observed={"jobsStatus": [COUNTED], "conditions": [condition("Complete")]},
+        conditions=[("Complete", "True", "R")],
+        counters=True,
+        over=True,
+    ),
+    Row("complete and written", status={"conditions": [condition("Complete")]}, over=True),
+    Row(
+        "an obstacle that has not lasted is not shown",
+        attempt=Attempt(failed=True, shown_in=3),
+        look_again=3,
+    ),
+    Row(
+        "one that has lasted is",
+        attempt=Attempt(failed=True, obstacle=OBSTACLE),
+        conditions=[("Blocked", "True", "ApplyRefused")],
+    ),
+    Row(
+        "a conflict keeps what is shown",
+        status={"conditions": [condition("Blocked", "ApplyRefused")]},
+        attempt=Attempt(failed=True),
+    ),
+    Row(
+        "what is shown goes with its cause",
+        status={"conditions": [condition("Blocked", "ApplyRefused")], "jobsStatus": [COUNTED]},
+        observed={"conditions": [condition("Blocked", "ApplyRefused")], "jobsStatus": [COUNTED]},
+        conditions=[],
+    ),
+    Row("a deadline to come", spec={"activeDeadlineSeconds": 90}, look_again=30),
+    Row(
+        "a deadline far away is looked at hourly",
+        spec={"activeDeadlineSeconds": 90_000},
+        look_again=LONGEST_WAIT_SECONDS,
+    ),
+    Row(
+        "the nearest moment counts",
+        spec={"activeDeadlineSeconds": 62},
+        attempt=Attempt(failed=True, shown_in=5),
+        look_again=2,
+    ),
+    Row(
+        "a deadline that has passed",
+        spec={"activeDeadlineSeconds": 60},
+        status={"conditions": [condition("Blocked", "ApplyRefused")]},
+        attempt=Attempt(failed=True, obstacle=OBSTACLE),
+        conditions=[("Failed", "True", "DeadlineExceeded")],
+        end=True,
+        over=True,
+    ),
+    Row(
+        "marked, and not all is deleted yet",
+        spec={"activeDeadlineSeconds": 60},
+        status={"conditions": [EXCEEDED]},
+        end=True,
+        over=True,
+    ),
+    Row(
+        "a suspended job has no deadline",
+        spec={"activeDeadlineSeconds": 1, "suspend": True},
+        status={"conditions": [SUSPENDED]},
+        conditions=None,
+    ),
+    Row(
+        "created",
+        attempt=Attempt(created=True),
+        conditions=[("Created", "True", "JobsCreationSucceeded")],
+    ),
+]
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_decision(row: Row) -> None:
+    document = {
+        "metadata": {"name": "j", "namespace": "n", "creationTimestamp": CREATED, "resourceVersion": "7"},
+        "spec": {"runtimeRef": {"name": "r"}, **row.spec},
+        **({"status": row.status} if row.status else {}),
+    }
+    job = msgspec.convert(document, TrainJob)
+    observed = msgspec.convert(row.observed, TrainJobStatus) if row.observed is not None else None
+    decision = decide(job, observed, row.attempt, NOW)
+    written = (decision.status or {}).get("status") or {}
+    found = written.get("conditions") if decision.status is not None else None
+    if row.conditions is not None:
+        # With the version of the job: conditions of others are not to be lost.
+        assert (decision.status or {})["metadata"] == {"resourceVersion": "7"}
+        assert [(c["type"], c["status"], c["reason"]) for c in found or ()] == row.conditions
+    else:
+        assert found is None
+    assert ("jobsStatus" in written) is row.counters
+    assert (decision.counters_wait, decision.end, decision.over) == (row.counters_wait, row.end, row.over)
+    assert decision.look_again == row.look_again

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the log says of a job that was blocked."""
+
+import logging
+
+import pytest
+
+from trainwright.controller.runtime import NO_SERVERS, Key, Manager
+from trainwright.controller.runtime.client.config import ClusterConfig
+from trainwright.controller.runtime.testing.scripted import ScriptedTransport
+from trainwright.controller.trainer.job.defects import Defects
+from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.state import Standing, State, Transition
+from trainwright.plugins.testing import train_job
+
+PENDING, BLOCKED = Standing(State.PENDING), Standing(State.BLOCKED, "ApplyRefused")
+OTHER = Standing(State.BLOCKED, "BuildFailed")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "leads", "logged"),
+    [
+        pytest.param(BLOCKED, PENDING, True, ["n/j: no longer blocked, now Pending"], id="goes-on"),
+        pytest.param(BLOCKED, PENDING, False, [], id="another-replica-leads"),
+        pytest.param(BLOCKED, OTHER, True, [], id="another-reason"),
+        pytest.param(None, BLOCKED, True, [], id="seen-first"),
+        pytest.param(BLOCKED, None, True, [], id="deleted"),
+        pytest.param(PENDING, BLOCKED, True, [], id="blocked"),
+    ],
+)
+async def test_the_log_says_that_a_blocked_job_goes_on(
+    before: Standing | None, after: Standing | None, leads: bool, logged: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = Manager(ClusterConfig(server="http://script"), transport=ScriptedTransport(), servers=NO_SERVERS)
+    events = JobEvents(manager, Defects(manager.metrics.registry), lambda: leads)
+    with caplog.at_level(logging.INFO, logger="trainwright.controller.trainer.job.events"):
+        events(Transition(key=Key("n", "j"), job=train_job(), before=before, after=after))
+    assert [record.getMessage() for record in caplog.records] == logged
+    await manager.client.close()
