@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an apply removes: fields that its manager named before, does not name now, and no manager owns.
+
+All fields named before are removed first. Two kinds are then added back: fields that any manager owns now, in any
+version, and fields that the applying manager never owned but that lie inside of one that it did.
+"""
+
+from dataclasses import dataclass
+
+from trainwright.controller.local.apiserver.apply import fieldset, naming
+from trainwright.controller.local.apiserver.apply.errors import MissingVersionError, during
+from trainwright.controller.local.apiserver.apply.fieldset import Tree
+from trainwright.controller.local.apiserver.apply.naming import with_declared_parents
+from trainwright.controller.local.apiserver.apply.owners import Manager, Owners, Ownership
+from trainwright.controller.local.apiserver.apply.removal import remove
+from trainwright.controller.local.apiserver.apply.versions import Typed, Versions
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """One apply.
+
+    Attributes:
+        versions: of the kind.
+        owners: with what the manager names now.
+        manager: who applies.
+        last: what it named before, and in which version.
+        spared: it names fields as empty that are not (`Merge.spared`).
+    """
+
+    versions: Versions
+    owners: Owners
+    manager: Manager
+    last: Ownership
+    spared: bool
+
+    def prune(self, merged: Typed) -> Typed:
+        """The merged object without what is to go.
+
+        Raises:
+            InternalError: the object cannot be converted to a version that an owner names.
+        """
+        now = self.owners[self.manager]
+        versions = {now.version, self.last.version, *(owned.version for owned in self.owners.values())}
+        if len(versions) == 1 and not self.spared and not fieldset.difference(self.last.fields, now.fields):
+            # It names all that it named before, so nothing goes. A field that it names as empty, and whose content has
+            # no owner, may go all the same: that takes the long way.
+            return merged
+        try:
+            with during("failed to convert merged object to last applied version"):
+                converted = self.versions.at(self.last.version, merged)
+        except MissingVersionError:
+            return merged
+        view = converted.view
+        before = with_declared_parents(view, self.last.fields)
+        pruned = Typed(remove(view, converted.document, before), view)
+        with during("failed add back owned items"):
+            pruned = self._with_owned(converted, pruned)
+        with during("failed add back dangling items"):
+            pruned = self._with_foreign(converted, pruned, before)
+        return self.versions.at(now.version, pruned)
+
+    def _with_owned(self, merged: Typed, pruned: Typed) -> Typed:
+        """Add back what any manager owns, in the version of the last apply first."""
+        owned: dict[str, Tree] = {}
+        for ownership in self.owners.values():
+            owned[ownership.version] = fieldset.union(owned.get(ownership.version, {}), ownership.fields)
+        for version in sorted(owned, key=lambda version: (version != self.last.version, version)):
+            try:
+                with during(f"failed to convert merged object at version {version}"):
+                    merged = self.versions.at(version, merged)
+                with during(f"failed to convert pruned object at version {version}"):
+                    pruned = self.versions.at(version, pruned)
+            except MissingVersionError:
+                continue
+            kept = with_declared_parents(merged.view, owned[version])
+            kept = fieldset.union(_named(pruned), kept)
+            pruned = _without(merged, fieldset.difference(_named(merged), kept))
+        return pruned
+
+    def _with_foreign(self, merged: Typed, pruned: Typed, before: Tree) -> Typed:
+        """Add back what the manager did not own before."""
+        try:
+            with during("failed to convert pruned object to last applied version"):
+                pruned = self.versions.at(self.last.version, pruned)
+        except MissingVersionError:
+            return merged
+        gone = fieldset.difference(_named(merged), _named(pruned))
+        return _without(merged, fieldset.intersection(gone, before))
+
+
+def _named(one: Typed) -> Tree:
+    return with_declared_parents(one.view, naming.owned(one.view, one.document))
+
+
+def _without(one: Typed, fields: Tree) -> Typed:
+    return Typed(remove(one.view, one.document, fields), one.view) if fields else one

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Path elements and sets of fields: their texts, their order, their algebra."""
+
+import json
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.apiserver.apply import element, fieldset, values
+from trainwright.controller.local.apiserver.apply.errors import EntryError
+
+A, B, C = "f:a", "f:b", "f:c"
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("f:a", "f:a"),
+        ("f:", "f:"),
+        ('k:{"b":1,"a":"x"}', 'k:{"a":"x","b":1}'),
+        ('k:{ "port" : 8.0e1 }', 'k:{"port":80}'),
+        ('k:{"name":"<"}', 'k:{"name":"\\u003c"}'),
+        ('k:{"on":true,"off":null}', 'k:{"off":null,"on":true}'),
+        ("v:1.0", "v:1"),
+        ("v:1.50", "v:1.5"),
+        ("v:9007199254740993", "v:9007199254740992"),
+        ('v:"ü"', 'v:"ü"'),
+        ("i:+7", "i:7"),
+        ("z:of a later version", None),
+    ],
+)
+def test_the_canonical_form_of_an_element(text: str, canonical: str | None) -> None:
+    assert element.canonical(text) == canonical
+
+
+@pytest.mark.parametrize("text", ["", "a", "field", "i:x", "k:[1]", "k:{", "v:nothing"])
+def test_what_is_no_element(text: str) -> None:
+    with pytest.raises(EntryError):
+        element.canonical(text)
+
+
+def test_the_order_of_elements() -> None:
+    ordered = [
+        *(".", "f:", "f:B", "f:a", "f:ü"),
+        *('k:{"name":"a"}', 'k:{"name":"a","port":1}', 'k:{"name":"b"}', 'k:{"port":9}', 'k:{"port":10}'),
+        *("v:2", "v:10", 'v:"a"', "v:false", "v:true", "v:null", "i:2", "i:10"),
+    ]
+    assert element.in_order(reversed(ordered)) == ordered
+
+
+@pytest.mark.parametrize(
+    ("path", "stored", "text"),
+    [
+        ((A, B), True, ".a.b"),
+        ((A, 'k:{"name":"x","on":true}'), True, '.a[name="x",on=true]'),
+        ((A, 'v:"x\\ty"'), True, '.a[="x\\ty"]'),
+        ((A, "i:3"), True, ".a[3]"),
+        ((A, 'k:{"port":1000000}'), True, ".a[port=1e+06]"),
+        ((A, 'k:{"port":1000000}'), False, ".a[port=1000000]"),
+        ((A, 'k:{"port":12345678}'), True, ".a[port=1.2345678e+07]"),
+        ((A, "v:1.5"), False, ".a[=1.5]"),
+    ],
+)
+def test_a_path_in_a_message(path: tuple[str, ...], stored: bool, text: str) -> None:
+    assert fieldset.text(path, stored=stored) == text
+
+
+@pytest.mark.parametrize(
+    ("wire", "paths"),
+    [
+        ({}, []),
+        ({"f:a": {}}, [(A,)]),
+        ({"f:a": {"f:b": {}}}, [(A, B)]),
+        ({"f:a": {".": {}, "f:b": {}}}, [(A,), (A, B)]),
+        ({".": {}, "f:a": {}}, [(A,)]),
+        ({"f:a": None}, [(A,)]),
+        ({"f:b": {"f:c": {}}, "f:a": {"f:c": {}}, "f:c": {}}, [(C,), (A, C), (B, C)]),
+        # Nothing of what is unknown is left, so the field itself is owned.
+        ({"f:a": {"z:later": {}}}, [(A,)]),
+        ({"v:1": {}, "v:1.0": {".": {}}}, [("v:1",)]),
+    ],
+)
+def test_the_members_of_a_set(wire: Any, paths: list[tuple[str, ...]]) -> None:
+    tree = fieldset.read(wire)
+    assert list(fieldset.paths(tree)) == paths
+    assert fieldset.of(*paths) == tree
+    assert fieldset.read(fieldset.write(tree)) == tree
+    assert all(fieldset.has(tree, path) for path in paths)
+    assert not fieldset.has(tree, ("f:other",))
+    assert not fieldset.has(tree, ())
+
+
+@pytest.mark.parametrize("wire", [[], "f:a", {"f:a": 1}, {"a": {}}])
+def test_what_is_no_set(wire: Any) -> None:
+    with pytest.raises(EntryError):
+        fieldset.read(wire)
+
+
+def test_a_set_is_written_in_order() -> None:
+    tree = fieldset.of((B,), (A, 'k:{"port":10}'), (A, 'k:{"port":9}', C), (A,))
+    assert json.dumps(fieldset.write(tree)) == json.dumps(
+        {"f:a": {".": {}, 'k:{"port":9}': {"f:c": {}}, 'k:{"port":10}': {}}, "f:b": {}}
+    )
+
+
+LEFT = fieldset.of((A,), (A, B), (B,), (C, A))
+RIGHT = fieldset.of((A,), (B, C), (C,), (C, B))
+
+
+@pytest.mark.parametrize(
+    ("operation", "paths"),
+    [
+        (fieldset.union, [(A,), (B,), (C,), (A, B), (B, C), (C, A), (C, B)]),
+        (fieldset.intersection, [(A,)]),
+        # A member of the other takes away nothing below it ...
+        (fieldset.difference, [(B,), (A, B), (C, A)]),
+        # ... unless it is said so.
+        (fieldset.recursive_difference, [(B,)]),
+    ],
+)
+def test_the_algebra(operation: Any, paths: list[tuple[str, ...]]) -> None:
+    before = json.dumps([LEFT, RIGHT])
+    assert list(fieldset.paths(operation(LEFT, RIGHT))) == paths
+    assert json.dumps([LEFT, RIGHT]) == before
+
+
+def test_leaves() -> None:
+    assert list(fieldset.paths(fieldset.leaves(LEFT))) == [(B,), (A, B), (C, A)]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        (1, 1.0, True),
+        (1, True, False),
+        (0, False, False),
+        ({"a": [1, {"b": 2}]}, {"a": [1.0, {"b": 2}]}, True),
+        ({"a": [1, {"b": 0}]}, {"a": [1, {"b": False}]}, False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ({"a": None}, {}, False),
+        ([], {}, False),
+        (None, None, True),
+    ],
+)
+def test_equality_of_values(left: Any, right: Any, same: bool) -> None:
+    assert values.equal(left, right) is same
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "literal"),
+    [
+        (None, "<nil>", "interface {}(nil)"),
+        (True, "true", "true"),
+        (1000000.0, "1e+06", "1e+06"),
+        (123456.5, "123456.5", "123456.5"),
+        (0.00001, "1e-05", "1e-05"),
+        (-2500000.0, "-2.5e+06", "-2.5e+06"),
+        ({"b": [1, "x"]}, "map[b:[1 x]]", 'map[string]interface {}{"b":[]interface {}{1, "x"}}'),
+        ('a"\n\x7f\u200b', 'a"\n\x7f\u200b', '"a\\"\\n\\x7f\\u200b"'),
+    ],
+)
+def test_values_as_go_prints_them(value: Any, shown: str, literal: str) -> None:
+    assert values.shown(value) == shown
+    assert values.literal(value) == literal
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"b": 1.0, "a": [True, None, 2**60]}, f'{{"a":[true,null,{2**60}],"b":1}}'),
+        ("<a> & \u2028ü", '"\\u003ca\\u003e \\u0026 \\u2028ü"'),
+        (1e21, "1e+21"),
+        (1e-7, "1e-7"),
+        (0.000001, "0.000001"),
+        (1.5e300, "1.5e+300"),
+    ],
+)
+def test_values_as_go_encodes_them(value: Any, text: str) -> None:
+    assert values.json_text(value) == text
