@@ -139,7 +139,9 @@ async def kill_at(plane: ControlPlane, client: Client, name: str) -> list[str]:
         try:
             with suppress(GaveUp):
                 await eventually(lambda: _is_over(client, namespace, point.life), seconds=SECONDS)
-            return await _faults(plane, client, namespace, point.life, before)
+            wrong = await _faults(plane, client, namespace, point.life, before)
+            # What explains it is gone with the folder.
+            return [*wrong, *_evidence(plane, namespace)] if wrong else []
         finally:
             await asyncio.to_thread(plane.stop_program, namespace)
 
@@ -224,6 +226,13 @@ async def _faults(plane: ControlPlane, client: Client, namespace: str, life: Lif
     if twice := [c.name for c in calls if c.verb == "create" and c.resource == "jobs" and c.subresource == ""][2:]:
         wrong.append(f"the JobSet made jobs again: {twice}")
     return wrong
+
+
+def _evidence(plane: ControlPlane, namespace: str) -> list[str]:
+    """The manager's log, over both of its lives, and what the API server was asked in the namespace."""
+    log = (plane.folder / f"{namespace}.log").read_text().splitlines()
+    calls = [call for call in plane.audit_log.calls() if call.namespace == namespace]
+    return [*log[-60:], *(f"{call.verb} {call.resource} {call.name} {call.code} {call.user_agent}" for call in calls)]
 
 
 def conditions(job: Document) -> dict[str, tuple[str, str]]:

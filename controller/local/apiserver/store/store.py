@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store of a cluster."""
+
+import asyncio
+import time
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import cast
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.store.changes import Change, ChangeType
+from trainwright.controller.local.apiserver.store.disk import ChangeRow, Disk
+from trainwright.controller.local.apiserver.store.objects import Name, Stored, stored
+from trainwright.controller.local.apiserver.store.watching import Watch
+
+HISTORY_SECONDS = 300.0
+"""How long a change is kept at least, as long as there is room: the interval of the real server's compaction."""
+HISTORY_BYTES = 64 * 2**20
+"""What history may hold at most."""
+_CHATTY = ("coordination.k8s.io/leases", "events.k8s.io/events")
+"""Collections that write all the time. Their history goes first where room is short."""
+
+
+class Changed(Exception):  # noqa: N818 - an outcome, not a defect
+    """The object is not the expected one any more."""
+
+
+class Expired(Exception):  # noqa: N818 - an outcome, not a defect
+    """The version is older than the history; `oldest` is the first that can be asked for."""
+
+    def __init__(self, version: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {version} ({oldest})")
+        self.version = version
+        self.oldest = oldest
+
+
+class Collection:
+    """The objects of one resource, in all namespaces and all its versions."""
+
+    __slots__ = ("_order", "by_name", "forgotten", "history", "name", "watches")
+
+    def __init__(self, name: str, oldest: int, objects: Mapping[Name, Stored] | None = None) -> None:
+        self.name = name
+        self.by_name: dict[Name, Stored] = dict(objects or {})
+        self._order: list[tuple[str, Name]] = sorted((name.sort_key, name) for name in self.by_name)
+        self.history: deque[Change] = deque()
+        self.forgotten = oldest
+        """The version of the newest change that history no longer has."""
+        self.watches: set[Watch] = set()
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def put(self, one: Stored) -> None:
+        """Add or replace an object."""
+        if one.name not in self.by_name:
+            insort(self._order, (one.name.sort_key, one.name))
+        self.by_name[one.name] = one
+
+    def drop(self, name: Name) -> None:
+        """Remove an object."""
+        del self.by_name[name]
+        del self._order[bisect_left(self._order, (name.sort_key, name))]
+
+    def listed(self, namespace: str = "", after: str = "") -> Iterator[Stored]:
+        """Objects in their order: of one namespace or of all, after a sort key. Do not write meanwhile."""
+        prefix = f"{namespace}/" if namespace else ""
+        start = bisect_left(self._order, (max(prefix, f"{after}\0" if after else ""),))
+        for key, name in self._order[start:]:
+            if prefix and not key.startswith(prefix):
+                return
+            yield self.by_name[name]
+
+
+class Store:
+    """All objects of a cluster.
+
+    Writes take effect at once, in the order of the calls; `committed` tells when they are durable. Watches are told
+    after that, never before.
+
+    Args:
+        path: of the state file; None keeps everything in memory.
+        now: the time of changes, in seconds since the epoch.
+
+    Raises:
+        StateFileError: the state file cannot be used.
+    """
+
+    def __init__(self, path: Path | None = None, *, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._version = 1
+        self._collections: dict[str, Collection] = {}
+        self._history: deque[Change] = deque()
+        self._history_bytes = 0
+        self._oldest = 1
+        self._uncommitted: list[Change] = []
+        self._commit: asyncio.Future[None] | None = None
+        self._next_commit: asyncio.Future[None] | None = None
+        self._failure: BaseException | None = None
+        self._disk: Disk | None = None
+        self._writer: ThreadPoolExecutor | None = None
+        if path is not None:
+            self._disk = Disk(path)
+            self._writer = ThreadPoolExecutor(1, "store")
+            self._load(self._disk)
+
+    def _load(self, disk: Disk) -> None:
+        for row in disk.objects():
+            self.collection(row.collection).put(Stored(Name(row.namespace, row.name), row.version, row.body))
+            self._version = max(self._version, row.version)
+        oldest = None
+        for change in disk.changes():
+            oldest = change.version if oldest is None else oldest
+            self._version = max(self._version, change.version)
+            self._remember(_change_of(change))
+        # Objects that were written before the history began.
+        self._oldest = self._version if oldest is None else oldest - 1
+        for collection in self._collections.values():
+            collection.forgotten = max(collection.forgotten, self._oldest)
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def version(self) -> int:
+        """The version of the cluster: that of the newest change."""
+        return self._version
+
+    @property
+    def oldest(self) -> int:
+        """The oldest version that a watch can begin at."""
+        return self._oldest
+
+    def collection(self, name: str) -> Collection:
+        """A collection, by a name such as `batch/jobs`; made if it is not there."""
+        found = self._collections.get(name)
+        if found is None:
+            found = self._collections[name] = Collection(name, self._oldest)
+        return found
+
+    def get(self, collection: str, name: Name) -> Stored | None:
+        """One object."""
+        return self.collection(collection).by_name.get(name)
+
+    def at(self, collection: str, version: int) -> Collection:
+        """A collection as it was at a version.
+
+        Raises:
+            Expired: that is too long ago.
+        """
+        current = self.collection(collection)
+        if version >= self._version or not current.history or current.history[-1].version <= version:
+            if version < current.forgotten:
+                raise Expired(version, current.forgotten)
+            return current
+        if version < current.forgotten:
+            raise Expired(version, current.forgotten)
+        then = dict(current.by_name)
+        for change in reversed(current.history):
+            if change.version <= version:
+                break
+            if change.before is None:
+                then.pop(change.name, None)
+            else:
+                then[change.name] = change.before
+        return Collection(collection, current.forgotten, then)
+
+    def watch(self, collection: str, since: int) -> Watch:
+        """The changes of a collection after a version; close the watch with `unwatch`.
+
+        Raises:
+            Expired: that is too long ago.
+        """
+        current = self.collection(collection)
+        if since < current.forgotten:
+            raise Expired(since, current.forgotten)
+        missed: list[Change] = []
+        uncommitted = {change.version for change in self._uncommitted}
+        for change in reversed(current.history):
+            if change.version <= since:
+                break
+            if change.version not in uncommitted:
+                missed.append(change)
+        watch = Watch(reversed(missed))
+        current.watches.add(watch)
+        return watch
+
+    def unwatch(self, collection: str, watch: Watch) -> None:
+        """End a watch."""
+        watch.close()
+        self.collection(collection).watches.discard(watch)
+
+    # ------------------------------------------------------------------ writing
+
+    def write(self, collection: str, name: Name, document: Document, expected: Stored | None) -> Stored:
+        """Create or replace an object. The document gets its new version.
+
+        Args:
+            collection: where.
+            name: under which name.
+            document: with `metadata`.
+            expected: what is there now; None for a creation.
+
+        Raises:
+            Changed: something else is there.
+        """
+        target = self.collection(collection)
+        if target.by_name.get(name) is not expected:
+            raise Changed
+        self._check()
+        self._version += 1
+        one = stored(name, self._version, document)
+        target.put(one)
+        self._note(Change("ADDED" if expected is None else "MODIFIED", collection, one, expected, self._now()))
+        return one
+
+    def delete(self, collection: str, expected: Stored) -> Stored:
+        """Delete an object. Returns its last state with the version of the deletion.
+
+        Raises:
+            Changed: something else is there.
+        """
+        target = self.collection(collection)
+        if target.by_name.get(expected.name) is not expected:
+            raise Changed
+        self._check()
+        self._version += 1
+        last = stored(expected.name, self._version, expected.document())
+        target.drop(expected.name)
+        self._note(Change("DELETED", collection, last, expected, self._now()))
+        return last
+
+    async def committed(self) -> None:
+        """Return when everything that was written so far is durable, and told to those who watch."""
+        while self._uncommitted:
+            waiting = self._next_commit or self._commit
+            if waiting is None:
+                return
+            await asyncio.shield(waiting)
+        self._check()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise RuntimeError(f"the state file cannot be written: {self._failure}") from self._failure
+
+    def _note(self, change: Change) -> None:
+        self._remember(change)
+        if self._disk is None:
+            self._tell(change)
+            return
+        self._uncommitted.append(change)
+        if self._next_commit is None:
+            loop = asyncio.get_running_loop()
+            self._next_commit = loop.create_future()
+            if self._commit is None:
+                loop.call_soon(self._begin_commit)
+
+    def _begin_commit(self) -> None:
+        assert self._writer is not None
+        assert self._disk is not None
+        self._commit, self._next_commit = self._next_commit, None
+        batch = list(self._uncommitted)
+        written = self._writer.submit(self._disk.commit, [_row_of(change) for change in batch])
+        loop = asyncio.get_running_loop()
+        written.add_done_callback(
+            lambda done: loop.call_soon_threadsafe(self._end_commit, len(batch), done.exception())
+        )
+
+    def _end_commit(self, count: int, error: BaseException | None) -> None:
+        done, self._commit = self._commit, None
+        told, self._uncommitted = self._uncommitted[:count], self._uncommitted[count:]
+        if error is not None:
+            # What was not written must not be believed: nothing is answered any more.
+            self._failure = error
+        else:
+            for change in told:
+                self._tell(change)
+        if done is not None and not done.done():
+            done.set_result(None)
+        if self._next_commit is not None:
+            self._begin_commit()
+
+    def _tell(self, change: Change) -> None:
+        for watch in self.collection(change.collection).watches:
+            watch.offer(change)
+
+    # ------------------------------------------------------------------ history
+
+    def _remember(self, change: Change) -> None:
+        self.collection(change.collection).history.append(change)
+        self._history.append(change)
+        self._history_bytes += change.size
+
+    def compact(self) -> None:
+        """Forget changes that are too old, or too many; called from time to time."""
+        limit = self._now() - HISTORY_SECONDS
+        forgotten: list[Change] = []
+        while self._history and self._history[0].moment < limit:
+            forgotten.append(self._history.popleft())
+        for change in forgotten:
+            self._forget(change)
+        if self._history_bytes > HISTORY_BYTES:
+            forgotten += self._make_room()
+        if forgotten and self._disk is not None and self._writer is not None:
+            self._writer.submit(self._disk.forget, [change.version for change in forgotten])
+
+    def _make_room(self) -> list[Change]:
+        """Forget until half of the room is free: chatty collections first, then the oldest."""
+        forgotten: list[Change] = []
+        for chatty in (True, False):
+            kept: deque[Change] = deque()
+            for change in self._history:
+                if self._history_bytes > HISTORY_BYTES // 2 and (change.collection in _CHATTY or not chatty):
+                    self._forget(change)
+                    forgotten.append(change)
+                else:
+                    kept.append(change)
+            self._history = kept
+        return forgotten
+
+    def _forget(self, change: Change) -> None:
+        collection = self.collection(change.collection)
+        first = collection.history.popleft()
+        assert first is change
+        collection.forgotten = change.version
+        self._history_bytes -= change.size
+        self._oldest = max(self._oldest, change.version)
+
+    # ------------------------------------------------------------------ the end
+
+    async def close(self) -> None:
+        """Write what waits, end all watches, close the file."""
+        if self._disk is not None and self._failure is None:
+            await self.committed()
+        for collection in self._collections.values():
+            for watch in list(collection.watches):
+                watch.close()
+        if self._writer is not None and self._disk is not None:
+            await asyncio.get_running_loop().run_in_executor(self._writer, self._disk.close)
+            self._writer.shutdown()
+
+
+def _row_of(change: Change) -> ChangeRow:
+    before = change.before
+    return ChangeRow(
+        change.version,
+        change.type,
+        change.collection,
+        change.name.namespace,
+        change.name.name,
+        change.object.body,
+        before.body if before else None,
+        before.version if before else None,
+        change.moment,
+    )
+
+
+def _change_of(row: ChangeRow) -> Change:
+    name = Name(row.namespace, row.name)
+    before = None if row.before is None else Stored(name, row.before_version or 0, row.before)
+    return Change(cast("ChangeType", row.type), row.collection, Stored(name, row.version, row.body), before, row.moment)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hands changes to those who watch. A watcher that does not read is ended, and holds up nobody."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from trainwright.controller.local.apiserver.store.changes import Change
+
+BACKLOG_BYTES = 32 * 2**20
+"""What waits for one watcher at most."""
+
+
+class Overflow(Exception):  # noqa: N818 - an outcome, not a defect
+    """The watcher did not keep up; it has to list again."""
+
+
+class Watch:
+    """The changes of one collection, in their order. Close it."""
+
+    def __init__(self, changes: Iterable[Change]) -> None:
+        self._waiting: deque[Change] = deque(changes)
+        self._bytes = sum(change.size for change in self._waiting)
+        self._arrived = asyncio.Event()
+        self._overflow = False
+        self.closed = False
+        if self._waiting:
+            self._arrived.set()
+
+    def offer(self, change: Change) -> None:
+        """Add a change; for the store."""
+        if self._overflow or self.closed:
+            return
+        self._bytes += change.size
+        if self._bytes > BACKLOG_BYTES and self._waiting:
+            self._overflow = True
+            self._waiting.clear()
+        else:
+            self._waiting.append(change)
+        self._arrived.set()
+
+    async def take(self, seconds: float | None = None) -> list[Change]:
+        """All changes that wait; empty if there is none within `seconds`, or if the watch was closed.
+
+        Raises:
+            Overflow: too much waited.
+        """
+        if not self._waiting and not self._overflow and not self.closed:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return []
+        self._arrived.clear()
+        if self._overflow:
+            raise Overflow
+        taken = list(self._waiting)
+        self._waiting.clear()
+        self._bytes = 0
+        return taken
+
+    def close(self) -> None:
+        """End it; who waits in `take` gets nothing."""
+        self.closed = True
+        self._waiting.clear()
+        self._arrived.set()

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of a strategy, and what most kinds do."""
+
+from typing import Any
+
+from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver.names import NameRule, subdomain
+
+
+class Strategy:
+    """The rules of one kind. Documents are those of the request, and may be changed where a method says so.
+
+    A write calls `unknown` and `default` when its body was decoded, `prepare_create` or `prepare_update` after mutating
+    admission, then `validate` or `validate_update`. Metadata is not the strategy's: the server checks it for all kinds.
+    """
+
+    create_on_update: bool = False
+    """Whether a PUT creates the object if it is not there."""
+    unconditional_update: bool = True
+    """Whether a PUT may say no resourceVersion."""
+    name_rule: NameRule = staticmethod(subdomain)
+    graceful: bool = False
+    """Whether `grace_of` may give deletions a grace period."""
+    orphans_by_default: bool = False
+    """Whether a deletion that says nothing leaves the dependents."""
+    collects_garbage: bool = True
+    """Whether a deletion may wait for dependents. Events cannot."""
+
+    def drop_unknown(self, document: Document) -> list[str]:  # noqa: ARG002
+        """Take out what the kind does not know. Returns what is warned of: `unknown field "spec.x"`."""
+        return []
+
+    def default(self, document: Document) -> None:
+        """Fill in what the body leaves open. Called after every decode, also of a patched object."""
+
+    def prepare_create(self, document: Document) -> None:
+        """Reset what a creation may not say, such as the status; set the generation if the kind has one."""
+
+    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
+        """Reset what this endpoint may not change; raise the generation if the desired state changes."""
+
+    def validate(self, document: Document) -> list[DocumentError]:  # noqa: ARG002
+        """Errors of a new object."""
+        return []
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        """Errors of a changed object."""
+        return []
+
+    def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002
+        """What the client is told beside the answer."""
+        return []
+
+    def grace_of(self, document: Document, asked: int | None) -> int | None:  # noqa: ARG002
+        """The grace period of a deletion in seconds; None where the object goes at once. For graceful kinds."""
+        return None
+
+    def before_delete(self, document: Document) -> None:
+        """Refuse a deletion. Raises StatusError."""
+
+
+def set_or_drop(document: Document, field: str, value: Any) -> None:
+    """Set a field, or take it out where the value is None."""
+    if value is None:
+        document.pop(field, None)
+    else:
+        document[field] = value
+
+
+class WithSpec(Strategy):
+    """A built-in kind with spec and status, each written through its own endpoint."""
+
+    has_generation: bool = True
+    """Whether the kind counts changes of its spec."""
+
+    def prepare_create(self, document: Document) -> None:
+        document.pop("status", None)
+        if self.has_generation:
+            document["metadata"]["generation"] = 1
+
+    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
+        if subresource == "status":
+            set_or_drop(new, "spec", old.get("spec"))
+            return
+        set_or_drop(new, "status", old.get("status"))
+        if self.has_generation and new.get("spec") != old.get("spec"):
+            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
