@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.controller.runtime.testing import Component, ControlPlane, ControlPlaneError
-from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.readiness import answers
 
 MANAGER = "trainwright"

@@ -36,7 +36,7 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import contains, eventually
 from trainwright.controller.runtime.webhook.admission import (
     AdmissionRequest,

@@ -31,7 +31,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.errors import KubernetesError
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.runtime.webhook.admission import validate_path
 from trainwright.controller.runtime.webhook.webhooks import Shared, Webhooks

@@ -3,7 +3,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
+from trainwright.controller.runtime.testing.ports import is_free
 
 _GUARD = Path(__file__).with_name("guard.py")
 _LOG_LINES = 15
@@ -19,27 +19,6 @@ _PORT_TAKEN = "address already in use"
 _POLL_SECONDS = 0.05
 _TERMINATE_SECONDS = 10.0
 _READY_SECONDS = 60.0
-
-
-def free_port() -> int:
-    """A loopback port on which nothing listens at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        assert isinstance(port, int)
-        return port
-
-
-def is_free(port: int) -> bool:
-    """Whether a server can listen on the loopback port now."""
-    with socket.socket() as probe:
-        # As servers do: a port counts as free while its last connections are closing.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 def start_guarded(

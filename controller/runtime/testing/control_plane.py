@@ -26,10 +26,11 @@ from typing import Any, Protocol, Self
 from trainwright.controller.runtime.testing import programs
 from trainwright.controller.runtime.testing.audit import AuditLog
 from trainwright.controller.runtime.testing.binaries import Binaries, provide
-from trainwright.controller.runtime.testing.component import Component, Components, free_port, is_free
+from trainwright.controller.runtime.testing.component import Component, Components
 from trainwright.controller.runtime.testing.definitions import install_definitions
 from trainwright.controller.runtime.testing.errors import ControlPlaneError, PortTakenError
 from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
+from trainwright.controller.runtime.testing.ports import free_port, is_free
 from trainwright.controller.runtime.testing.readiness import answers, has_condition
 from trainwright.controller.runtime.testing.users import PolicyRule, Users
 

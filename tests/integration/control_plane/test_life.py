@@ -17,7 +17,7 @@ import pytest
 
 from tests.processes import heeding
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
-from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
 
 # A test process of its own: starts a control plane, says where, and waits to be killed.

@@ -16,7 +16,7 @@ from trainwright.api.kubernetes.events.v1 import Event
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import Forbidden
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually
 
 OPERATOR = Path(__file__).parents[3] / "docs" / "runtime" / "production_operator.py"

@@ -38,7 +38,7 @@ from trainwright.controller.runtime.certificates.rotation import Policy
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.errors import BadRequest, Forbidden, NotControlled, NotFound
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import at_least, eventually
 from trainwright.controller.runtime.webhook.admission import (
     AdmissionRequest,
