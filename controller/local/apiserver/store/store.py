@@ -91,7 +91,7 @@ class Store:
 
     def __init__(self, path: Path | None = None, *, now: Callable[[], float] = time.time) -> None:
         self._now = now
-        self._version = 1
+        self._version = self._told = 1
         self._collections: dict[str, Collection] = {}
         self._history: deque[Change] = deque()
         self._history_bytes = 0
@@ -118,6 +118,7 @@ class Store:
             self._remember(_change_of(change))
         # Objects that were written before the history began.
         self._oldest = self._version if oldest is None else oldest - 1
+        self._told = self._version
         for collection in self._collections.values():
             collection.forgotten = max(collection.forgotten, self._oldest)
 
@@ -127,6 +128,11 @@ class Store:
     def version(self) -> int:
         """The version of the cluster: that of the newest change."""
         return self._version
+
+    @property
+    def told(self) -> int:
+        """The version up to which everything was told to those who watch."""
+        return self._told
 
     @property
     def oldest(self) -> int:
@@ -177,11 +183,10 @@ class Store:
         if since < current.forgotten:
             raise Expired(since, current.forgotten)
         missed: list[Change] = []
-        uncommitted = {change.version for change in self._uncommitted}
         for change in reversed(current.history):
             if change.version <= since:
                 break
-            if change.version not in uncommitted:
+            if change.version <= self._told:
                 missed.append(change)
         watch = Watch(reversed(missed))
         current.watches.add(watch)
@@ -232,12 +237,17 @@ class Store:
         self._note(Change("DELETED", collection, last, expected, self._now()))
         return last
 
-    async def committed(self) -> None:
-        """Return when everything that was written so far is durable, and told to those who watch."""
-        while self._uncommitted:
-            waiting = self._next_commit or self._commit
+    async def committed(self, version: int | None = None) -> None:
+        """Return when everything up to a version is durable, and told to those who watch.
+
+        Args:
+            version: by default that of now. Who read something waits with its version before it passes it on.
+        """
+        wanted = self._version if version is None else version
+        while self._told < wanted and self._failure is None:
+            waiting = self._commit or self._next_commit
             if waiting is None:
-                return
+                break
             await asyncio.shield(waiting)
         self._check()
 
@@ -283,6 +293,7 @@ class Store:
             self._begin_commit()
 
     def _tell(self, change: Change) -> None:
+        self._told = change.version
         for watch in self.collection(change.collection).watches:
             watch.offer(change)
 

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands between a decoded object and the store: those who may change it, and those who may refuse it."""
+
+from typing import Protocol
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.call import Call, Operation
+from trainwright.controller.local.apiserver.requests import WriteOptions
+
+
+class Admission(Protocol):
+    """One or several checks."""
+
+    async def mutate(
+        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+    ) -> Document | None:
+        """The object to go on with. Raises StatusError."""
+        ...
+
+    async def validate(
+        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+    ) -> None:
+        """Raises StatusError where the object is refused."""
+        ...
+
+
+class Chain:
+    """Several, one after the other."""
+
+    def __init__(self, *parts: Admission) -> None:
+        self._parts = parts
+
+    async def mutate(
+        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+    ) -> Document | None:
+        """Each gets what the one before it made."""
+        for part in self._parts:
+            new = await part.mutate(call, operation, new, old, options)
+        return new
+
+    async def validate(
+        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+    ) -> None:
+        """The first refusal is the answer."""
+        for part in self._parts:
+            await part.validate(call, operation, new, old, options)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Request bodies: JSON or YAML in, a document out, and what is odd about it."""
+
+import json
+from typing import Any
+
+import msgspec
+import yaml
+
+from trainwright.api.manifest import ManifestError, load
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.call import Call
+
+LIMIT = 3 * 2**20
+"""Bytes of a body at most."""
+JSON, YAML = "application/json", "application/yaml"
+ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor")
+"""What the real server names where the type is unknown."""
+
+_decode = msgspec.json.Decoder().decode
+
+
+def content_type(call_headers: str) -> str:
+    """The media type of a header, without parameters."""
+    return call_headers.partition(";")[0].strip().lower()
+
+
+def read_object(call: Call, validation: str) -> Document:
+    """The object in the body, of the kind and version of the URL. Unknown fields are taken out; defaults are not set.
+
+    Raises StatusError.
+    """
+    body = call.request.body
+    media = content_type(call.request.headers.get("content-type", "")) or JSON
+    if media not in (JSON, YAML):
+        raise errors.unsupported_media_type(ACCEPTED)
+    strict: list[str] = []
+    document = parse(body, yaml_allowed=media == YAML, strict=strict if validation != "Ignore" else None)
+    if not isinstance(document, dict):
+        raise errors.bad_request(_not_an_object(call, body, document))
+    _check_kind(call, document, body)
+    strict += call.served.strategy.drop_unknown(document)
+    report_strict(call, strict, validation)
+    return document
+
+
+def report_strict(call: Call, strict: list[str], validation: str) -> None:
+    """Warn of, or refuse, what strict decoding found."""
+    if not strict or validation == "Ignore":
+        return
+    if validation == "Strict":
+        kind, version = call.kind, call.served.version
+        raise errors.bad_request(
+            f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {", ".join(strict)}'
+        )
+    for text in strict:
+        call.warn(text)
+
+
+def parse(body: bytes, *, yaml_allowed: bool = False, strict: list[str] | None = None) -> Any:
+    """Decode JSON, or YAML where that is allowed. Keys that are there twice are added to `strict`.
+
+    Raises StatusError.
+    """
+    if yaml_allowed:
+        try:
+            return load(body.decode())
+        except (ManifestError, yaml.YAMLError, UnicodeDecodeError) as error:
+            raise errors.bad_request(f"error converting YAML to JSON: {error}") from error
+    try:
+        document = _decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise errors.bad_request(f"the object provided is unrecognized (must be of type): {error}") from error
+    if strict is not None:
+        strict += doubled_keys(body)
+    return document
+
+
+def doubled_keys(body: bytes) -> list[str]:
+    """Keys that an object has twice: `duplicate field "spec.x"`."""
+    found = False
+
+    def pairs(items: list[tuple[str, Any]]) -> Any:
+        nonlocal found
+        made = dict(items)
+        found = found or len(made) != len(items)
+        return made
+
+    # Without paths first: nearly no body has such keys.
+    json.loads(body, object_pairs_hook=pairs)
+    if not found:
+        return []
+    named: list[str] = []
+    _walk(json.loads(body, object_pairs_hook=_Pairs), "", named)
+    return named
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object with all of its pairs."""
+
+
+def _walk(value: Any, path: str, named: list[str]) -> None:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for key, inner in value:
+            where = f"{path}.{key}" if path else key
+            if key in seen and (text := f'duplicate field "{where}"') not in named:
+                named.append(text)
+            seen.add(key)
+            _walk(inner, where, named)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _walk(inner, f"{path}[{index}]", named)
+
+
+def _not_an_object(call: Call, body: bytes, document: Any) -> str:
+    kind = {list: "array", str: "string", bool: "bool", type(None): "null"}.get(type(document), "number")
+    return (
+        f"the object provided is unrecognized (must be of type {call.kind}): couldn't get version/kind; "
+        f"json parse error: json: cannot unmarshal {kind} into Go value of type struct ({body[:128].hex()})"
+    )
+
+
+def _check_kind(call: Call, document: Document, body: bytes) -> None:
+    kind, version = document.get("kind"), document.get("apiVersion")
+    expected_kind, expected = call.served.type.kind, call.served.api_version
+    if call.subresource and (sub := call.served.subresources.get(call.subresource)) is not None:
+        expected_kind = sub.kind
+        if sub.version:
+            expected = f"{sub.group}/{sub.version}" if sub.group else sub.version
+    for field, value in (("kind", kind), ("apiVersion", version)):
+        if value is not None and not isinstance(value, str):
+            raise errors.bad_request(
+                f"the object provided is unrecognized (must be of type {expected_kind}): couldn't get version/kind; "
+                f"json parse error: json: cannot unmarshal {type(value).__name__} into Go struct field .{field}"
+                f" of type string ({body[:128].hex()})"
+            )
+    document["kind"] = kind or expected_kind
+    document["apiVersion"] = version or expected
+    if document["apiVersion"] != expected:
+        raise errors.bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({expected})"
+        )
+    if document["kind"] != expected_kind:
+        wanted, given = _go_kind(expected, expected_kind), _go_kind(expected, str(kind))
+        if call.served.type.custom:
+            raise errors.bad_request(
+                f'the object provided is unrecognized (must be of type {expected_kind}): no kind "{kind}" is registered'
+            )
+        raise errors.bad_request(f"{given} in version {document['apiVersion']} cannot be handled as a {wanted}")
+
+
+def _go_kind(_: str, kind: str) -> str:
+    return kind

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deletions: at once, after a grace period, or once finalizers are gone.
+
+https://kubernetes.io/docs/concepts/architecture/garbage-collection/ has the policies; dependents are the garbage
+collector's, which finds the finalizers that are set here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from trainwright.api import times
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import bodies, errors, fields
+from trainwright.controller.local.apiserver.admission import Admission
+from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.metadata import FOREGROUND, ORPHAN
+from trainwright.controller.local.apiserver.requests import WriteOptions, dry_run_errors
+from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
+
+_POLICIES = ("Foreground", "Background", "Orphan")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOptions:
+    """What a deletion asks for."""
+
+    grace: int | None = None
+    """Seconds."""
+    uid: str | None = None
+    version: str | None = None
+    orphans: bool | None = None
+    policy: str = ""
+    dry_run: bool = False
+
+    @property
+    def as_write(self) -> WriteOptions:
+        """For admission."""
+        return WriteOptions(manager="", dry_run=self.dry_run, validation="")
+
+
+def goes_now(meta: Document, old: Document) -> bool:
+    """Whether an update takes away the last thing that a deletion waited for."""
+    return (
+        not meta.get("finalizers") and bool(old.get("deletionTimestamp")) and not old.get("deletionGracePeriodSeconds")
+    )
+
+
+class Deletes:
+    """Deletes objects of any kind."""
+
+    def __init__(self, store: Store, admission: Admission) -> None:
+        self._store = store
+        self._admission = admission
+
+    def may_go(self, call: Call, document: Document) -> bool:
+        """Whether an object without finalizers may go: a namespace also needs its spec's to be gone."""
+        return not (document.get("spec") or {}).get("finalizers") if call.kind == "Namespace" else True
+
+    async def delete(self, call: Call, options: DeleteOptions) -> tuple[Document, bool]:
+        """Delete one object. Returns its last state and whether it is gone. Raises StatusError."""
+        collection = call.served.type.stored_in
+        while True:
+            existing = self._store.get(collection, call.key)
+            if existing is None:
+                raise call.not_found()
+            try:
+                return await self._delete(call, options, existing)
+            except Changed:
+                continue
+
+    async def _delete(self, call: Call, options: DeleteOptions, existing: Stored) -> tuple[Document, bool]:
+        strategy, served = call.served.strategy, call.served
+        document = served.named(existing.document())
+        meta = document["metadata"]
+        self._check_preconditions(call, options, meta)
+        strategy.before_delete(document)
+        grace = self._grace(call, options, document)
+        if grace.pending:
+            await self._store.committed()
+            return document, False
+        before = served.named(existing.document())
+        await self._admission.validate(call, "DELETE", None, before, options.as_write)
+        self._set_policy(call, options, meta)
+        waits = bool(meta.get("finalizers")) or not self.may_go(call, document)
+        if not grace.graceful and waits:
+            self._mark(call, meta)
+        if (grace.graceful and grace.seconds > 0) or waits:
+            return await self._store_mark(call, options, document, before, existing), False
+        if options.dry_run:
+            return document, True
+        gone = self._store.delete(served.type.stored_in, existing)
+        await self._store.committed()
+        return served.named(gone.document()), True
+
+    async def _store_mark(
+        self, call: Call, options: DeleteOptions, document: Document, before: Document, existing: Stored
+    ) -> Document:
+        if options.dry_run or document == before:
+            await self._store.committed()
+            return document
+        one = self._store.write(call.served.type.stored_in, call.key, document, existing)
+        await self._store.committed()
+        return call.served.named(one.document())
+
+    def _check_preconditions(self, call: Call, options: DeleteOptions, meta: Document) -> None:
+        name = str(meta["name"])
+        if options.uid is not None and options.uid != meta["uid"]:
+            raise errors.conflict(
+                call.group,
+                call.kind,
+                name,
+                f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
+                "The object might have been deleted and then recreated",
+            )
+        if options.version is not None and options.version != meta["resourceVersion"]:
+            raise errors.conflict(
+                call.group,
+                call.kind,
+                name,
+                f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in "
+                f"record ({meta['resourceVersion']}). The object might have been modified",
+            )
+
+    def _grace(self, call: Call, options: DeleteOptions, document: Document) -> "_Grace":
+        """Mark a graceful deletion in the metadata, and say what it means."""
+        strategy, meta = call.served.strategy, document["metadata"]
+        asked = 1 if options.grace is not None and options.grace < 0 else options.grace
+        if not strategy.graceful:
+            return _Grace()
+        period: int | None = meta.get("deletionGracePeriodSeconds")
+        if meta.get("deletionTimestamp"):
+            if not period:
+                return _Grace()
+            if asked is None or asked >= period:
+                return _Grace(pending=True)
+            moment = times.parse(meta["deletionTimestamp"]) - timedelta(seconds=period) + timedelta(seconds=asked)
+            if moment < call.now:
+                moment, asked = call.now, min(asked, 1)
+            meta["deletionTimestamp"] = times.format_time(moment)
+            meta["deletionGracePeriodSeconds"] = asked
+            return _Grace(graceful=True, seconds=asked)
+        seconds = strategy.grace_of(document, asked)
+        if seconds is None:
+            return _Grace()
+        meta["deletionTimestamp"] = times.format_time(call.now + timedelta(seconds=seconds))
+        meta["deletionGracePeriodSeconds"] = seconds
+        if meta.get("generation"):
+            meta["generation"] += 1
+        return _Grace(graceful=True, seconds=seconds)
+
+    def _set_policy(self, call: Call, options: DeleteOptions, meta: Document) -> None:
+        """Set or remove the finalizers that tell the garbage collector what to do with dependents."""
+        strategy = call.served.strategy
+        if not strategy.collects_garbage:
+            return
+        old = meta.get("finalizers") or []
+        orphan, foreground = _policy(options, old, by_default=strategy.orphans_by_default)
+        kept = [name for name in old if name not in (ORPHAN, FOREGROUND)]
+        new = [*kept, *([ORPHAN] if orphan else []), *([FOREGROUND] if foreground else [])]
+        if set(new) == set(old):
+            return
+        if new:
+            meta["finalizers"] = new
+        else:
+            meta.pop("finalizers", None)
+
+    def _mark(self, call: Call, meta: Document) -> None:
+        if not meta.get("deletionTimestamp") and meta.get("generation"):
+            meta["generation"] += 1
+        if not meta.get("deletionTimestamp") or times.parse(meta["deletionTimestamp"]) > call.now:
+            meta["deletionTimestamp"] = times.format_time(call.now)
+        meta["deletionGracePeriodSeconds"] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Grace:
+    graceful: bool = False
+    pending: bool = False
+    """It is being deleted, and this request changes nothing."""
+    seconds: int = 0
+
+
+def _policy(options: DeleteOptions, finalizers: list[str], *, by_default: bool) -> tuple[bool, bool]:
+    """Whether dependents are orphaned, and whether they go first."""
+    if options.orphans is not None:
+        return options.orphans, False
+    if options.policy:
+        return options.policy == "Orphan", options.policy == "Foreground"
+    for name in finalizers:
+        if name in (ORPHAN, FOREGROUND):
+            return name == ORPHAN, name == FOREGROUND
+    return by_default, False
+
+
+def read_options(call: Call) -> DeleteOptions:
+    """The options of a deletion, from the body or else from the query. Raises StatusError."""
+    request = call.request
+    given: Mapping[str, Any]
+    if request.body:
+        media = bodies.content_type(request.headers.get("content-type", ""))
+        document = bodies.parse(request.body, yaml_allowed=media == bodies.YAML)
+        if not isinstance(document, dict):
+            raise errors.bad_request("decoded object cannot be converted to DeleteOptions")
+        given = document
+    else:
+        given = _from_query(call)
+    return _checked(given)
+
+
+def _from_query(call: Call) -> Mapping[str, Any]:
+    request = call.request
+    given: dict[str, Any] = {"dryRun": request.all("dryRun")}
+    if request.says("gracePeriodSeconds"):
+        text = request.asked("gracePeriodSeconds")
+        try:
+            given["gracePeriodSeconds"] = int(text)
+        except ValueError as error:
+            raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+    if request.says("orphanDependents"):
+        given["orphanDependents"] = request.flag("orphanDependents")
+    if request.asked("propagationPolicy"):
+        given["propagationPolicy"] = request.asked("propagationPolicy")
+    return given
+
+
+def _checked(given: Mapping[str, Any]) -> DeleteOptions:
+    policy, orphans = given.get("propagationPolicy"), given.get("orphanDependents")
+    dry_run = given.get("dryRun") or []
+    found = []
+    if policy is not None and orphans is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        found.append(fields.wrong("propagationPolicy", policy, text))
+    if policy is not None and policy not in _POLICIES:
+        found.append(fields.unsupported("propagationPolicy", policy, (*_POLICIES, "nil")))
+    found += dry_run_errors(dry_run)
+    if found:
+        raise errors.invalid("meta.k8s.io", "DeleteOptions", "", found)
+    preconditions = given.get("preconditions") or {}
+    return DeleteOptions(
+        grace=given.get("gracePeriodSeconds"),
+        uid=preconditions.get("uid"),
+        version=preconditions.get("resourceVersion"),
+        orphans=orphans,
+        policy=policy or "",
+        dry_run=bool(dry_run),
+    )
+
+
+def key_of(document: Document) -> Name:
+    """Where a stored object is."""
+    meta = document["metadata"]
+    return Name(meta.get("namespace") or "", meta["name"])

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a list or a watch asks for: selectors, pages, versions. And the tokens that pages continue with.
+
+https://kubernetes.io/docs/reference/using-api/api-concepts/ has the words.
+"""
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver import errors, fields
+from trainwright.controller.local.apiserver.call import Call
+
+_EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """Where the next page begins: at a version, after the sort key of the last object."""
+
+    version: int
+    after: str
+
+    def token(self) -> str:
+        """As clients carry it around."""
+        text = json.dumps({"v": "meta.k8s.io/v1", "rv": self.version, "start": self.after + "\0"})
+        return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    """The options of a list or watch, checked."""
+
+    watch: bool
+    version: str
+    match: str
+    limit: int
+    page: Continuation | None
+    seconds: int | None
+    """How long a watch lasts; None if not said."""
+    bookmarks: bool
+    initial: bool | None
+    """`sendInitialEvents`."""
+
+
+def list_options(call: Call) -> ListOptions:
+    """Read the options from the query. Raises StatusError."""
+    request = call.request
+    watch = request.flag("watch")
+    version, match = request.asked("resourceVersion"), request.asked("resourceVersionMatch")
+    token = request.asked("continue")
+    initial = request.flag("sendInitialEvents") if request.says("sendInitialEvents") else None
+    check = _watch_errors if watch else _list_errors
+    found = check(version, match, token, initial)
+    if found:
+        raise errors.invalid("meta.k8s.io", "ListOptions", "", found)
+    return ListOptions(
+        watch=watch,
+        version=version,
+        match=match,
+        limit=_number(call, "limit") or 0,
+        page=None if watch else _continuation(token, version),
+        seconds=_number(call, "timeoutSeconds"),
+        bookmarks=request.flag("allowWatchBookmarks"),
+        initial=initial,
+    )
+
+
+def _list_errors(version: str, match: str, token: str, initial: bool | None) -> list[DocumentError]:
+    field = "resourceVersionMatch"
+    found = []
+    if match:
+        if not version:
+            found.append(fields.not_allowed(field, f"{field} is forbidden unless resourceVersion is provided"))
+        if token:
+            found.append(fields.not_allowed(field, f"{field} is forbidden when continue is provided"))
+        if match not in (_EXACT, _NOT_OLDER):
+            found.append(fields.unsupported(field, match, (_EXACT, _NOT_OLDER, "")))
+        if match == _EXACT and version == "0":
+            found.append(fields.not_allowed(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
+    if initial is not None:
+        found.append(fields.not_allowed("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return found
+
+
+def _watch_errors(_: str, match: str, token: str, initial: bool | None) -> list[DocumentError]:
+    field = "resourceVersionMatch"
+    found = []
+    if initial is not None and match != _NOT_OLDER:
+        text = f"sendInitialEvents requires setting {field} to {_NOT_OLDER}"
+        found.append(fields.not_allowed(field, text))
+    if match:
+        if initial is None:
+            text = f"{field} is forbidden for watch unless sendInitialEvents is provided"
+            found.append(fields.not_allowed(field, text))
+        if match != _NOT_OLDER:
+            found.append(fields.unsupported(field, match, (_NOT_OLDER,)))
+        if token:
+            found.append(fields.not_allowed(field, f"{field} is forbidden when continue is provided"))
+    return found
+
+
+def _number(call: Call, name: str) -> int | None:
+    text = call.request.asked(name)
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+
+
+def _continuation(token: str, version: str) -> Continuation | None:
+    if not token:
+        return None
+    if version and version != "0":
+        raise errors.bad_request("specifying resource version is not allowed when using continue")
+    try:
+        padded = token + "=" * (-len(token) % 4)
+        content = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        if content.get("v") != "meta.k8s.io/v1":
+            raise errors.bad_request(
+                f"invalid continue token: continue key is not valid: server does not recognize this encoded version"
+                f' "{content.get("v")}"'
+            )
+        return Continuation(int(content["rv"]), str(content["start"]).removesuffix("\0"))
+    except (binascii.Error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise errors.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
+
+
+def parsed_version(version: str) -> int:
+    """A version of the query; 0 where there is none. Raises StatusError."""
+    if not version:
+        return 0
+    if not (version.isascii() and version.isdigit()):
+        why = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        error = fields.wrong("resourceVersion", version, why)
+        raise errors.invalid("meta.k8s.io", "ListOptions", "", [error])
+    return int(version)

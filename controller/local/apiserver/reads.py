@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One object, or a list of them."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import errors, negotiation, rendering
+from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.listoptions import Continuation, ListOptions, parsed_version
+from trainwright.controller.local.apiserver.requests import Answer
+from trainwright.controller.local.apiserver.selection import Selection, selection_of
+from trainwright.controller.local.apiserver.store import Expired, Store, Stored
+from trainwright.controller.local.apiserver.tables import table
+
+FUTURE_SECONDS = 3.0
+"""How long a read waits for a version that is not there yet."""
+
+
+class Reads:
+    """Reads objects of any kind."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def get(self, call: Call) -> Answer:
+        """One object. Raises StatusError."""
+        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=False)
+        await self.reach(parsed_version(call.request.asked("resourceVersion")))
+        one = self._store.get(call.served.type.stored_in, call.key)
+        await self._store.committed(one.version if one else None)
+        if one is None:
+            raise call.not_found()
+        if wanted.form == "object" and not wanted.yaml:
+            return Answer(body=rendering.object_bytes(call.served, one))
+        return shown(call, call.served.named(one.document()), wanted)
+
+    async def list(self, call: Call, options: ListOptions) -> Answer:
+        """A list, or a page of one. Raises StatusError."""
+        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=True)
+        selection = selection_of(call)
+        items, version, next_page, remaining = await self.select(call, options, selection)
+        metadata = rendering.list_metadata(version, next_page, remaining)
+        if wanted.form == "object" and not wanted.yaml:
+            return Answer(body=rendering.list_bytes(call.served, items, metadata))
+        documents = [call.served.named(one.document()) for one in items]
+        made: Document
+        if wanted.form == "table":
+            made = table(call, documents, metadata, wanted.version)
+        elif wanted.form == "metadata":
+            made = rendering.metadata_list(documents, wanted.version, metadata)
+        else:
+            served = call.served
+            made = {"apiVersion": served.api_version, "kind": served.type.listed_as, "metadata": metadata}
+            made["items"] = documents
+        return answered(made, wanted)
+
+    async def select(
+        self, call: Call, options: ListOptions, selection: Selection
+    ) -> tuple[Sequence[Stored], int, str, int | None]:
+        """The objects of a list, its version, the token of the next page, and how many are left."""
+        version = self._store.version
+        after = ""
+        asked = parsed_version(options.version)
+        if options.page is not None:
+            version, after = (
+                (options.page.version, options.page.after)
+                if options.page.version > 0
+                else (version, options.page.after)
+            )
+        elif options.match == "Exact" or (options.limit and asked and not options.match):
+            version = asked
+        await self.reach(asked)
+        if not options.page and not (options.match == "Exact" or (options.limit and asked and not options.match)):
+            version = self._store.version
+        try:
+            collection = self._store.at(call.served.type.stored_in, version)
+        except Expired as error:
+            raise self._expired(options) from error
+        matches = selection.stored
+        chosen: list[Stored] = []
+        more = 0
+        for one in collection.listed(call.namespace, after):
+            if call.name and one.name.name != call.name:
+                continue
+            if not matches(one):
+                continue
+            if options.limit and len(chosen) == options.limit:
+                more += 1
+                if not selection.everything:
+                    break
+            else:
+                chosen.append(one)
+        await self._store.committed(min(version, self._store.version))
+        if not more:
+            return chosen, version, "", None
+        token = Continuation(version, chosen[-1].name.sort_key).token()
+        return chosen, version, token, more if selection.everything else None
+
+    async def reach(self, version: int) -> None:
+        """Wait a little for a version from the future. Raises StatusError if it does not come."""
+        if version <= self._store.version:
+            return
+        loop = asyncio.get_running_loop()
+        end = loop.time() + FUTURE_SECONDS
+        while version > self._store.version:
+            if loop.time() >= end:
+                raise errors.too_large_version(version, self._store.version)
+            await asyncio.sleep(0.05)
+
+    def _expired(self, options: ListOptions) -> errors.StatusError:
+        if options.page is None:
+            return errors.expired(f"The resourceVersion for the provided list is too old.")
+        token = Continuation(-1, options.page.after).token()
+        error = errors.expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+            "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
+            "the results. Continuing with the provided token results in an inconsistent list - objects that were "
+            "created, modified, or deleted between the time the first chunk was returned and now may show up in the "
+            "list."
+        )
+        error.list_metadata = {"continue": token}
+        return error
+
+
+def shown(call: Call, document: Document, wanted: negotiation.Wanted, status: int = 200) -> Answer:
+    """One object in the form that the client wants."""
+    if wanted.form == "table":
+        meta = document.get("metadata") or {}
+        version = {"resourceVersion": meta["resourceVersion"]} if meta.get("resourceVersion") else {}
+        return answered(table(call, [document], version, wanted.version), wanted, status)
+    if wanted.form == "metadata":
+        return answered(rendering.metadata_of(document, wanted.version), wanted, status)
+    return answered(document, wanted, status)
+
+
+def answered(document: Any, wanted: negotiation.Wanted, status: int = 200) -> Answer:
+    """A document as JSON or YAML."""
+    if wanted.yaml:
+        return Answer(status=status, body=yaml.safe_dump(document).encode(), content_type="application/yaml")
+    return Answer.of(document, status)

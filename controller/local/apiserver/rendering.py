@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects and lists as answers, spliced from stored bytes where nothing has to change."""
+
+from collections.abc import Iterable, Sequence
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.requests import encode
+from trainwright.controller.local.apiserver.resources import ServedResource
+from trainwright.controller.local.apiserver.store import Stored
+
+
+def _prefix(version: str, kind: str) -> bytes:
+    return b'{"apiVersion":' + encode(version) + b',"kind":' + encode(kind)
+
+
+def object_bytes(served: ServedResource, one: Stored) -> bytes:
+    """A stored object in the version that is served."""
+    wanted = _prefix(served.api_version, served.type.kind)
+    if one.body.startswith(wanted):
+        return one.body
+    stored_prefix = _prefix(_storage_version(served), served.type.kind)
+    if one.body.startswith(stored_prefix):
+        return wanted + one.body[len(stored_prefix) :]
+    return encode(served.named(one.document()))
+
+
+def item_bytes(served: ServedResource, one: Stored) -> bytes:
+    """A stored object as an item of a list: those of built-in kinds carry no kind."""
+    if served.type.custom:
+        return object_bytes(served, one)
+    prefix = _prefix(_storage_version(served), served.type.kind)
+    if one.body.startswith(prefix + b","):
+        return b"{" + one.body[len(prefix) + 1 :]
+    document = one.document()
+    del document["apiVersion"], document["kind"]
+    return encode(document)
+
+
+def _storage_version(served: ServedResource) -> str:
+    kind = served.type
+    return f"{kind.group}/{kind.storage_version}" if kind.group else kind.storage_version
+
+
+def list_metadata(version: int, next_page: str = "", remaining: int | None = None) -> Document:
+    """The metadata of a list."""
+    made: Document = {"resourceVersion": str(version)}
+    if next_page:
+        made["continue"] = next_page
+    if remaining is not None:
+        made["remainingItemCount"] = remaining
+    return made
+
+
+def list_bytes(served: ServedResource, items: Iterable[Stored], metadata: Document) -> bytes:
+    """A list of stored objects."""
+    head = encode({"kind": served.type.listed_as, "apiVersion": served.api_version, "metadata": metadata})
+    return head[:-1] + b',"items":[' + b",".join([item_bytes(served, one) for one in items]) + b"]}"
+
+
+def metadata_of(document: Document, version: str) -> Document:
+    """An object of which only the metadata was asked for."""
+    meta = document.get("metadata") or {}
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": meta}
+
+
+def metadata_list(documents: Sequence[Document], version: str, metadata: Document) -> Document:
+    """A list of which only the metadata of the items was asked for."""
+    return {
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": metadata,
+        "items": [metadata_of(document, version) for document in documents],
+    }
+
+
+def event_bytes(type_: str, body: bytes) -> bytes:
+    """A frame of a watch."""
+    return b'{"type":"' + type_.encode() + b'","object":' + body + b"}\n"

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests and answers, free of any HTTP library."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver import errors, fields
+from trainwright.controller.local.apiserver.metadata import manager_errors
+
+JSON = "application/json"
+encode = msgspec.json.Encoder().encode
+
+Query = Sequence[tuple[str, str]]
+
+
+class User(NamedTuple):
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...]
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = {}
+
+
+@dataclass(slots=True, kw_only=True)
+class ServerRequest:
+    """One request. Header names are lower case; the path is decoded."""
+
+    method: str
+    path: str
+    query: Query = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def asked(self, name: str) -> str:
+        """The first value of a query parameter; empty if there is none."""
+        return next((value for key, value in self.query if key == name), "")
+
+    def says(self, name: str) -> bool:
+        """Whether a query parameter is there, even without a value."""
+        return any(key == name for key, _ in self.query)
+
+    def all(self, name: str) -> list[str]:
+        """All values of a query parameter."""
+        return [value for key, value in self.query if key == name]
+
+    def flag(self, name: str) -> bool:
+        """A query parameter that is true or false."""
+        return self.says(name) and self.asked(name) not in ("false", "0")
+
+
+@dataclass(slots=True, kw_only=True)
+class Answer:
+    """One answer: whole, or as a stream."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = JSON
+    headers: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    stream: AsyncIterator[bytes] | None = None
+
+    @classmethod
+    def of(cls, document: Any, status: int = 200) -> "Answer":
+        """A document as JSON."""
+        return cls(status=status, body=encode(document))
+
+
+def failure(error: errors.StatusError) -> Answer:
+    """The answer for an error."""
+    answer = Answer.of(error.document(), error.code)
+    if error.retry_after:
+        answer.headers["Retry-After"] = str(error.retry_after)
+    return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What a write says in its query."""
+
+    manager: str
+    """Empty if not said."""
+    dry_run: bool
+    validation: str
+    """Ignore, Warn or Strict."""
+    force: bool = False
+
+    def document(self, kind: str) -> Document:
+        """As webhooks are told."""
+        made: Document = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+        if self.dry_run:
+            made["dryRun"] = ["All"]
+        if self.manager:
+            made["fieldManager"] = self.manager
+        if self.validation:
+            made["fieldValidation"] = self.validation
+        return made
+
+
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+
+
+def write_options(request: ServerRequest, kind: str, *, apply: bool = False) -> WriteOptions:
+    """Read the options of a write: `kind` is CreateOptions, UpdateOptions or PatchOptions. Raises StatusError."""
+    manager, dry_run = request.asked("fieldManager"), request.all("dryRun")
+    validation = request.asked("fieldValidation")
+    found = []
+    if kind == "PatchOptions":
+        if apply and not manager:
+            found.append(fields.required("fieldManager", "is required for apply patch"))
+        elif not apply and request.says("force"):
+            found.append(fields.not_allowed("force", "may not be specified for non-apply patch"))
+    found += manager_errors(manager)
+    found += dry_run_errors(dry_run)
+    if validation not in _VALIDATIONS:
+        found.append(fields.unsupported("fieldValidation", validation, _VALIDATIONS))
+    if found:
+        raise errors.invalid("meta.k8s.io", kind, "", found)
+    return WriteOptions(
+        manager=manager, dry_run=bool(dry_run), validation=validation or "Warn", force=request.flag("force")
+    )
+
+
+def dry_run_errors(dry_run: Sequence[str]) -> list[DocumentError]:
+    """Errors of the values of `dryRun`."""
+    if all(value == "All" for value in dry_run):
+        return []
+    return [fields.unsupported("dryRun", list(dry_run), ["All"])]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which resources are served, in which versions, and by which rules."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.apply import FieldManager
+from trainwright.controller.local.apiserver.strategies.strategy import Strategy
+
+READ_VERBS = ("get", "list", "watch")
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subresource:
+    """A further endpoint of an object."""
+
+    name: str
+    kind: str
+    """Kind of its bodies."""
+    group: str = ""
+    """Group of that kind, where it is not that of the resource."""
+    version: str = ""
+    verbs: tuple[str, ...] = ("get", "patch", "update")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceType:
+    """A resource: what its versions have in common."""
+
+    group: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool
+    storage_version: str
+    strategy: Strategy
+    """Of the storage version; versions of custom resources have one each (`ServedResource.strategy`)."""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    collection: str = ""
+    """Where its objects are stored. Two resources may share one."""
+    custom: bool = False
+    """Whether a CustomResourceDefinition defines it."""
+
+    @property
+    def stored_in(self) -> str:
+        """The collection of its objects."""
+        return self.collection or (f"{self.group}/{self.plural}" if self.group else self.plural)
+
+    @property
+    def listed_as(self) -> str:
+        """Kind of its lists."""
+        return self.list_kind or f"{self.kind}List"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedResource:
+    """One version of a resource."""
+
+    type: ResourceType
+    version: str
+    strategy: Strategy
+    managers: Mapping[str, FieldManager]
+    """By subresource; the main endpoint is ``."""
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: Mapping[str, Subresource] = field(default_factory=dict)
+    model: str = ""
+    """Name of the published model, by which strategic merge patches are read; custom resources have none."""
+    columns: tuple[Document, ...] = ()
+    """Printer columns of a custom resource."""
+    selectable: tuple[str, ...] = ()
+    """JSON paths of a custom resource that field selectors may name."""
+    warning: str = ""
+    """What every answer warns of: a deprecated version."""
+    schema: Mapping[str, Any] | None = None
+    """The OpenAPI schema of a custom resource."""
+
+    @property
+    def api_version(self) -> str:
+        """In wire form."""
+        return f"{self.type.group}/{self.version}" if self.type.group else self.version
+
+    def named(self, document: Document) -> Document:
+        """A stored document in this version."""
+        if document["apiVersion"] != self.api_version or document["kind"] != self.type.kind:
+            return {**document, "apiVersion": self.api_version, "kind": self.type.kind}
+        return document
+
+
+class Registry:
+    """All resources that are served."""
+
+    def __init__(self) -> None:
+        self._served: dict[tuple[str, str, str], ServedResource] = {}
+        self.generation = 0
+        """Rises with each change; what is made from the registry is kept by it."""
+
+    def add(self, served: ServedResource) -> None:
+        """Serve a version, instead of what was served there before."""
+        self._served[served.type.group, served.version, served.type.plural] = served
+        self.generation += 1
+
+    def remove(self, group: str, plural: str) -> None:
+        """Serve a resource no more, in none of its versions."""
+        for key in [key for key in self._served if (key[0], key[2]) == (group, plural)]:
+            del self._served[key]
+        self.generation += 1
+
+    def find(self, group: str, version: str, plural: str) -> ServedResource | None:
+        """One version of a resource."""
+        return self._served.get((group, version, plural))
+
+    def has_version(self, group: str, version: str) -> bool:
+        """Whether anything is served in that version of the group."""
+        return any((group, version) == key[:2] for key in self._served)
+
+    def has_group(self, group: str) -> bool:
+        """Whether anything is served in that group."""
+        return any(group == key[0] for key in self._served)
+
+    def __iter__(self) -> Iterator[ServedResource]:
+        return iter(self._served.values())

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watches: what changes, as a stream of frames.
+
+An object that begins to match the selectors is ADDED, one that stops matching is DELETED with its previous content and
+the new version. https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import errors, negotiation, rendering
+from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.listoptions import ListOptions, parsed_version
+from trainwright.controller.local.apiserver.reads import Reads
+from trainwright.controller.local.apiserver.requests import Answer, encode
+from trainwright.controller.local.apiserver.selection import Selection, selection_of
+from trainwright.controller.local.apiserver.store import Change, Expired, Overflow, Store, Stored, Watch
+from trainwright.controller.local.apiserver.tables import table
+
+SECONDS = 1800
+"""How long a watch lasts at least that does not say it; up to twice as long, so that not all end together."""
+BOOKMARK_SECONDS = 60.0
+BOOKMARK_BEFORE_END = 2.0
+_LAST_INITIAL = {"annotations": {"k8s.io/initial-events-end": "true"}}
+
+
+class Watches:
+    """Serves watches of any kind."""
+
+    def __init__(self, store: Store, reads: Reads) -> None:
+        self._store = store
+        self._reads = reads
+        self._open: set[asyncio.Event] = set()
+
+    async def watch(self, call: Call, options: ListOptions) -> Answer:
+        """Begin a watch. Raises StatusError."""
+        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=False)
+        selection = selection_of(call)
+        version = parsed_version(options.version)
+        seconds = float(options.seconds or SECONDS * (1 + random.random()))  # noqa: S311 - no secret
+        frames = _Frames(call, selection, wanted)
+        stream = self._stream(call, options, version, frames, seconds)
+        return Answer(stream=stream, content_type="application/json")
+
+    async def _stream(
+        self, call: Call, options: ListOptions, version: int, frames: "_Frames", seconds: float
+    ) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        collection = call.served.type.stored_in
+        initial = options.initial if options.initial is not None else version == 0
+        try:
+            await self._reads.reach(version)
+            start = self._store.version if initial else version
+            existing = list(self._store.collection(collection).listed(call.namespace)) if initial else []
+            watch = self._store.watch(collection, start)
+        except errors.StatusError as error:
+            yield _error(error)
+            return
+        except Expired as error:
+            yield _error(errors.expired(str(error)))
+            return
+        try:
+            if initial:
+                await self._store.committed(start)
+                for one in existing:
+                    if (frame := frames.initial(one)) is not None:
+                        yield frame
+            if options.initial and options.bookmarks:
+                yield frames.bookmark(start, _LAST_INITIAL)
+            async for frame in self._changes(watch, frames, start, end, bookmarks=options.bookmarks):
+                yield frame
+        finally:
+            self._store.unwatch(collection, watch)
+
+    async def _changes(
+        self, watch: Watch, frames: "_Frames", start: int, end: float, *, bookmarks: bool
+    ) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        marked = loop.time()
+        last = False
+        while not watch.closed:
+            now = loop.time()
+            if now >= end:
+                return
+            due = end
+            if bookmarks:
+                before_end = end - BOOKMARK_BEFORE_END
+                due = min(end, marked + BOOKMARK_SECONDS, before_end if not last else end)
+            told = self._store.told
+            try:
+                changes = await watch.take(max(0.0, due - now))
+            except Overflow:
+                return
+            if changes:
+                for change in changes:
+                    if change.version > start and (frame := frames.of(change)) is not None:
+                        yield frame
+            elif bookmarks and loop.time() >= due and due < end:
+                marked, last = loop.time(), due >= end - BOOKMARK_BEFORE_END
+                yield frames.bookmark(max(told, start))
+
+
+class _Frames:
+    """The frames of one watch."""
+
+    def __init__(self, call: Call, selection: Selection, wanted: negotiation.Wanted) -> None:
+        self._call = call
+        self._served = call.served
+        self._selection = selection
+        self._wanted = wanted
+        self._columns_sent = False
+
+    def initial(self, one: Stored) -> bytes | None:
+        """An object that is there when the watch begins."""
+        return self._frame("ADDED", one) if self._matches(one) else None
+
+    def of(self, change: Change) -> bytes | None:
+        """A change, as this watch sees it."""
+        if change.type == "DELETED":
+            return self._frame("DELETED", change.object) if self._matches(change.object) else None
+        now = self._matches(change.object)
+        before = change.before is not None and self._matches(change.before)
+        if now:
+            return self._frame("MODIFIED" if before else "ADDED", change.object)
+        if before and change.before is not None:
+            document = change.before.document()
+            document["metadata"]["resourceVersion"] = str(change.version)
+            return self._framed("DELETED", self._served.named(document))
+        return None
+
+    def bookmark(self, version: int, metadata: Document | None = None) -> bytes:
+        """Says how far the watch has come."""
+        document = {
+            "kind": self._served.type.kind,
+            "apiVersion": self._served.api_version,
+            "metadata": {"resourceVersion": str(version), **(metadata or {})},
+        }
+        if self._wanted.form == "metadata":
+            document["kind"], document["apiVersion"] = "PartialObjectMetadata", f"meta.k8s.io/{self._wanted.version}"
+        return rendering.event_bytes("BOOKMARK", encode(document))
+
+    def _matches(self, one: Stored) -> bool:
+        namespace, name = self._call.namespace, self._call.name
+        if (namespace and one.name.namespace != namespace) or (name and one.name.name != name):
+            return False
+        return self._selection.stored(one)
+
+    def _frame(self, type_: str, one: Stored) -> bytes:
+        if self._wanted.form == "object":
+            return rendering.event_bytes(type_, rendering.object_bytes(self._served, one))
+        return self._framed(type_, self._served.named(one.document()))
+
+    def _framed(self, type_: str, document: Document) -> bytes:
+        if self._wanted.form == "metadata":
+            document = rendering.metadata_of(document, self._wanted.version)
+        elif self._wanted.form == "table":
+            meta = {"resourceVersion": document["metadata"]["resourceVersion"]}
+            document = table(self._call, [document], meta, self._wanted.version)
+            if self._columns_sent:
+                document["columnDefinitions"] = None
+            self._columns_sent = True
+        return rendering.event_bytes(type_, encode(document))
+
+
+def _error(error: errors.StatusError) -> bytes:
+    return rendering.event_bytes("ERROR", encode(error.document()))

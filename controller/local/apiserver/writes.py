@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creations, updates and patches: from a decoded body to a stored object.
+
+The order is the real server's: managed fields, mutating admission, the kind's own preparation, validation, validating
+admission, the write. A write that meets another one in between begins again with what is there now.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import errors, fields, metadata
+from trainwright.controller.local.apiserver.admission import Admission
+from trainwright.controller.local.apiserver.apply import (
+    InternalError,
+    check_entries,
+    without_managed_fields,
+    without_new_times,
+)
+from trainwright.controller.local.apiserver.apply.errors import EntryError
+from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.deletes import Deletes, goes_now
+from trainwright.controller.local.apiserver.requests import WriteOptions
+from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
+
+NAME_TRIES = 8
+"""How many names are generated where the first ones are taken."""
+_OWNERS_TWICE = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
+    "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
+_OWNERS_TWICE_AFTER = (
+    ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner "
+    "references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "
+    "duplicate UID(s) observed: {}"
+)
+_ENTRIES_BROKEN = (
+    ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating "
+    "admission controller; please fix your requests: {}"
+)
+
+Transform = Callable[[Document | None], Awaitable[Document]]
+"""Makes the new object from the live one, which is None where there is none. The live one may not be changed."""
+
+
+class Writes:
+    """Writes objects of any kind."""
+
+    def __init__(self, store: Store, admission: Admission, deletes: Deletes) -> None:
+        self._store = store
+        self._admission = admission
+        self._deletes = deletes
+
+    async def create(self, call: Call, document: Document, options: WriteOptions) -> Document:
+        """Create an object from a body with defaults. Returns it as stored. Raises StatusError."""
+        meta = metadata.metadata_of(document)
+        metadata.wipe(meta)
+        metadata.set_namespace(meta, call.namespace)
+        call.name = call.name or meta.get("name") or ""
+        self._drop_double_owners(call, meta, _OWNERS_TWICE)
+        document = track(call, None, document, options)
+        document = await self._mutated(call, document, None, options)
+        generated = bool(meta_of(document).get("generateName")) and not meta_of(document).get("name")
+        for _ in range(NAME_TRIES if generated else 1):
+            attempt = {**document, "metadata": dict(meta_of(document))}
+            try:
+                return await self._create(call, attempt, options)
+            except Changed:
+                call.name = attempt["metadata"]["name"]
+        if generated:
+            raise errors.no_unique_name(call.group, call.plural, call.name)
+        error = errors.already_exists(call.group, call.plural, call.name)
+        existing = self._store.get(call.served.type.stored_in, call.key)
+        if existing is not None and existing.document()["metadata"].get("deletionTimestamp"):
+            error.message = f"object is being deleted: {error.message}"
+        raise error
+
+    async def _create(self, call: Call, document: Document, options: WriteOptions) -> Document:
+        """Raises Changed where the name is taken."""
+        meta = meta_of(document)
+        metadata.begin(meta, call.now)
+        served, strategy = call.served, call.served.strategy
+        strategy.prepare_create(document)
+        name = str(meta.get("name") or "")
+        found = strategy.validate(document)
+        found += metadata.validate(meta, namespaced=served.type.namespaced, name_rule=strategy.name_rule)
+        if found:
+            raise errors.invalid(call.group, call.kind, name, found)
+        if meta.get("resourceVersion"):
+            # Only the store gives versions.
+            raise errors.plain_internal("resourceVersion should not be set on objects to be created")
+        for text in strategy.warnings(document, None):
+            call.warn(text)
+        call.name = name
+        await self._admission.validate(call, "CREATE", document, None, options)
+        key = Name(call.namespace if served.type.namespaced else "", name)
+        collection = served.type.stored_in
+        if options.dry_run:
+            if self._store.get(collection, key) is not None:
+                raise Changed
+            return document
+        one = self._store.write(collection, key, document, None)
+        await self._store.committed()
+        return served.named(one.document())
+
+    async def update(
+        self, call: Call, transform: Transform, options: WriteOptions, *, create: bool
+    ) -> tuple[Document, bool]:
+        """Make a new object of the live one and store it. Returns it, and whether it was created. Raises StatusError.
+
+        Args:
+            call: which object.
+            transform: makes the new object, with defaults and managed fields.
+            options: of the request.
+            create: whether to create the object if it is not there.
+        """
+        collection = call.served.type.stored_in
+        while True:
+            existing = self._store.get(collection, call.key)
+            if existing is None and not create:
+                raise call.not_found()
+            live = call.served.named(existing.document()) if existing is not None else None
+            try:
+                new = await transform(live)
+                new = await self._mutated(call, new, live, options)
+                if existing is None or live is None:
+                    return await self._create(call, new, options), True
+                return await self._replace(call, new, live, existing, options), False
+            except Changed:
+                continue
+
+    async def _replace(
+        self, call: Call, new: Document, live: Document, existing: Stored, options: WriteOptions
+    ) -> Document:
+        served, strategy = call.served, call.served.strategy
+        meta, old = meta_of(new), live["metadata"]
+        uid = meta.get("uid")
+        if uid and uid != old["uid"]:
+            raise call.conflict(f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}")
+        self._check_version(call, meta, old)
+        metadata.set_namespace(meta, call.namespace)
+        if "generation" in old:
+            meta["generation"] = old["generation"]
+        else:
+            meta.pop("generation", None)
+        strategy.prepare_update(new, live, call.subresource)
+        metadata.keep_system_fields(meta, old)
+        found = metadata.validate(meta, namespaced=served.type.namespaced)
+        found += metadata.validate_update(meta, old)
+        found += strategy.validate_update(new, live, call.subresource)
+        if found:
+            raise errors.invalid(call.group, call.kind, str(meta.get("name") or ""), found)
+        for text in strategy.warnings(new, live):
+            call.warn(text)
+        new = without_new_times(live, new)
+        await self._admission.validate(call, "UPDATE", new, live, options)
+        if goes_now(new["metadata"], old) and self._deletes.may_go(call, new):
+            if not options.dry_run:
+                self._store.delete(served.type.stored_in, existing)
+                await self._store.committed()
+            return new
+        if new == live:
+            await self._store.committed()
+            return live
+        if options.dry_run:
+            return new
+        one = self._store.write(served.type.stored_in, call.key, new, existing)
+        await self._store.committed()
+        return served.named(one.document())
+
+    def _check_version(self, call: Call, meta: Document, old: Document) -> None:
+        version = meta.get("resourceVersion")
+        if not version:
+            if not call.served.strategy.unconditional_update:
+                error = fields.wrong("metadata.resourceVersion", 0, "must be specified for an update")
+                raise errors.invalid(call.group, call.plural, call.name, [error])
+            meta["resourceVersion"] = old["resourceVersion"]
+        elif version != old["resourceVersion"]:
+            if not str(version).isascii() or not str(version).isdigit():
+                error = fields.wrong(
+                    "metadata.resourceVersion", version, f'strconv.ParseUint: parsing "{version}": invalid syntax'
+                )
+                raise errors.invalid(call.group, call.plural, call.name, [error])
+            raise call.conflict()
+
+    async def _mutated(self, call: Call, new: Document, live: Document | None, options: WriteOptions) -> Document:
+        before = meta_of(new).get("managedFields")
+        made = await self._admission.mutate(call, "CREATE" if live is None else "UPDATE", new, live, options)
+        assert made is not None
+        meta = metadata.metadata_of(made)
+        if made is not new:
+            try:
+                check_entries(made)
+            except EntryError as error:
+                call.warn(_ENTRIES_BROKEN.format(error))
+                meta["managedFields"] = before
+        self._drop_double_owners(call, meta, _OWNERS_TWICE_AFTER)
+        return made
+
+    def _drop_double_owners(self, call: Call, meta: Document, text: str) -> None:
+        doubled = metadata.without_duplicate_owners(meta)
+        if doubled:
+            call.warn(text.format(", ".join(doubled)))
+
+
+def meta_of(document: Document) -> Document:
+    """The metadata, which is there."""
+    found: Document = document["metadata"]
+    return found
+
+
+def track(call: Call, live: Document | None, new: Document, options: WriteOptions) -> Document:
+    """The new object with managed fields for an update by the one who asks."""
+    manager = call.served.managers.get(call.subresource)
+    if manager is None:
+        return new
+    try:
+        made = manager.update(live or manager.empty, new, call.manager(options), now=call.now)
+    except InternalError:
+        # As the real server: the write goes on, and what is owned is not known any more.
+        made = without_managed_fields(new)
+    if made is not new and made.get("metadata") is new.get("metadata"):
+        made = {**made, "metadata": dict(made["metadata"])}
+    return made
