@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies of patches, read as the API server reads them."""
+
+import json
+import math
+import re
+from typing import Any
+
+import msgspec
+
+from trainwright.controller.local.apiserver.patch.errors import Document, MalformedPatchError
+from trainwright.controller.local.apiserver.patch.syntax import syntax_error
+
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+_decode = msgspec.json.Decoder().decode
+
+
+def read_json(body: bytes) -> Any:
+    """Decode JSON as Kubernetes does: integers beyond 64 bits become floats, broken UTF-8 is replaced.
+
+    Raises:
+        ValueError: it is not JSON; the text is that of Go's decoder.
+    """
+    try:
+        if not _LONG_NUMBER.search(body):
+            return _decode(body)
+    except RecursionError as error:
+        raise ValueError(syntax_error(body) or "exceeded max depth") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if problem := syntax_error(body):
+            raise ValueError(problem) from error
+    return _read_slowly(body)
+
+
+def _read_slowly(body: bytes) -> Any:
+    """Decode what is well-formed for Go and not for msgspec: broken UTF-8, halves of surrogate pairs, long numbers."""
+    if problem := syntax_error(body):
+        raise ValueError(problem)
+    try:
+        value = json.loads(body.decode(errors="replace"), parse_int=_integer, parse_float=_float)
+    except RecursionError as error:
+        raise ValueError("exceeded max depth") from error
+    text = json.dumps(value, ensure_ascii=False)
+    return _decode(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode())
+
+
+def _integer(text: str) -> float:
+    if len(text) > 20:
+        return _float(text)
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else float(number)
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"json: cannot unmarshal number {text} into Go value of type float64")
+    return number
+
+
+def go_kind(value: Any) -> str:
+    """What Go's JSON decoder calls a value."""
+    kinds = {dict: "object", list: "array", str: "string", bool: "bool"}
+    return kinds.get(type(value), "number")
+
+
+def read_merge_patch(body: bytes) -> Document | None:
+    """Decode a JSON merge patch; None for null, which `merge_patch` refuses.
+
+    Raises:
+        MalformedPatchError: it is not a JSON object.
+    """
+    try:
+        return _object(body)
+    except ValueError as error:
+        raise MalformedPatchError(f"error decoding patch: {error}") from error
+
+
+def read_strategic_patch(body: bytes) -> Document:
+    """Decode a strategic merge patch; null is an empty patch.
+
+    Raises:
+        MalformedPatchError: it is not a JSON object.
+    """
+    try:
+        return _object(body) or {}
+    except ValueError as error:
+        raise MalformedPatchError(str(error)) from error
+
+
+def _object(body: bytes) -> Document | None:
+    value = read_json(body)
+    if value is not None and type(value) is not dict:
+        raise ValueError(f"json: cannot unmarshal {go_kind(value)} into Go value of type map[string]interface {{}}")
+    return value

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON patches and merge patches, a document and a body at a time."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.apiserver.patch import (
+    MalformedPatchError,
+    RejectedResultError,
+    UnappliedPatchError,
+    json_patch,
+    merge_patch,
+    operation_count,
+    read_merge_patch,
+    read_strategic_patch,
+)
+
+DOCUMENT: dict[str, Any] = {"a": {"b": 1, "~/": "<"}, "l": [1, 2, 3], "n": None, "s": "x"}
+
+
+def patched(*operations: dict[str, Any]) -> Any:
+    before = copy.deepcopy(DOCUMENT)
+    made = json_patch(DOCUMENT, json.dumps(operations).encode())
+    assert before == DOCUMENT
+    return made
+
+
+def op(name: str, path: str, **more: Any) -> dict[str, Any]:
+    return {"op": name, "path": path, **more}
+
+
+@pytest.mark.parametrize(
+    ("operation", "path", "found"),
+    [
+        (op("add", "/a/c", value=[1]), "a", {"b": 1, "~/": "<", "c": [1]}),
+        (op("add", "/a/b"), "a", {"b": None, "~/": "<"}),
+        (op("add", "a/b", value=2), "a", {"b": 1, "~/": "<"}),  # the first part is ignored: this is /b
+        (op("add", "/l/-", value=4), "l", [1, 2, 3, 4]),
+        (op("add", "/l/1", value=4), "l", [1, 4, 2, 3]),
+        (op("add", "/l/3", value=4), "l", [1, 2, 3, 4]),
+        (op("add", "/l/-1", value=4), "l", [1, 2, 3, 4]),
+        (op("add", "/l/-4", value=4), "l", [4, 1, 2, 3]),
+        (op("remove", "/a/~0~1"), "a", {"b": 1}),
+        (op("remove", "/l/-1"), "l", [1, 2]),
+        (op("replace", "/a/new", value=2), "a", {"b": 1, "~/": "<", "new": 2}),
+        (op("replace", "/l/0", value={"c": 1}), "l", [{"c": 1}, 2, 3]),
+        (op("move", "/m", **{"from": "/a/b"}), "m", 1),
+        (op("copy", "/l/0", **{"from": "/a"}), "l", [{"b": 1, "~/": "<"}, 1, 2, 3]),
+        (op("copy", "/m", **{"from": "/none"}), "m", None),
+        (op("test", "/l", value=[1, 2, 3]), "l", [1, 2, 3]),
+        (op("test", "/n", value=None), "n", None),
+        (op("test", "/none"), "n", None),
+    ],
+)
+def test_operations(operation: dict[str, Any], path: str, found: Any) -> None:
+    assert patched(operation)[path] == found
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        op("remove", "/none"),
+        op("remove", "/l/3"),
+        op("remove", "/l/x"),
+        op("remove", "/l/-"),
+        op("add", ""),
+        op("add", "/none/a", value=1),
+        op("add", "/s/a", value=1),
+        op("add", "/n/a", value=1),
+        op("add", "/l/5", value=1),
+        op("add", "/l/-5", value=1),
+        op("add", "/l/1_0", value=1),
+        op("replace", "/l/3", value=1),
+        op("replace", "", value=1),
+        op("move", "/m", **{"from": "/none"}),
+        op("move", "/m"),
+        op("test", "/l", value=[1, 2]),
+        op("test", "/l/0", value=1.0),
+        op("test", "/l/0", value=True),
+        op("test", "/a", value={"b": 1}),
+        op("test", "/s", value=None),
+        op("test", "", value={}),
+        op("spoil", "/a"),
+        {"op": "add"},
+        {"path": "/a"},
+        {},
+    ],
+)
+def test_what_does_not_apply(operation: dict[str, Any]) -> None:
+    with pytest.raises(UnappliedPatchError) as raised:
+        patched(operation)
+    assert raised.value.cause
+    assert raised.value.status == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "the server rejected our request due to an error in our request",
+        "reason": "Invalid",
+        "details": {},
+        "code": 422,
+    }
+
+
+def test_strings_are_compared_as_they_are_stored() -> None:
+    with pytest.raises(UnappliedPatchError):
+        json_patch(DOCUMENT, rb'[{"op":"test","path":"/a/~0~1","value":"<"}]')
+    json_patch(DOCUMENT, rb'[{"op":"test","path":"/a/~0~1","value":"\u003c"}]')
+
+
+def test_operations_follow_each_other() -> None:
+    made = patched(op("replace", "", value={"x": {}}), op("add", "/x/y", value=1), op("copy", "/z", **{"from": "/x"}))
+    made["x"]["y"] = 2
+    assert made == {"x": {"y": 2}, "z": {"y": 1}}
+    assert json_patch(DOCUMENT, b"null") == json_patch(DOCUMENT, b"[]") == DOCUMENT
+    assert operation_count(b'[{"op":"add"},null]') == 2
+
+
+def test_copies_do_not_grow_without_end() -> None:
+    doubling = [op("copy", f"/l/{0}", **{"from": "/l"})] * 60
+    with pytest.raises(UnappliedPatchError) as raised:
+        patched(*doubling)
+    assert "exceeding the limit 3145728" in raised.value.cause
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('{"a":1}', "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
+        ('"a"', "json: cannot unmarshal string into Go value of type []handlers.jsonPatchOp"),
+        ("[1]", "json: cannot unmarshal number into Go value of type handlers.jsonPatchOp"),
+        ('[{"op":1}]', "json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string"),
+        ('[{"path":[]}]', "json: cannot unmarshal array into Go struct field jsonPatchOp.path of type string"),
+        ("[", "unexpected end of JSON input"),
+    ],
+)
+def test_what_is_not_a_json_patch(body: str, said: str) -> None:
+    with pytest.raises(MalformedPatchError) as raised:
+        json_patch({}, body.encode())
+    assert (str(raised.value), raised.value.code) == (f"error decoding patch: {said}", 400)
+    assert raised.value.details is None
+
+
+@pytest.mark.parametrize(
+    ("patch", "made"),
+    [
+        ({}, {"a": {"b": 1}, "l": [1], "n": None}),
+        ({"a": None, "l": None, "x": None}, {"n": None}),
+        ({"a": {"b": None, "c": {"d": None}}}, {"a": {"c": {}}, "l": [1], "n": None}),
+        ({"a": [{"b": None}]}, {"a": [{"b": None}], "l": [1], "n": None}),
+        ({"l": [{"b": None}, None]}, {"a": {"b": 1}, "l": [{}, None], "n": None}),
+        ({"n": {"x": None, "y": 1}}, {"a": {"b": 1}, "l": [1], "n": {"y": 1}}),
+        ({"l": {"x": None}}, {"a": {"b": 1}, "l": {}, "n": None}),
+    ],
+)
+def test_merge_patches(patch: dict[str, Any], made: dict[str, Any]) -> None:
+    document = {"a": {"b": 1}, "l": [1], "n": None}
+    inputs = copy.deepcopy((document, patch))
+    assert merge_patch(document, patch) == made
+    assert (document, patch) == inputs
+
+
+@pytest.mark.parametrize("body", ["[]", "1", '"x"', "true", "{", "null"])
+def test_what_is_not_a_merge_patch(body: str) -> None:
+    kinds = {"[]": "array", "1": "number", '"x"': "string", "true": "bool"}
+    said = f"json: cannot unmarshal {kinds.get(body)} into Go value of type map[string]interface {{}}"
+    if body == "{":
+        said = "unexpected end of JSON input"
+    with pytest.raises(MalformedPatchError) as raised:
+        merge_patch({}, read_merge_patch(body.encode()))
+    assert str(raised.value) == ("Invalid JSON Patch" if body == "null" else f"error decoding patch: {said}")
+    if body == "null":
+        assert read_strategic_patch(b"null") == {}
+        return
+    with pytest.raises(MalformedPatchError) as raised:
+        read_strategic_patch(body.encode())
+    assert str(raised.value) == said
+    if body != "{":
+        with pytest.raises(MalformedPatchError):
+            merge_patch({}, json.loads(body))
+
+
+def test_a_result_that_is_no_object_of_its_kind() -> None:
+    error = RejectedResultError("map[data:[]]", "cannot restore map from slice")
+    assert (error.code, error.reason) == (422, "Invalid")
+    said = 'Invalid value: "map[data:[]]": cannot restore map from slice'
+    assert str(error) == f' "" is invalid: patch: {said}'
+    assert error.details == {"causes": [{"reason": "FieldValueInvalid", "message": said, "field": "patch"}]}
