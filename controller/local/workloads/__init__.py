@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controllers of the local cluster: the work of kube-controller-manager, kube-scheduler and JobSet's manager.
+
+Each is an ordinary controller on `controller.runtime` that reaches the API server through the client alone, so each
+also runs against a real cluster. They share one informer per kind. Every folder keeps its decisions, which are pure
+functions on documents, apart from the reconciler that carries them out.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from trainwright.api.rights import Rule, merged
+from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.workloads.job.controller import REPORTER as JOB_REPORTER
+from trainwright.controller.local.workloads.job.controller import JobController
+from trainwright.controller.local.workloads.jobset.controller import REPORTER as JOBSET_REPORTER
+from trainwright.controller.local.workloads.jobset.controller import JobSetController
+from trainwright.controller.local.workloads.scheduler.controller import REPORTER as SCHEDULER_REPORTER
+from trainwright.controller.local.workloads.scheduler.controller import Scheduler
+from trainwright.controller.runtime import EventRecorder, Group, Manager
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSettings:
+    """How the controllers work."""
+
+    now: Now = wall_clock
+    """For everything that is written into objects or waits for a time of day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One controller."""
+
+    rules: tuple[Rule, ...]
+    """The rights that it needs."""
+    declare: Callable[[Manager, WorkloadSettings], None]
+    """Add it to a manager."""
+
+
+def _recorder(manager: Manager, reporter: str) -> EventRecorder:
+    recorder = EventRecorder(manager.client, reporter)
+    manager.add(recorder, Group.SERVERS, f"events:{reporter}")
+    return recorder
+
+
+def _declare_job(manager: Manager, settings: WorkloadSettings) -> None:
+    JobController(manager, _recorder(manager, JOB_REPORTER), now=settings.now)
+
+
+def _declare_jobset(manager: Manager, settings: WorkloadSettings) -> None:
+    JobSetController(manager, _recorder(manager, JOBSET_REPORTER), now=settings.now)
+
+
+def _declare_scheduler(manager: Manager, settings: WorkloadSettings) -> None:
+    Scheduler(manager, _recorder(manager, SCHEDULER_REPORTER), now=settings.now)
+
+
+WORKLOADS: Mapping[str, Workload] = {
+    "job": Workload(tuple(JobController.RULES), _declare_job),
+    "jobset": Workload(tuple(JobSetController.RULES), _declare_jobset),
+    "scheduler": Workload(tuple(Scheduler.RULES), _declare_scheduler),
+}
+"""All controllers by name."""
+
+
+def declare_workloads(
+    manager: Manager, *, settings: WorkloadSettings = WorkloadSettings(), only: tuple[str, ...] = tuple(WORKLOADS)
+) -> None:
+    """Declare the controllers on a manager, which runs them.
+
+    Args:
+        manager: of the process; its kinds must be served when it starts.
+        settings: how the controllers work.
+        only: names in `WORKLOADS`, such as those that a real cluster does not run already.
+    """
+    for name in only:
+        WORKLOADS[name].declare(manager, settings)
+
+
+def rights(only: tuple[str, ...] = tuple(WORKLOADS)) -> tuple[Rule, ...]:
+    """The rights that the controllers need."""
+    return merged(rule for name in only for rule in WORKLOADS[name].rules)

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reconciles Jobs: makes a plan and carries it out, until the plan is empty."""
+
+import random
+from dataclasses import dataclass, field
+
+from trainwright.api.objects import Document, Key, controller_of, key_of, name_of, namespace_of, uid_of
+from trainwright.api.rights import READ, Rule
+from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.workloads.documents import spec_of, status_of
+from trainwright.controller.local.workloads.job.backoff import NO_FAILURES, Failures
+from trainwright.controller.local.workloads.job.conditions import is_finished
+from trainwright.controller.local.workloads.job.counting import Pods, is_tracked
+from trainwright.controller.local.workloads.job.decision import Creation, Plan, plan
+from trainwright.controller.local.workloads.job.names import MANAGED_BY_US, TRACKING
+from trainwright.controller.local.workloads.job.template import name_prefix, pod_of
+from trainwright.controller.local.workloads.kinds import JOB, POD
+from trainwright.controller.local.workloads.names import generated
+from trainwright.controller.local.workloads.reports import Report, record
+from trainwright.controller.local.workloads.writes import each, each_slowly, remove_finalizer, write_status
+from trainwright.controller.runtime import Done, EventRecorder, Manager, NotFound, Result, RetryAfter
+from trainwright.controller.runtime.cache.events import Event
+from trainwright.controller.runtime.errors import ApiError, Forbidden
+
+NAME = "job"
+REPORTER = "job-controller"
+"""Reporting controller of the events."""
+_NAMESPACE_TERMINATING = "NamespaceTerminating"
+
+
+@dataclass
+class _Memory:
+    """What is remembered of one Job between two reconciles."""
+
+    uid: str
+    failures: Failures = NO_FAILURES
+    ended_by_us: set[str] = field(default_factory=set)
+
+
+class JobController:
+    """Reconciles Jobs. The constructor declares its watches on the manager."""
+
+    RULES = (
+        Rule.on(JOB, *READ),
+        Rule.on(JOB, "patch", subresource="status"),
+        Rule.on(JOB, "update", subresource="finalizers"),
+        Rule.on(POD, *READ, "create", "delete", "patch"),
+        *EventRecorder.RULES,
+    )
+
+    def __init__(
+        self, manager: Manager, recorder: EventRecorder, *, now: Now = wall_clock, chance: random.Random | None = None
+    ) -> None:
+        """Declare everything; `manager.run` starts it.
+
+        Args:
+            manager: of the process.
+            recorder: for events; its owner runs it.
+            now: for deadlines, delays and transition times.
+            chance: for the ends of names; tests pass a seeded one.
+        """
+        self._client, self._cache = manager.client, manager.cache
+        self._recorder, self._now = recorder, now
+        self._chance = chance or random.Random()  # noqa: S311 - names are not secret
+        self._memories: dict[Key, _Memory] = {}
+        manager.controller(NAME).for_(JOB).owns(POD).reconcile(self.reconcile)
+        manager.controller(f"{NAME}-orphans").for_(POD, predicates=[_is_tracked]).watches(
+            JOB, self._pods_of, predicates=[_has_ended]
+        ).reconcile(self.release)
+
+    # ------------------------------------------------------------------ Jobs
+
+    async def reconcile(self, key: Key) -> Result:
+        """Reconcile one Job."""
+        failures: list[Exception] = []
+        while True:
+            job = self._cache.get(JOB, key.name, key.namespace)
+            if job is None or is_finished(job) or not _is_ours(job):
+                self._memories.pop(key, None)
+                return None
+            memory = self._memories.get(key)
+            if memory is None or memory.uid != uid_of(job):
+                memory = self._memories[key] = _Memory(uid_of(job))
+            pods = Pods(job, self._cache.controlled_by(POD, uid_of(job)), frozenset(memory.ended_by_us))
+            step = plan(job, pods, memory.failures, self._now(), create=not failures)
+            if step.create:
+                # What was created is counted, also if something failed.
+                failures = await self._create(job, step.create)
+                continue
+            if await self._carry_out(job, step, memory):
+                continue
+            _raise([error for error in failures if not _is_terminating(error)])
+            return None if step.look_again is None else RetryAfter(step.look_again)
+
+    async def _carry_out(self, job: Document, step: Plan, memory: _Memory) -> bool:
+        """Carry out one step without creations. Returns whether the next one may be another."""
+        if step.delete:
+            await self._delete(job, step, memory)
+            return True
+        changed = step.status != status_of(job)
+        written = await write_status(self._client, JOB, job, step.status) if changed else job
+        memory.failures = step.failures
+        record(self._recorder, written, step.reports)
+        _raise(await each(self._release, step.finalizers))
+        return changed or bool(step.finalizers)
+
+    async def _delete(self, job: Document, step: Plan, memory: _Memory) -> None:
+        async def delete(pod: Document) -> None:
+            if step.uncounted and is_tracked(pod):
+                await self._release(pod)
+            if step.ends_well:
+                memory.ended_by_us.add(uid_of(pod))
+            try:
+                await self._client.delete(
+                    POD, name_of(pod), namespace_of(pod), uid=uid_of(pod), propagation="Background"
+                )
+            except NotFound:
+                return
+            except ApiError as error:
+                self._report(job, "Warning", "FailedDelete", f"Error deleting: {error.message}")
+                raise
+            self._report(job, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
+
+        _raise(await each(delete, step.delete))
+
+    async def _create(self, job: Document, creations: list[Creation]) -> list[Exception]:
+        """Create pods. Returns the errors."""
+
+        async def create(creation: Creation) -> None:
+            pod = pod_of(job, creation.index, creation.failures)
+            pod["metadata"]["name"] = generated(name_prefix(job, creation.index), self._chance)
+            try:
+                await self._client.create(pod, kind=POD)
+            except ApiError as error:
+                if not _is_terminating(error):
+                    self._report(job, "Warning", "FailedCreate", f"Error creating: {error.message}")
+                raise
+            self._report(job, "Normal", "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
+
+        return await each_slowly(create, creations)
+
+    def _report(self, job: Document, type_: str, reason: str, note: str) -> None:
+        record(self._recorder, job, [Report("Warning" if type_ == "Warning" else "Normal", reason, note)])
+
+    async def _release(self, pod: Document) -> None:
+        await remove_finalizer(self._client, POD, pod, TRACKING)
+
+    # ------------------------------------------------------------------ pods without a Job
+
+    async def release(self, key: Key) -> Result:
+        """Remove the tracking finalizer from a pod that no Job will count any more."""
+        pod = self._cache.get(POD, key.name, key.namespace)
+        if pod is not None and is_tracked(pod) and await self._is_uncounted_for_good(pod):
+            await self._release(pod)
+        return Done()
+
+    async def _is_uncounted_for_good(self, pod: Document) -> bool:
+        owner = controller_of(pod)
+        if owner is None:
+            return True
+        if owner.kind != JOB.kind or owner.api_version != JOB.api_version:
+            return False
+        job = self._cache.get(JOB, owner.name, namespace_of(pod))
+        if job is None or uid_of(job) != owner.uid:
+            # The cache of Jobs may be behind that of pods.
+            try:
+                job = await self._client.get(JOB, owner.name, namespace_of(pod))
+            except NotFound:
+                return True
+        return uid_of(job) != owner.uid or (is_finished(job) and _is_ours(job))
+
+    def _pods_of(self, job: Document) -> list[Key]:
+        return [key_of(pod) for pod in self._cache.controlled_by(POD, uid_of(job)) if is_tracked(pod)]
+
+
+def _is_ours(job: Document) -> bool:
+    return (spec_of(job).get("managedBy") or MANAGED_BY_US) == MANAGED_BY_US
+
+
+def _is_terminating(error: Exception) -> bool:
+    """Whether a creation failed because the namespace is being deleted, so that a retry is in vain."""
+    return isinstance(error, Forbidden) and any(cause.reason == _NAMESPACE_TERMINATING for cause in error.causes)
+
+
+def _is_tracked(event: Event[Document]) -> bool:
+    return event.new is not None and is_tracked(event.new)
+
+
+def _has_ended(event: Event[Document]) -> bool:
+    return event.new is None or is_finished(event.new)
+
+
+def _raise(errors: list[Exception]) -> None:
+    """Raise the first error; the others are of the same kind, and all items are tried again."""
+    if errors:
+        raise errors[0]

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds that the controllers of the local cluster read and write.
+
+They are Resources, not models: objects are carried as documents, so that a field that no model knows survives from a
+JobSet to its Jobs and to their pods.
+"""
+
+from trainwright.api.base import Resource
+
+POD = Resource(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
+SERVICE = Resource(group="", version="v1", kind="Service", plural="services", namespaced=True)
+NODE = Resource(group="", version="v1", kind="Node", plural="nodes", namespaced=False)
+JOB = Resource(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
+JOBSET = Resource(group="jobset.x-k8s.io", version="v1alpha2", kind="JobSet", plural="jobsets", namespaced=True)
+CLAIM = Resource(group="", version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our controllers on the real API server, with the test in the part of the kubelet."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.integration.local.workloads.kubelet import Kubelet, add_node
+from trainwright.api.base import Resource
+from trainwright.api.objects import Document, key_of, name_of
+from trainwright.controller.local.workloads import WORKLOADS, declare_workloads
+from trainwright.controller.local.workloads.kinds import POD
+from trainwright.controller.runtime import (
+    NO_SERVERS,
+    Client,
+    HTTPTransport,
+    Manager,
+    ProcessSettings,
+    load_config,
+)
+from trainwright.controller.runtime.errors import NotFound
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.waiting import eventually
+
+CONTAINER: dict[str, Any] = {"name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": "1"}}}
+
+
+@pytest.fixture(scope="session")
+def with_jobsets(control_plane: ControlPlane) -> ControlPlane:
+    """The shared API server with JobSet's definition, which does no other test any harm."""
+    control_plane.install_crds(provide(["jobset-manager"]).manifests["jobset-crd.yaml"])
+    return control_plane
+
+
+@pytest.fixture
+async def world(with_jobsets: ControlPlane, namespace: str) -> "AsyncIterator[World]":
+    """One namespace in which all our controllers work."""
+    async with living(with_jobsets, namespace) as found:
+        yield found
+
+
+@asynccontextmanager
+async def living(
+    control_plane: ControlPlane, namespace: str, workloads: Sequence[str] = tuple(WORKLOADS), **allocatable: str
+) -> "AsyncIterator[World]":
+    """A node, its kubelet and some of our controllers for the length of the block."""
+    config = load_config(control_plane.kubeconfig)
+    client = Client(HTTPTransport(config), user_agent="test")
+    await add_node(client, **allocatable)
+    manager = Manager(
+        config,
+        field_manager="workloads",
+        namespace=namespace,
+        servers=NO_SERVERS,
+        process=ProcessSettings(detect_mutation=True),
+    )
+    declare_workloads(manager, only=tuple(workloads))
+    # A manager of its own: the kubelet's writes must not be taken for those of the controllers.
+    node = Manager(config, field_manager="kubelet", namespace=namespace, servers=NO_SERVERS)
+    kubelet = Kubelet(node)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(node.run())
+        tasks.create_task(manager.run())
+        try:
+            await manager.wait_ready()
+            await node.wait_ready()
+            yield World(client, namespace, kubelet)
+        finally:
+            manager.stop()
+            node.stop()
+    await client.close()
+
+
+class World:
+    """What a user does in one namespace, and what can be seen from outside."""
+
+    def __init__(self, client: Client, namespace: str, kubelet: Kubelet) -> None:
+        self.client, self.namespace, self.kubelet = client, namespace, kubelet
+
+    async def create(self, kind: Resource, name: str, spec: Document, **metadata: Any) -> Document:
+        document = {"metadata": {"name": name, "namespace": self.namespace, **metadata}, "spec": spec}
+        return await self.client.create(document, kind=kind)
+
+    async def get(self, kind: Resource, name: str) -> Document | None:
+        try:
+            return await self.client.get(kind, name, self.namespace)
+        except NotFound:
+            return None
+
+    async def all(self, kind: Resource, label_selector: str = "") -> list[Document]:
+        found = await self.client.list(kind, self.namespace, label_selector=label_selector)
+        return sorted(found.items, key=name_of)
+
+    async def until(self, kind: Resource, name: str, holds: Callable[[Document], object]) -> Document:
+        """Wait until the object satisfies the condition."""
+        found = await eventually(
+            lambda: self.get(kind, name), lambda obj: obj is not None and holds(obj), what=f"{kind.kind} {name}"
+        )
+        assert found is not None
+        return found
+
+    async def gone(self, kind: Resource, name: str) -> None:
+        await eventually(lambda: self.get(kind, name), lambda obj: obj is None, what=f"no {kind.kind} {name}")
+
+    async def pods(self, holds: Callable[[list[Document]], object], label_selector: str = "") -> list[Document]:
+        """Wait until the pods satisfy the condition."""
+        return await eventually(lambda: self.all(POD, label_selector), holds, what="the pods")
+
+    async def running(self, count: int, label_selector: str = "") -> list[Document]:
+        """Wait until exactly so many pods run."""
+
+        def look(pods: list[Document]) -> bool:
+            return len(_in(pods, "Running")) == count
+
+        return _in(await self.pods(look, label_selector), "Running")
+
+    def end(self, *pods: Document, code: int = 0) -> None:
+        """The pods end with an exit code."""
+        for pod in pods:
+            self.kubelet.end(*key_of(pod), code)
+
+
+def _in(pods: list[Document], phase: str) -> list[Document]:
+    return [pod for pod in pods if pod["status"]["phase"] == phase and "deletionTimestamp" not in pod["metadata"]]
+
+
+def conditions(obj: Document) -> dict[str, tuple[str, str]]:
+    """Status and reason of each condition."""
+    found = obj.get("status", {}).get("conditions", [])
+    return {condition["type"]: (condition["status"], condition.get("reason", "")) for condition in found}
+
+
+def job_spec(**fields: Any) -> Document:
+    """The spec of a Job with one container."""
+    pod = {"containers": [CONTAINER], "restartPolicy": "Never", "terminationGracePeriodSeconds": 1}
+    return {"template": {"spec": pod}, **fields}
+
+
+def jobset_spec(*replicated: Document, **fields: Any) -> Document:
+    """The spec of a JobSet, as its webhook would have it."""
+    return {
+        "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+        "successPolicy": {"operator": "All"},
+        "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+        "replicatedJobs": list(replicated),
+        **fields,
+    }
+
+
+def replicated_job(name: str, replicas: int = 1, **fields: Any) -> Document:
+    """A replicated job whose Jobs are Indexed."""
+    spec = job_spec(**{"completionMode": "Indexed", "completions": 1, "parallelism": 1, "backoffLimit": 0, **fields})
+    return {"name": name, "replicas": replicas, "template": {"spec": spec}}
