@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One container as a process of this machine, under a guard; see `guard` for the pipes between them."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from trainwright.controller.local.node import processes
+
+GUARD = Path(__file__).with_name("guard.py")
+LOG_BYTES = 10 * 1024 * 1024
+LOG_FILES = 5
+ORPHAN_GRACE_SECONDS = 5.0
+"""Time between SIGTERM and SIGKILL if the process of the cluster has died."""
+KILLED = 137
+
+
+class StartError(Exception):
+    """The program cannot be executed. The message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a guard runs."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: str
+    """The working folder."""
+    log: str
+    """The log file; rotated ones have a number at the end of the name."""
+    log_bytes: int = LOG_BYTES
+    log_files: int = LOG_FILES
+    grace: float = ORPHAN_GRACE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The end of a process. `code` is 128 + n after signal n."""
+
+    code: int
+    at: datetime
+
+
+class ContainerProcess:
+    """A started process. `wait` gives its end; `terminate` and `kill` return at once."""
+
+    def __init__(self, guard: "subprocess.Popen[bytes]", record: Path) -> None:
+        self._guard = guard
+        self._record = record
+        self.pid = 0
+        self.start_time = ""
+        """Identifies the process together with its pid; see `processes`."""
+        self.started_at = datetime.fromtimestamp(0, UTC)
+        self._exit: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process and all its descendants have ended."""
+        return self._exit.done()
+
+    async def wait(self) -> Exit:
+        """The end of the process. Cancelling the wait does not end the process."""
+        return await asyncio.shield(self._exit)
+
+    def terminate(self) -> None:
+        """SIGTERM to the process group."""
+        self._send(b"term\n")
+
+    def kill(self) -> None:
+        """SIGKILL to the process and all its descendants."""
+        self._send(b"kill\n")
+
+    def _send(self, command: bytes) -> None:
+        assert self._guard.stdin is not None
+        # The guard may have ended. Its report is then on the way.
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self._guard.stdin.write(command)
+            self._guard.stdin.flush()
+
+    def _started(self, report: Mapping[str, Any]) -> None:
+        self.pid = int(report["started"])
+        self.start_time = str(report["start_time"])
+        self.started_at = _moment(report)
+        # Written before anything else happens: after a crash of both processes it is what names the survivor.
+        record = {"pid": self.pid, "start_time": self.start_time, "guard": report["guard"]}
+        self._record.write_text(json.dumps(record))
+
+    async def follow(self, reports: asyncio.StreamReader) -> None:
+        """Read the reports of the guard until it ends. Run it as a task."""
+        end = Exit(KILLED, datetime.now(UTC))
+        async for line in reports:
+            report = json.loads(line)
+            if "exited" in report:
+                end = Exit(int(report["exited"]), _moment(report))
+        # Without a report the guard was killed; on Linux the kernel killed its program then. Elsewhere the group is
+        # left, so it is killed here.
+        processes.kill_group(self.pid, self.start_time)
+        await asyncio.to_thread(self._guard.wait)
+        assert self._guard.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._guard.stdin.close()
+        self._record.unlink(missing_ok=True)
+        if not self._exit.done():
+            self._exit.set_result(end)
+
+
+async def start(order: Order, *, record: Path, follow: Callable[[str, Any], object]) -> ContainerProcess:
+    """Start a program under a guard.
+
+    Args:
+        order: what to run.
+        record: file that names the process as long as it runs, for the next start of the cluster; next to it lies the
+            guard's own error output.
+        follow: starts a named task; it runs until the process has ended.
+
+    Raises:
+        StartError: the program cannot be executed.
+        OSError: the guard cannot be started.
+    """
+    guard = await asyncio.to_thread(_spawn, record.with_suffix(".err"))
+    assert guard.stdin is not None
+    assert guard.stdout is not None
+    reports = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reports), guard.stdout)
+    process = ContainerProcess(guard, record)
+    order_line = json.dumps(asdict(order)).encode() + b"\n"
+    # In a thread: an order with a large environment does not fit into the pipe at once.
+    await asyncio.to_thread(_give, guard, order_line)
+    line = await reports.readline()
+    report: dict[str, Any] = json.loads(line) if line else {"failed": _last_words(record)}
+    if "failed" in report:
+        guard.stdin.close()
+        await asyncio.to_thread(guard.wait)
+        raise StartError(str(report["failed"]))
+    process._started(report)  # noqa: SLF001 - its maker
+    follow(f"container:{record.stem}", process.follow(reports))
+    return process
+
+
+def _spawn(errors: Path) -> "subprocess.Popen[bytes]":
+    with errors.open("wb") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", str(GUARD)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env={},
+            cwd="/",
+        )
+
+
+def _give(guard: "subprocess.Popen[bytes]", line: bytes) -> None:
+    assert guard.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it has ended; the missing report is the failure
+        guard.stdin.write(line)
+        guard.stdin.flush()
+
+
+def _last_words(record: Path) -> str:
+    text = record.with_suffix(".err").read_text(errors="replace").strip()
+    return f"the guard of the process ended: {text.splitlines()[-1] if text else 'no message'}"
+
+
+def _moment(report: Mapping[str, Any]) -> datetime:
+    return datetime.fromtimestamp(float(report["at"]), UTC)

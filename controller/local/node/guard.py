@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: PTH105, PTH123, PTH208, S607 - pathlib would double the time to start; `ps` is POSIX
+"""Runs one container's process, writes its log, and ends it with all its descendants when the cluster goes away.
+
+It runs as a file in a bare interpreter (`python -I -S guard.py`) and imports nothing of the project, so that it starts
+in a few milliseconds.
+
+Standard input is the control pipe. Its first line is the order, a JSON object (`Order` of `containers`). Each further
+line is `term` (SIGTERM to the process group) or `kill` (SIGKILL to every descendant). The cluster process holds the
+other end as long as it lives; even SIGKILL closes it. At end of file the guard sends SIGTERM, waits for the grace
+period of the order, and kills what is left.
+
+Standard output is the report pipe, one JSON object a line: `started` with pid and start time, then `exited` with the
+code (128 + n after signal n); or only `failed` with the reason why the program cannot run.
+
+Everything that the program started ends with it, as in a container. On Linux the guard adopts orphans of its
+descendants (PR_SET_CHILD_SUBREAPER), so a process cannot leave the tree by starting a session of its own. Elsewhere a
+process that detached and whose parent has ended is found only by its process group.
+"""
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+LINUX = sys.platform == "linux"
+CHUNK = 64 * 1024
+LINE_BYTES = 16 * 1024
+"""Longer lines are written in parts, as container runtimes do."""
+DRAIN_SECONDS = 2.0
+KILL_SECONDS = 10.0
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Log:
+    """The log file of one run: `<time> <stream> <F or P> <text>` per line, rotated by size.
+
+    This is the format of container runtimes; P marks a part of a line that goes on in the next entry.
+    """
+
+    def __init__(self, path: str, limit: int, keep: int) -> None:
+        self._path, self._limit, self._keep = path, limit, keep
+        self._rest = {"stdout": b"", "stderr": b""}
+        self._file = self._open()
+        self._size = os.fstat(self._file).st_size
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def write(self, stream: str, data: bytes) -> None:
+        """Write what one read gave; an unfinished line waits for its rest."""
+        moment = time.time_ns()
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment // 10**9))
+        head = f"{text}.{moment % 10**9:09d}Z {stream} ".encode()
+        *lines, rest = (self._rest[stream] + data).split(b"\n")
+        entries = []
+        for line in lines:
+            last = max(0, len(line) - 1) // LINE_BYTES * LINE_BYTES
+            entries += [head + b"P " + line[at : at + LINE_BYTES] for at in range(0, last, LINE_BYTES)]
+            entries.append(head + b"F " + line[last:])
+        while len(rest) >= LINE_BYTES:
+            entries.append(head + b"P " + rest[:LINE_BYTES])
+            rest = rest[LINE_BYTES:]
+        self._rest[stream] = rest
+        if entries:
+            self._append(b"\n".join(entries) + b"\n")
+
+    def _append(self, data: bytes) -> None:
+        if self._size and self._size + len(data) > self._limit:
+            self._rotate()
+        self._size += len(data)
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def _rotate(self) -> None:
+        os.close(self._file)
+        for number in range(self._keep - 1, 0, -1):
+            source = self._path if number == 1 else f"{self._path}.{number - 1}"
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(source, f"{self._path}.{number}")
+        self._file = self._open()
+        self._size = 0
+
+    def close(self) -> None:
+        """Write unfinished lines, which end with the program."""
+        for stream, rest in self._rest.items():
+            if rest:
+                self.write(stream, b"\n")
+        os.close(self._file)
+
+
+class Guard:
+    """One program, its pipes and its descendants."""
+
+    def __init__(self, order: dict[str, Any], rest: bytes) -> None:
+        self._order = order
+        self._commands = rest
+        self._child: subprocess.Popen[bytes] | None = None
+        self._code: int | None = None
+        self._orphaned_at: float | None = None
+
+    def run(self) -> None:
+        """Run the program until its end. Reports everything on standard output."""
+        if LINUX:
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        wake = self._wake_on_signals()
+        try:
+            log = Log(self._order["log"], self._order["log_bytes"], self._order["log_files"])
+            child = self._start()
+        except (OSError, ValueError) as error:
+            self._report({"failed": reason(error, self._order), "at": time.time()})
+            return
+        assert child.stdout is not None
+        assert child.stderr is not None
+        self._log = log
+        streams = {child.stdout.fileno(): "stdout", child.stderr.fileno(): "stderr"}
+        self._watch(wake, streams)
+        self.end_descendants()
+        self._drain(streams)
+        log.close()
+        self._report({"exited": self._code, "at": time.time()})
+
+    def _wake_on_signals(self) -> int:
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write)
+        # A handler that does nothing: the wake-up pipe is what counts, and the default would end the guard.
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+        # A write to a report pipe that the cluster has closed must not end the guard before its program.
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        return read
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        order = self._order
+        self._child = child = subprocess.Popen(
+            order["command"],
+            env=order["environment"],
+            cwd=order["folder"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            process_group=0,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - safe: this process has a single thread
+        )
+        pid = child.pid
+        self._report({"started": pid, "start_time": start_time(pid), "guard": os.getpid(), "at": time.time()})
+        return child
+
+    def _watch(self, wake: int, streams: dict[int, str]) -> None:
+        """Copy the output and obey the control pipe until the program has ended."""
+        sources = {0: "control", wake: "wake", **streams}
+        self._reap()
+        while self._code is None:
+            timeout = None
+            if self._orphaned_at is not None:
+                timeout = self._orphaned_at + self._order["grace"] - time.monotonic()
+                if timeout <= 0:
+                    self.end_descendants()
+                    timeout = 0.1
+            ready, _, _ = select.select(list(sources), [], [], timeout)
+            for descriptor in ready:
+                if descriptor == 0:
+                    if not self._control():
+                        del sources[0]
+                elif descriptor == wake:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(wake, 4096)
+                elif not self._copy(descriptor, streams):
+                    del sources[descriptor]
+            self._reap()
+
+    def _copy(self, descriptor: int, streams: dict[int, str]) -> bool:
+        data = os.read(descriptor, CHUNK)
+        if data:
+            self._log.write(streams[descriptor], data)
+        return bool(data)
+
+    def _control(self) -> bool:
+        """Obey the lines that arrived. Returns False at the end of the pipe: the cluster is gone."""
+        data = os.read(0, 4096)
+        if not data:
+            self._orphaned_at = time.monotonic()
+            self.signal_group(signal.SIGTERM)
+            return False
+        *lines, self._commands = (self._commands + data).split(b"\n")
+        for line in lines:
+            if line == b"term":
+                self.signal_group(signal.SIGTERM)
+            elif line == b"kill":
+                self.end_descendants()
+        return True
+
+    def signal_group(self, number: int) -> None:
+        """Signal the process group of the program."""
+        assert self._child is not None
+        # macOS refuses if every member has ended.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child.pid, number)
+
+    def end_descendants(self) -> None:
+        """SIGKILL to the program and everything below it, until nothing is left."""
+        deadline = time.monotonic() + KILL_SECONDS
+        while True:
+            self.signal_group(signal.SIGKILL)
+            # New children may appear between the look and the signal, so look again after each round.
+            left = descendants(os.getpid())
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            self._reap()
+            if not left or time.monotonic() > deadline:
+                return
+            time.sleep(0.002)
+
+    def _reap(self) -> None:
+        """Collect ended children; as a subreaper the guard has more than one."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            if self._child is not None and pid == self._child.pid:
+                code = os.waitstatus_to_exitcode(status)
+                self._code = code if code >= 0 else 128 - code
+                self._child.returncode = code
+
+    def _drain(self, streams: dict[int, str]) -> None:
+        """Read what is left in the pipes. The time limit is for a reader's end that something foreign holds open."""
+        deadline = time.monotonic() + DRAIN_SECONDS
+        open_streams = dict(streams)
+        while open_streams and (left := deadline - time.monotonic()) > 0:
+            ready, _, _ = select.select(list(open_streams), [], [], left)
+            for descriptor in ready:
+                if not self._copy(descriptor, streams):
+                    del open_streams[descriptor]
+
+    def _report(self, message: dict[str, Any]) -> None:
+        try:
+            os.write(1, json.dumps(message).encode() + b"\n")
+        except OSError as error:
+            if error.errno != errno.EPIPE:  # the cluster has ended and reads no reports
+                raise
+
+
+def reason(error: Exception, order: dict[str, Any]) -> str:
+    """Why the program cannot run, in the words of container runtimes."""
+    name: str = order["command"][0]
+    if isinstance(error, FileNotFoundError) and error.filename == order["folder"]:
+        return f'working directory "{order["folder"]}" does not exist'
+    if isinstance(error, FileNotFoundError):
+        if "/" in name:
+            return f'exec: "{name}": stat {name}: no such file or directory'
+        return f'exec: "{name}": executable file not found in $PATH'
+    if isinstance(error, PermissionError):
+        return f'exec: "{name}": permission denied'
+    return f'exec: "{name}": {getattr(error, "strerror", None) or error}'
+
+
+def _die_with_parent() -> None:
+    if LINUX:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def start_time(pid: int) -> str:
+    """When a process started, as text that only this process of this number has; empty if it has ended."""
+    if LINUX:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                return file.read().rpartition(b")")[2].split()[19].decode()
+        except OSError:
+            return ""
+    found = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
+def descendants(root: int) -> list[int]:
+    """All processes below `root` that have not ended."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in _processes():
+        children.setdefault(parent, []).append(pid)
+    found: list[int] = []
+    queue = [root]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += below
+    return found
+
+
+def _processes() -> list[tuple[int, int]]:
+    if not LINUX:
+        command = ["ps", "-A", "-o", "pid=,ppid=,stat="]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listing:
+            rows = [line.split(None, 2) for line in listing.communicate()[0].splitlines()]
+        # `ps` lists itself, a child of the guard that has ended by now.
+        return [(int(p), int(q)) for p, q, state in rows if not state.startswith("Z") and int(p) != listing.pid]
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    state, parent = file.read().rpartition(b")")[2].split()[:2]
+            except OSError:  # it has ended
+                continue
+            if state not in (b"Z", b"X"):
+                found.append((int(name), int(parent)))
+    return found
+
+
+def main() -> None:
+    """Read the order and run it in a session of its own, which Ctrl-C on a terminal does not reach."""
+    os.setsid()
+    data = b""
+    while b"\n" not in data:
+        more = os.read(0, CHUNK)
+        if not more:
+            return  # the cluster ended before the order was complete
+        data += more
+    line, _, rest = data.partition(b"\n")
+    Guard(json.loads(line), rest).run()
+
+
+if __name__ == "__main__":
+    main()

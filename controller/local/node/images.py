@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs in place of an image. Nothing is pulled.
+
+`images.yaml` maps images to environments of this machine, the first match wins:
+
+    images:
+      - image: "docker.io/pytorch/*"       # a pattern as in a shell
+        environment: ~/venvs/torch         # a virtual environment, or an interpreter
+        command: [python, train.py]        # runs if the container has no command
+        workingDir: ~/projects/mnist
+        env: {OMP_NUM_THREADS: "1"}
+      - image: "*/mpi-runtime*"
+        refuse: MPI needs sshd and fixed paths, which a local cluster does not have
+
+Without an entry the environment is that of this process.
+"""
+
+import fnmatch
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainwright.controller.runtime.errors import ConfigurationError
+
+_KEYS = frozenset({"image", "environment", "command", "workingDir", "env", "refuse"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """An environment of this machine."""
+
+    name: str
+    """For `imageID` and messages."""
+    folders: tuple[str, ...]
+    """Put first on PATH."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    """Default command; empty: the container has to have one."""
+    folder: str = ""
+    """Working folder; empty: one of the container's own."""
+    refusal: str = ""
+    """Why containers of this image cannot run here; empty: they can."""
+    mapped: bool = True
+    """Whether `images.yaml` names it."""
+
+    @property
+    def image_id(self) -> str:
+        """`imageID` of the container's status."""
+        return f"local://{self.name}"
+
+
+class Images:
+    """Patterns and their environments."""
+
+    def __init__(self, entries: Sequence[tuple[str, Environment]] = (), *, file: str = "images.yaml") -> None:
+        self._entries = tuple(entries)
+        self.file = file
+        """Named in messages."""
+
+    @classmethod
+    def read(cls, path: Path) -> "Images":
+        """Read the file; without one there are no entries. Raises ConfigurationError with the place of a mistake."""
+        try:
+            document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return cls(file=str(path))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ConfigurationError(f"{path}: {error}") from error
+        listed = document.get("images") if isinstance(document, dict) else None
+        if not isinstance(listed, list):
+            raise ConfigurationError(f"{path}: write a list under `images`")
+        return cls([_entry(one, f"{path}: images[{index}]") for index, one in enumerate(listed)], file=str(path))
+
+    def extended(self, entries: Sequence[tuple[str, Environment]]) -> "Images":
+        """With entries that come after those of the file: defaults of the program that embeds the node."""
+        return Images([*self._entries, *entries], file=self.file)
+
+    def environment_of(self, image: str) -> Environment:
+        """The environment for an image."""
+        for pattern, environment in self._entries:
+            if any(fnmatch.fnmatchcase(name, pattern) for name in _names(image)):
+                return environment
+        return DEFAULT
+
+
+def _names(image: str) -> tuple[str, ...]:
+    """The image as written, and without registry defaults: `docker.io/library/python:3` is also `python:3`."""
+    short = image.removeprefix("docker.io/").removeprefix("library/")
+    return (image,) if short == image else (image, short)
+
+
+def _entry(entry: Any, place: str) -> tuple[str, Environment]:
+    if not isinstance(entry, dict) or not isinstance(entry.get("image"), str):
+        raise ConfigurationError(f"{place}: write `image` with a pattern")
+    if unknown := sorted(set(entry) - _KEYS):
+        raise ConfigurationError(f"{place}: unknown {', '.join(unknown)}; use {', '.join(sorted(_KEYS))}")
+    command = entry.get("command") or []
+    variables = entry.get("env") or {}
+    if not isinstance(command, list) or not isinstance(variables, dict):
+        raise ConfigurationError(f"{place}: `command` is a list, `env` a mapping")
+    where = entry.get("environment")
+    name, folders = (DEFAULT.name, DEFAULT.folders) if where is None else _located(str(where), place)
+    folder = entry.get("workingDir")
+    return entry["image"], Environment(
+        name=name,
+        folders=folders,
+        variables={str(key): str(value) for key, value in variables.items()},
+        command=tuple(str(word) for word in command),
+        folder="" if folder is None else str(Path(str(folder)).expanduser()),
+        refusal=str(entry.get("refuse") or ""),
+    )
+
+
+def _located(text: str, place: str) -> tuple[str, tuple[str, ...]]:
+    path = Path(text).expanduser()
+    if path.is_file():
+        return str(path), (str(path.parent),)
+    if (path / "bin").is_dir():
+        return str(path), (str(path / "bin"),)
+    raise ConfigurationError(f"{place}: {path} is neither an interpreter nor a virtual environment")
+
+
+DEFAULT = Environment(name=sys.prefix.strip("/"), folders=(str(Path(sys.executable).parent),), mapped=False)
+"""The environment that this process runs in."""

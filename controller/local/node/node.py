@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node as a part of a manager.
+
+    node = Node(manager.client, NodeSettings(name="laptop", folder=state), server=config.server)
+    node.declare(manager)
+
+A controller sees the pods that are bound to the node, gives each a worker, and writes the status that follows from the
+worker's state. So retries, back-off and coalescing of writes are those of any controller.
+"""
+
+import asyncio
+import logging
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from trainwright import __version__
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
+from trainwright.api.objects import AnyObject, Document, Key, key_of, name_of, namespace_of, uid_of
+from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.node import capacity, recovery
+from trainwright.controller.local.node.hosting import Hosting
+from trainwright.controller.local.node.plan import inherited
+from trainwright.controller.local.node.pods import is_deleted, is_finished, spec_of
+from trainwright.controller.local.node.registration import Registration
+from trainwright.controller.local.node.runs import log_folder
+from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.sources import ClusterSources
+from trainwright.controller.local.node.state import Verdict
+from trainwright.controller.local.node.status import differs, status_document
+from trainwright.controller.local.node.worker import PodWorker
+from trainwright.controller.runtime.cache.cache import Cache
+from trainwright.controller.runtime.cache.events import Event
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.controller import mappers
+from trainwright.controller.runtime.controller.sources import Trigger
+from trainwright.controller.runtime.errors import Conflict, KubernetesError, NotFound
+from trainwright.controller.runtime.events.recorder import EventRecorder
+from trainwright.controller.runtime.kinds import MetadataOnly
+from trainwright.controller.runtime.manager.manager import Manager
+from trainwright.controller.runtime.manager.supervisor import Group
+from trainwright.controller.runtime.tasks import TaskScope, together
+
+log = logging.getLogger(__name__)
+
+POD = Pod.RESOURCE
+WORKERS = 8
+STOP_SECONDS = 10.0
+"""Longest grace of a pod when the node stops."""
+STOPPED = Verdict("Failed", "Terminated", "Pod was terminated in response to imminent node shutdown.")
+
+
+class Node:
+    """One node. A runnable of the manager that it is declared on."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: NodeSettings,
+        *,
+        server: str,
+        environ: Mapping[str, str] | None = None,
+        now: Now = wall_clock,
+    ) -> None:
+        """Args:
+        client: the way to the API server.
+        settings: what the node is.
+        server: URL of the API server, which pods find in KUBERNETES_SERVICE_HOST and _PORT.
+        environ: variables that containers may inherit; None: those of this process.
+        now: wall-clock time, for statuses.
+        """
+        self.settings = settings
+        self._client = client
+        self._now = now
+        self._trigger = Trigger("node")
+        self._recorder = EventRecorder(client, "kubelet", instance=settings.name, now=now)
+        self._workers: dict[str, PodWorker] = {}
+        """By uid: a pod may be deleted and made again under its name while the first one still ends."""
+        self._tasks: TaskScope | None = None
+        self._running = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._lost: frozenset[str] = frozenset()
+        self._cache: Cache | None = None
+        self.sources = ClusterSources(client, allocatable=lambda: self.resources()[1], now=now)
+        self._hosting = Hosting(
+            settings,
+            self.sources,
+            inherited=inherited(os.environ if environ is None else environ, settings.inherit),
+            service=_service_variables(server),
+            pods=self.pods,
+            event=self._event,
+        )
+        self.registration = Registration(
+            client, settings.name, resources=self.resources, labels={}, version=f"v{__version__}", now=now
+        )
+
+    def declare(self, manager: Manager) -> None:
+        """Add the node to a manager that has not been started."""
+        self._cache = manager.cache
+        builder = manager.controller("node").watches(POD, mappers.itself, predicates=(self._is_ours,))
+        builder.source(self._trigger).reconcile(self._reconcile, workers=WORKERS, needs_leader=False)
+        for kind in (ConfigMap, Secret):
+            manager.cache.informer(MetadataOnly(kind)).add_handler(self._source_changed)
+        manager.add(self, Group.OTHERS, "node")
+
+    # ------------------------------------------------------------------ looking in
+
+    def resources(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Capacity and allocatable of the node."""
+        return capacity.node_resources(capacity.machine_capacity(), {}, self.settings.capacity)
+
+    def pods(self) -> Sequence[Document]:
+        """All pods of the node, as the workers know them."""
+        return [worker.pod for worker in self._workers.values()]
+
+    # ------------------------------------------------------------------ life
+
+    async def run(self) -> None:
+        """Run the pods until `request_stop`, then end them with their grace and report how they ended."""
+        await asyncio.to_thread(self._prepare_folders)
+        self._lost = await asyncio.to_thread(recovery.end_survivors, self.settings.pods)
+        # Beside the workers, not among them: events are still written while pods end.
+        async with TaskScope("node") as around:
+            around.start("node/events", self._recorder.run())
+            around.start("node/registration", self.registration.run())
+            async with TaskScope("node:pods") as tasks:
+                self._tasks = tasks
+                self._running.set()
+                try:
+                    await self._stopping.wait()
+                finally:
+                    await self._end_all()
+                    self._tasks = None
+            await self._say_stopped()
+            self._recorder.request_stop()
+
+    def request_stop(self) -> None:
+        """End all pods, then return from `run`."""
+        self._stopping.set()
+
+    def _prepare_folders(self) -> None:
+        for folder in (self.settings.folder, self.settings.pods, self.settings.logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    async def _end_all(self) -> None:
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.end(grace=STOP_SECONDS, verdict=STOPPED)
+        await together("node:ending", *(self._ended(worker) for worker in workers))
+
+    async def _ended(self, worker: PodWorker) -> None:
+        await worker.done.wait()
+        try:
+            await self._report(worker.pod, worker)
+        except KubernetesError as error:
+            # The next start finds the pod without its processes and reports it as lost.
+            log.warning("pod %s: its end was not reported: %s", key_of(worker.pod), error)
+
+    async def _say_stopped(self) -> None:
+        try:
+            await self.registration.say_stopped()
+        except KubernetesError as error:
+            log.warning("node %s: its end was not reported: %s", self.settings.name, error)
+
+    # ------------------------------------------------------------------ pods
+
+    def _is_ours(self, event: Event[AnyObject]) -> bool:
+        pod = event.obj
+        return isinstance(pod, dict) and spec_of(pod).get("nodeName") == self.settings.name
+
+    def _source_changed(self, event: Event[AnyObject]) -> None:
+        for worker in self._workers.values():
+            if namespace_of(worker.pod) == event.key.namespace:
+                worker.notice_sources()
+
+    def _event(self, pod: Document, kind: str, reason: str, note: str) -> None:
+        self._recorder.event(pod, "Warning" if kind == "Warning" else "Normal", reason, note)
+
+    async def _reconcile(self, key: Key) -> None:
+        """Bring the workers of one key in line with its pod, and report."""
+        await self._running.wait()
+        if self._stopping.is_set():
+            return
+        assert self._cache is not None
+        pod = self._cache.get(POD, key.name, key.namespace)
+        uid = uid_of(pod) if pod is not None else ""
+        for other in [one for one in self._workers.values() if key_of(one.pod) == key and one.uid != uid]:
+            await self._gone(other)
+        if pod is None or spec_of(pod).get("nodeName") != self.settings.name:
+            return
+        worker = self._workers.get(uid)
+        if worker is None:
+            if is_finished(pod) or uid in self._lost:
+                await self._finish(pod)
+                return
+            worker = self._begin(pod)
+        worker.update(pod)
+        await self._report(pod, worker)
+        if worker.done.is_set() and is_deleted(pod) and await self._delete(pod):
+            await self._gone(worker)
+
+    def _begin(self, pod: Document) -> PodWorker:
+        assert self._tasks is not None
+        key = key_of(pod)
+        worker = PodWorker(pod, self._hosting, changed=lambda: self._trigger(key, reason="container"), now=self._now)
+        self._workers[worker.uid] = worker
+        self._tasks.start(f"pod:{key}", worker.run())
+        return worker
+
+    async def _gone(self, worker: PodWorker) -> None:
+        """The object is gone: nothing of the pod may stay."""
+        worker.end(grace=0.0)
+        await worker.done.wait()
+        self._workers.pop(worker.uid, None)
+        await asyncio.to_thread(self._remove_files, worker.pod)
+
+    async def _finish(self, pod: Document) -> None:
+        """A pod without a worker: one that has ended, or that an earlier run of the cluster left behind."""
+        if not is_finished(pod):
+            await self._write_status(pod, recovery.lost_status(pod, self._now()))
+        if is_deleted(pod) and await self._delete(pod):
+            await asyncio.to_thread(self._remove_files, pod)
+
+    async def _report(self, pod: Document, worker: PodWorker) -> None:
+        document = status_document(pod, worker.state, self._now())
+        if differs(pod, document):
+            await self._write_status(pod, document)
+
+    async def _write_status(self, pod: Document, document: Document) -> None:
+        patch = {"metadata": {"uid": uid_of(pod)}, "status": document}
+        try:
+            await self._client.patch(
+                POD, name_of(pod), namespace_of(pod), patch, type="strategic", subresource="status"
+            )
+        except NotFound:
+            return  # its deletion comes through the watch
+        except Conflict as error:
+            log.info("pod %s: the status was not written, it is another pod now: %s", key_of(pod), error)
+
+    async def _delete(self, pod: Document) -> bool:
+        """Remove the object; nothing of the pod runs any more. Returns False if finalizers keep it.
+
+        The own deletion does not come back as an event, so the caller cleans up.
+        """
+        try:
+            left = await self._client.delete(POD, name_of(pod), namespace_of(pod), uid=uid_of(pod), grace_period=0)
+        except (NotFound, Conflict):
+            return True
+        return left is None
+
+    def _remove_files(self, pod: Document) -> None:
+        shutil.rmtree(self.settings.pods / uid_of(pod), ignore_errors=True)
+        shutil.rmtree(log_folder(self.settings.logs, pod, ""), ignore_errors=True)
+
+
+def _service_variables(server: str) -> dict[str, str]:
+    """The variables by which in-cluster clients find the API server."""
+    parts = urlsplit(server)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return {
+        "KUBERNETES_SERVICE_HOST": parts.hostname or "",
+        "KUBERNETES_SERVICE_PORT": str(port),
+        "KUBERNETES_SERVICE_PORT_HTTPS": str(port),
+    }

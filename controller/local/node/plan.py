@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a container becomes: program, arguments, environment and working folder of a process.
+
+Variables come in layers, each over the one before: inherited from this process, of the mapped environment, of the node,
+of the pod's document.
+"""
+
+import fnmatch
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.node.environment import Lookup, variables_of
+from trainwright.controller.local.node.expansion import expand
+from trainwright.controller.local.node.hostnames import name_pattern
+from trainwright.controller.local.node.images import Environment, Images
+from trainwright.controller.local.node.pods import hostname_of
+from trainwright.controller.local.node.rewriting import Rewriter
+from trainwright.controller.local.node.volumes import Mount, Volumes
+
+INHERITED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "LC_*"),
+    *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *(
+        "CUDA_HOME",
+        "CUDA_PATH",
+        "CUDA_CACHE_PATH",
+        "LD_LIBRARY_PATH",
+        "DYLD_LIBRARY_PATH",
+        "DYLD_FALLBACK_LIBRARY_PATH",
+    ),
+    *("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "TORCH_HOME", "TRITON_CACHE_DIR", "PIP_CACHE_DIR", "UV_CACHE_DIR"),
+)
+"""Variables of this process that containers inherit; `PREFIX_*` stands for all with a prefix."""
+
+TERMINATION_PATH = "/dev/termination-log"
+TERMINATION_VARIABLE = "TERMINATION_LOG"
+"""In mode B it holds the path of the termination message file, since the one in the document is rewritten only where
+the document names it."""
+LOOPBACK = "lo" if sys.platform == "linux" else "lo0"
+
+
+class CreateError(Exception):
+    """The container cannot be created: CreateContainerError with this message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to run, before any isolation."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: str
+    image_id: str
+    mounts: Sequence[Mount]
+    replaced: Mapping[str, str]
+    """Mode B: what was replaced, for the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What a plan needs from the node."""
+
+    images: Images
+    lookup: Lookup
+    inherited: Mapping[str, str]
+    """Variables of this process that containers get."""
+    service: Mapping[str, str]
+    """KUBERNETES_SERVICE_HOST and its like."""
+    rewrite: bool
+    """Mode B."""
+    allocatable: Callable[[], Mapping[str, str]]
+    pods: Callable[[], Iterable[Document]]
+    """All pods of the node, for host names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Folders and files of one container on this machine."""
+
+    work: Path
+    """Working folder of a container that names none."""
+    temporary: Path
+    """TMPDIR of the pod."""
+    termination: Path
+    """Where the container leaves its termination message."""
+
+
+async def make_plan(
+    pod: Document,
+    container: Document,
+    volumes: Volumes,
+    places: Places,
+    workplace: Workplace,
+    *,
+    devices: Mapping[str, str],
+) -> Plan:
+    """The plan of a container. `devices` are variables that name the devices of the pod.
+
+    Raises CreateError for an image that cannot run here, ConfigError for a missing object of the environment.
+    """
+    environment = workplace.images.environment_of(container.get("image") or "")
+    document_variables = await variables_of(
+        pod, container, workplace.lookup, service=workplace.service, allocatable=workplace.allocatable()
+    )
+    known = {**workplace.service, **document_variables}
+    command = [expand(word, known) for word in _command(container, environment, workplace.images.file)]
+    _refuse(container, environment, command, document_variables)
+    mounts = volumes.mounts_of(container, known)
+    termination = Mount(container.get("terminationMessagePath") or TERMINATION_PATH, str(places.termination), False)
+    folder = container.get("workingDir") or environment.folder or str(places.work)
+    replaced: Mapping[str, str] = {}
+    node_variables = {
+        **devices,
+        "HOSTNAME": hostname_of(pod),
+        "TMPDIR": str(places.temporary),
+        "PYTHONUNBUFFERED": "1",
+        **workplace.service,
+    }
+    if workplace.rewrite:
+        rewriter = Rewriter(
+            name_pattern(pod, workplace.pods()), {mount.path: mount.source for mount in [*mounts, termination]}
+        )
+        command = rewriter.texts(command)
+        document_variables = rewriter.variables(document_variables)
+        folder = _folder(rewriter, folder, places)
+        replaced = rewriter.replaced
+        node_variables |= {TERMINATION_VARIABLE: str(places.termination), "GLOO_SOCKET_IFNAME": LOOPBACK}
+    variables = {**workplace.inherited, **environment.variables, **node_variables, **document_variables}
+    if "PATH" not in document_variables:
+        variables["PATH"] = os.pathsep.join([*environment.folders, variables.get("PATH") or os.defpath])
+    return Plan(
+        command=command,
+        environment=variables,
+        folder=folder,
+        image_id=environment.image_id,
+        mounts=[*mounts, termination],
+        replaced=replaced,
+    )
+
+
+def inherited(environ: Mapping[str, str], more: Sequence[str]) -> dict[str, str]:
+    """The variables of this process that containers get."""
+    patterns = [*INHERITED, *more]
+    return {name: value for name, value in environ.items() if any(fnmatch.fnmatchcase(name, one) for one in patterns)}
+
+
+def _command(container: Document, environment: Environment, file: str) -> list[str]:
+    """The words of the command. As with images: the container's command replaces the default one, args follow it."""
+    image = container.get("image") or ""
+    if environment.refusal:
+        raise CreateError(f"image {image} cannot run here: {environment.refusal}")
+    command = container.get("command") or environment.command
+    if not command:
+        raise CreateError(
+            f"image {image} is not pulled, and the container has no command: add to {file} under images:"
+            f' - {{image: "{image}", command: [...]}}'
+        )
+    return [*command, *(container.get("args") or ())]
+
+
+def _refuse(
+    container: Document, environment: Environment, command: Sequence[str], variables: Mapping[str, str]
+) -> None:
+    """Refuse what needs a remote shell or fixed paths of an image, unless `images.yaml` maps the image."""
+    if environment.mapped:
+        return
+    program = PurePosixPath(command[0])
+    why = ""
+    if program.name == "sshd":
+        why = "it starts sshd, which has no keys and no port of its own here"
+    elif program.name in {"mpirun", "mpiexec"} and any("hostfile" in name.lower() for name in variables):
+        why = f"{program.name} reaches the other pods through sshd, which does not run here"
+    elif str(program).startswith("/etc/flux-config/"):
+        why = "Flux needs fixed paths of its image"
+    if why:
+        raise CreateError(f"container {container['name']} cannot run on a local cluster: {why}")
+
+
+def _folder(rewriter: Rewriter, folder: str, places: Places) -> str:
+    """Mode B: the working folder on this machine. One that neither a volume nor the machine has is the container's."""
+    if (mounted := rewriter.path(folder)) is not None:
+        return mounted
+    return folder if Path(folder).is_dir() else str(places.work)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""After a crash: processes that are left are killed, and their pods have failed.
+
+A guard ends its program when the cluster dies, so usually nothing is left. If guards were killed too, the record of
+each process names what may still run: number and start time, so that a reused number is left alone.
+"""
+
+import json
+import logging
+from datetime import datetime
+from pathlib import Path
+
+from trainwright.api import times
+from trainwright.api.objects import Document
+from trainwright.controller.local.node import processes
+from trainwright.controller.local.node.containers import KILLED
+from trainwright.controller.local.node.pods import status_of
+
+log = logging.getLogger(__name__)
+
+REASON = "NodeLost"
+MESSAGE = "The local cluster ended while the pod was running."
+
+
+def end_survivors(pods: Path) -> frozenset[str]:
+    """Kill what earlier runs of the cluster left running. Returns the uids of the pods that had started."""
+    uids = frozenset(folder.name for folder in pods.iterdir() if folder.is_dir())
+    for record in pods.glob("*/containers/*/process.json"):
+        try:
+            written = json.loads(record.read_text())
+            killed = processes.kill_group(int(written["pid"]), str(written["start_time"]))
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("%s is not a record of a process: %s", record, error)
+        else:
+            if killed:
+                log.warning("killed process %s, which an earlier run of the cluster left behind", written["pid"])
+        record.unlink()
+    return uids
+
+
+def lost_status(pod: Document, now: datetime) -> Document:
+    """The status of a pod whose processes ended with the cluster: Failed, containers that ran with code 137."""
+    status = status_of(pod)
+    document: Document = {"phase": "Failed", "reason": REASON, "message": MESSAGE}
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        if listed := status.get(kind):
+            document[kind] = [_lost_container(one, now) for one in listed]
+    conditions = []
+    for kind in ("Ready", "ContainersReady"):
+        since = times.format_time(now)
+        conditions.append({"type": kind, "status": "False", "reason": "PodFailed", "lastTransitionTime": since})
+    return document | {"conditions": conditions}
+
+
+def _lost_container(container: Document, now: datetime) -> Document:
+    state = container.get("state") or {}
+    if "terminated" in state:
+        return container
+    terminated: Document = {"exitCode": KILLED, "reason": REASON, "finishedAt": times.format_time(now)}
+    if started := (state.get("running") or {}).get("startedAt"):
+        terminated["startedAt"] = started
+    if identity := container.get("containerID"):
+        terminated["containerID"] = identity
+    return {**container, "ready": False, "started": False, "state": {"terminated": terminated}}

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs of one container: planned, started, waited for, and started again as its restart policy says."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from trainwright.api.objects import Document, name_of, namespace_of, uid_of
+from trainwright.api.times import Now
+from trainwright.controller.local.node import termination
+from trainwright.controller.local.node.backoff import CrashBackoff, go_duration
+from trainwright.controller.local.node.containers import ContainerProcess, Exit, Order, StartError
+from trainwright.controller.local.node.environment import ConfigError
+from trainwright.controller.local.node.plan import CreateError, Places, Plan
+from trainwright.controller.local.node.pods import describe, should_restart
+from trainwright.controller.local.node.state import EPOCH, ContainerState, Running, Terminated, Waiting
+from trainwright.controller.runtime.tasks import TaskScope
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 10.0
+"""Time until a container that cannot be configured is tried again, if nothing that it refers to changes before."""
+START_ERROR = 128
+
+
+class Host(Protocol):
+    """What a runner needs from its pod and its node."""
+
+    @property
+    def pod(self) -> Document:
+        """The pod as it is now."""
+        ...
+
+    def changed(self) -> None:
+        """The state of a container has changed: report it."""
+        ...
+
+    def event(self, kind: str, reason: str, note: str) -> None:
+        """Record an event about the pod; `kind` is Normal or Warning."""
+        ...
+
+    async def plan(self, container: Document, places: Places) -> Plan:
+        """What to run. Raises ConfigError, CreateError."""
+        ...
+
+    async def start(self, order: Order, plan: Plan, record: Path, tasks: TaskScope) -> ContainerProcess:
+        """Start the process. Raises StartError, OSError."""
+        ...
+
+    async def source_change(self) -> None:
+        """Wait until a ConfigMap or Secret of the namespace changes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where one container's files lie."""
+
+    container: Path
+    """Working folder, termination message, record of the process."""
+    logs: Path
+    """One log file per run."""
+    temporary: Path
+
+    def places(self) -> Places:
+        """The places that a plan names."""
+        return Places(
+            work=self.container / "work", temporary=self.temporary, termination=self.container / "termination-log"
+        )
+
+    def log(self, run: int) -> Path:
+        """The log file of a run; runs count from 0."""
+        return self.logs / f"{run}.log"
+
+
+class ContainerRunner:
+    """One container. `run` returns when it will not run again; `stop` ends its process."""
+
+    def __init__(
+        self, container: Document, state: ContainerState, folders: Folders, host: Host, tasks: TaskScope, now: Now
+    ) -> None:
+        self.container = container
+        self.name: str = container["name"]
+        self.state = state
+        self.folders = folders
+        self.process: ContainerProcess | None = None
+        self.plan: Plan | None = None
+        """The plan of the current run, which exec uses."""
+        self._starting: asyncio.Task[ContainerProcess | Exception] | None = None
+        self._host = host
+        self._tasks = tasks
+        self._now = now
+        self._backoff = CrashBackoff()
+        self.started = asyncio.Event()
+        """Set at the first start."""
+
+    async def run(self) -> int:
+        """Run until the restart policy allows no further run. Returns the last exit code."""
+        loop = asyncio.get_running_loop()
+        while True:
+            code = await self._once()
+            if not should_restart(self._host.pod, self.container, code):
+                return code
+            delay = self._backoff.delay(loop.time())
+            if delay:
+                await self._crash_loop(delay)
+            self._backoff.restarted(loop.time())
+            self.state.restarts += 1
+
+    async def _crash_loop(self, delay: float) -> None:
+        pod = describe(self._host.pod)
+        self.state.wait(
+            "CrashLoopBackOff", f"back-off {go_duration(delay)} restarting failed container={self.name} pod={pod}"
+        )
+        self._host.event("Warning", "BackOff", f"Back-off restarting failed container {self.name} in pod {pod}")
+        self._host.changed()
+        await asyncio.sleep(delay)
+
+    async def _once(self) -> int:
+        plan = await self._plan()
+        self.plan = plan
+        self.state.image_id = plan.image_id
+        if plan.replaced:
+            pairs = ", ".join(f"{old} -> {new}" for old, new in plan.replaced.items())
+            log.info("container %s of %s: replaced %s", self.name, describe(self._host.pod), pairs)
+        started = await self._start(plan)
+        if isinstance(started, Exception):
+            return self._not_started(str(started))
+        self._begin(started)
+        self.started.set()
+        self._ended(started, await started.wait())
+        assert isinstance(self.state.state, Terminated)
+        return self.state.state.exit_code
+
+    async def _plan(self) -> Plan:
+        """The plan; waits as long as the container cannot be configured."""
+        said = ""
+        while True:
+            try:
+                return await self._host.plan(self.container, self.folders.places())
+            except (ConfigError, CreateError) as error:
+                reason = "CreateContainerConfigError" if isinstance(error, ConfigError) else "CreateContainerError"
+                self.state.wait(reason, str(error))
+                if str(error) != said:
+                    self._host.event("Warning", "Failed", f"Error: {error}")
+                    self._host.changed()
+                said = str(error)
+            await _first(self._host.source_change(), asyncio.sleep(RETRY_SECONDS))
+
+    async def _start(self, plan: Plan) -> ContainerProcess | Exception:
+        await asyncio.to_thread(self._make_folders)
+        # A task of its own: a cancellation must not lose a process that is just being started.
+        self._starting = self._tasks.start(f"start:{self.name}", self._attempt(plan))
+        return await asyncio.shield(self._starting)
+
+    async def _attempt(self, plan: Plan) -> ContainerProcess | Exception:
+        """The process, or why there is none: an exception would end the tasks of the other containers."""
+        order = Order(
+            command=plan.command,
+            environment=plan.environment,
+            folder=plan.folder,
+            log=str(self.folders.log(self.state.restarts)),
+        )
+        try:
+            return await self._host.start(order, plan, self.folders.container / "process.json", self._tasks)
+        except (StartError, OSError) as error:
+            return error
+
+    def _begin(self, process: ContainerProcess) -> None:
+        """Record the start of a run, once."""
+        if self.process is process:
+            return
+        self.process = process
+        self.state.begin(process.started_at, self._container_id())
+        self._host.event("Normal", "Started", "Container started")
+        self._host.changed()
+
+    def _make_folders(self) -> None:
+        places = self.folders.places()
+        for folder in (places.work, places.temporary, self.folders.logs):
+            folder.mkdir(parents=True, exist_ok=True)
+        places.termination.write_bytes(b"")
+
+    def _not_started(self, message: str) -> int:
+        self.state.end(
+            Terminated(
+                exit_code=START_ERROR,
+                reason="StartError",
+                message=message,
+                started_at=EPOCH,
+                finished_at=self._now(),
+                container_id=self._container_id(),
+            )
+        )
+        self._host.event("Warning", "Failed", f"Error: {message}")
+        self._host.changed()
+        return START_ERROR
+
+    def _ended(self, process: ContainerProcess, exited: Exit) -> None:
+        """Record the end of a run, once."""
+        if not isinstance(self.state.state, Running) or self.process is not process:
+            return
+        self.state.end(
+            Terminated(
+                exit_code=exited.code,
+                reason="Completed" if exited.code == 0 else "Error",
+                message=termination.message(
+                    self.container,
+                    self.folders.places().termination,
+                    self.folders.log(self.state.restarts),
+                    code=exited.code,
+                ),
+                started_at=process.started_at,
+                finished_at=exited.at,
+                container_id=self._container_id(),
+            )
+        )
+        self._host.changed()
+
+    def _container_id(self) -> str:
+        return f"local://{uid_of(self._host.pod)}/{self.name}/{self.state.restarts}"
+
+    async def stop(self, until: Callable[[], Awaitable[Any]]) -> None:
+        """SIGTERM, wait for the end or for `until`, then SIGKILL. Returns when the process has ended.
+
+        `run` must have been cancelled or have returned.
+        """
+        if self._starting is not None:
+            started = await self._starting
+            if isinstance(started, ContainerProcess):
+                self._begin(started)
+            elif isinstance(self.state.state, Waiting):
+                self._not_started(str(started))
+        if self.process is not None:
+            if not self.process.ended:
+                self._host.event("Normal", "Killing", f"Stopping container {self.name}")
+                self.process.terminate()
+                await _first(self.process.wait(), until())
+                self.process.kill()
+            self._ended(self.process, await self.process.wait())
+        self.state.settle()
+
+
+async def _first(*work: Awaitable[Any]) -> None:
+    """Wait for the first of several, and cancel the rest."""
+    async with TaskScope("first") as tasks:
+        started = [tasks.start(f"first/{index}", _awaited(one)) for index, one in enumerate(work)]
+        await asyncio.wait(started, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _awaited(one: Awaitable[Any]) -> None:
+    await one
+
+
+def log_folder(root: Path, pod: Document, container: str) -> Path:
+    """Where the logs of a container lie: `<namespace>_<pod>_<uid>/<container>`, as on any node."""
+    return root / f"{namespace_of(pod)}_{name_of(pod)}_{uid_of(pod)}" / container

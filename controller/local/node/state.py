@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the node knows of the containers of a pod: plain data, from which `status` makes what is reported."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+"""Start time of a container that could not be started, as runtimes report it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Not started yet, or between two runs."""
+
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The process runs."""
+
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminated:
+    """The process has ended, or could not be started."""
+
+    exit_code: int
+    reason: str
+    message: str = ""
+    started_at: datetime
+    finished_at: datetime
+    container_id: str = ""
+
+
+State: TypeAlias = Waiting | Running | Terminated
+
+
+@dataclass(slots=True)
+class ContainerState:
+    """One container."""
+
+    state: State
+    last: Terminated | None = None
+    """The run before this one."""
+    restarts: int = 0
+    image_id: str = ""
+    container_id: str = ""
+
+    def begin(self, moment: datetime, container_id: str) -> None:
+        """A new run has started."""
+        if isinstance(self.state, Terminated):
+            self.last = self.state
+        self.state = Running(moment)
+        self.container_id = container_id
+
+    def end(self, terminated: Terminated) -> None:
+        """The run has ended."""
+        self.state = terminated
+
+    def wait(self, reason: str, message: str = "") -> None:
+        """The next run has not started."""
+        if isinstance(self.state, Terminated):
+            self.last = self.state
+        self.state = Waiting(reason, message)
+
+    def settle(self) -> None:
+        """No further run: show the end of the last run, if there was one."""
+        if isinstance(self.state, Waiting) and self.last is not None:
+            self.state, self.last = self.last, None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A phase that does not follow from the containers."""
+
+    phase: str
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class PodState:
+    """All containers of a pod, by name."""
+
+    init: dict[str, ContainerState]
+    main: dict[str, ContainerState]
+    start_time: datetime
+    ready_to_start: bool = False
+    """Whether volumes are there."""
+    over: bool = False
+    """Whether no container will run again."""
+    verdict: Verdict | None = field(default=None)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The termination message of a container: what it left in its file, or the end of its log.
+
+https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/
+"""
+
+from pathlib import Path
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.node.logs import last_lines
+
+MESSAGE_BYTES = 4096
+LOG_BYTES = 2048
+LOG_LINES = 80
+
+
+def message(container: Document, file: Path, log: Path, *, code: int) -> str:
+    """The message of a run that ended with `code`. The file is cut at 4 KiB, a log at 80 lines or 2 KiB."""
+    with file.open("rb") if file.is_file() else Path("/dev/null").open("rb") as stream:
+        text = stream.read(MESSAGE_BYTES).decode("utf-8", "replace")
+    if not text and code != 0 and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+        text = last_lines(log, LOG_LINES, LOG_BYTES).decode("utf-8", "replace")
+    return text

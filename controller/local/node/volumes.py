@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The volumes of one pod: a folder of this machine for each, and the mounts of its containers."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from trainwright.api.objects import Document, name_of, namespace_of
+from trainwright.controller.local.node import atomic
+from trainwright.controller.local.node.environment import ConfigError
+from trainwright.controller.local.node.expansion import expand
+from trainwright.controller.local.node.pods import spec_of
+from trainwright.controller.local.node.projections import Sources, VolumeError, payload_of
+
+_UNREADABLE = re.compile(r"[^-a-z0-9]")
+
+
+class Mount(NamedTuple):
+    """What a container sees at a path."""
+
+    path: str
+    """Absolute, inside the container."""
+    source: str
+    """A folder or file of this machine."""
+    read_only: bool
+
+
+class Volumes:
+    """The volumes of one pod. `prepare` makes them, `refresh` follows changes of what they show."""
+
+    def __init__(self, folder: Path, sources: Sources) -> None:
+        """`folder`: where the pod's own volumes lie."""
+        self._folder = folder
+        self._sources = sources
+        self.folders: dict[str, str] = {}
+        """Folder or file by name of the volume."""
+        self.renew_after: float | None = None
+        """Seconds until the first token should be renewed; None: there is none."""
+
+    async def prepare(self, pod: Document) -> None:
+        """Make all volumes. Raises VolumeError for the first that cannot be made yet."""
+        await self.refresh(pod)
+        for volume in spec_of(pod).get("volumes") or ():
+            name = volume["name"]
+            if name in self.folders:
+                continue
+            try:
+                self.folders[name] = await self._locate(pod, volume)
+            except (VolumeError, OSError) as error:
+                raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
+
+    async def refresh(self, pod: Document) -> bool:
+        """Write the files of ConfigMaps, Secrets, fields and tokens anew where they changed.
+
+        Returns whether something changed. Raises VolumeError; files that are there stay as they are then.
+        """
+        changed = False
+        due: list[float] = []
+        for volume in spec_of(pod).get("volumes") or ():
+            name = volume["name"]
+            try:
+                payload = await payload_of(pod, volume, self._sources)
+                if payload is None:
+                    continue
+                folder = self._folder / _file_name(name)
+                changed |= await asyncio.to_thread(atomic.write, folder, payload.files)
+            except (VolumeError, OSError) as error:
+                raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
+            self.folders[name] = str(folder)
+            due += [] if payload.renew_after is None else [payload.renew_after]
+        self.renew_after = min(due, default=None)
+        return changed
+
+    async def _locate(self, pod: Document, volume: Document) -> str:
+        """The folder of a volume that is not made of files."""
+        if volume.get("emptyDir") is not None:
+            return self._own_folder(volume["name"])
+        if (source := volume.get("hostPath")) is not None:
+            return _host_path(source)
+        if (source := volume.get("persistentVolumeClaim")) is not None:
+            return await self._sources.claim_folder(namespace_of(pod), source["claimName"])
+        if volume.get("ephemeral") is not None:
+            return await self._sources.claim_folder(namespace_of(pod), f"{name_of(pod)}-{volume['name']}")
+        kinds = ", ".join(key for key in volume if key != "name")
+        raise VolumeError(f"volumes of kind {kinds or 'none'} are not supported on this node")
+
+    def _own_folder(self, name: str) -> str:
+        folder = self._folder / _file_name(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        return str(folder)
+
+    def mounts_of(self, container: Document, variables: Mapping[str, str]) -> list[Mount]:
+        """The mounts of a container, in order. `variables` are those of the container, for `subPathExpr`.
+
+        Raises ConfigError for a path that leaves its volume.
+        """
+        mounts = []
+        for mount in container.get("volumeMounts") or ():
+            source = self.folders.get(mount["name"])
+            if source is None:
+                raise ConfigError(f'volume "{mount["name"]}" is not mounted')
+            if below := mount.get("subPath") or expand(mount.get("subPathExpr") or "", variables):
+                source = _below(source, below, mount["name"])
+            mounts.append(Mount(str(PurePosixPath("/", mount["mountPath"])), source, bool(mount.get("readOnly"))))
+        return mounts
+
+
+def _below(source: str, path: str, name: str) -> str:
+    parts = PurePosixPath(path).parts
+    if path.startswith("/") or ".." in parts:
+        raise ConfigError(f'subPath {path!r} of volume "{name}" must be relative and without ".."')
+    target = Path(source, path)
+    if not target.exists():
+        target.mkdir(parents=True)
+    return str(target)
+
+
+def _host_path(source: Document) -> str:
+    path, kind = Path(source["path"]), source.get("type") or ""
+    if kind == "DirectoryOrCreate":
+        path.mkdir(parents=True, exist_ok=True)
+    elif kind == "FileOrCreate":
+        path.touch()
+    if kind.startswith("Directory") and not path.is_dir():
+        raise VolumeError("hostPath type check failed: " + f"{path} is not a directory")
+    if kind.startswith("File") and not path.is_file():
+        raise VolumeError("hostPath type check failed: " + f"{path} is not a file")
+    return str(path)
+
+
+def _file_name(name: str) -> str:
+    """Names of volumes are DNS labels; anything else would come from a server without validation."""
+    return _UNREADABLE.sub("_", name)

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of one pod on the node, from its binding until nothing of it runs any more.
+
+Volumes first, then init containers one by one (sidecars start and stay), then all others at once. At the end sidecars
+stop in reverse order. A deletion, a deadline or the end of the node stops everything with grace.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainwright.api.objects import Document, uid_of
+from trainwright.api.times import Now
+from trainwright.controller.local.node.containers import ContainerProcess, Order
+from trainwright.controller.local.node.hosting import Hosting
+from trainwright.controller.local.node.plan import Places, Plan
+from trainwright.controller.local.node.pods import (
+    containers_of,
+    deadline_of,
+    describe,
+    grace_of,
+    is_deleted,
+    is_sidecar,
+    should_restart,
+    start_time_of,
+)
+from trainwright.controller.local.node.projections import VolumeError
+from trainwright.controller.local.node.runs import ContainerRunner, Folders, log_folder
+from trainwright.controller.local.node.state import ContainerState, PodState, Verdict, Waiting
+from trainwright.controller.local.node.volumes import Volumes
+from trainwright.controller.runtime.tasks import TaskScope, together
+
+log = logging.getLogger(__name__)
+
+VOLUME_RETRY_SECONDS = 2.0
+SIDECAR_SECONDS = 2.0
+"""Least time for sidecars at the end of a pod whose grace period is used up."""
+EXPIRED = Verdict("Failed", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+
+
+class PodWorker:
+    """Runs one pod. `run` returns when nothing of it runs any more."""
+
+    def __init__(
+        self,
+        pod: Document,
+        hosting: Hosting,
+        *,
+        changed: Callable[[], None],
+        now: Now,
+    ) -> None:
+        """`hosting` is what the node offers to all pods; `changed` is called when the status should be reported."""
+        self.pod = pod
+        self.uid = uid_of(pod)
+        self._hosting = hosting
+        self._changed = changed
+        self._now = now
+        self._ending = asyncio.Event()
+        self._updated = asyncio.Event()
+        self._sources_changed = asyncio.Event()
+        self.folder = hosting.settings.pods / self.uid
+        self.volumes = Volumes(self.folder / "volumes", hosting.sources)
+        init, main = containers_of(pod)
+        waiting = "PodInitializing" if init else "ContainerCreating"
+        self.state = PodState(
+            {one["name"]: ContainerState(Waiting(waiting)) for one in init},
+            {one["name"]: ContainerState(Waiting(waiting)) for one in main},
+            start_time_of(pod) or now(),
+        )
+        self.runners: dict[str, ContainerRunner] = {}
+        self.done = asyncio.Event()
+        """Set when nothing of the pod runs any more."""
+        self._grace: float | None = None
+
+    # ------------------------------------------------------------------ told from outside
+
+    def update(self, pod: Document) -> None:
+        """The pod has changed: a deletion, a shorter grace period, labels that a volume shows."""
+        self.pod = pod
+        if is_deleted(pod):
+            self._ending.set()
+        self._updated.set()
+        self._sources_changed.set()
+
+    def notice_sources(self) -> None:
+        """A ConfigMap or Secret of the namespace has changed."""
+        self._sources_changed.set()
+
+    def end(self, *, grace: float | None = None, verdict: Verdict | None = None) -> None:
+        """Stop the pod. `grace` in seconds shortens that of the pod; `verdict` is the phase to report."""
+        if verdict is not None and self.state.verdict is None:
+            self.state.verdict = verdict
+        if grace is not None:
+            self._grace = grace if self._grace is None else min(grace, self._grace)
+        self._ending.set()
+        self._updated.set()
+
+    # ------------------------------------------------------------------ what runners need
+
+    def changed(self) -> None:
+        """Report the state."""
+        self._changed()
+
+    def event(self, kind: str, reason: str, note: str) -> None:
+        """Record an event about the pod."""
+        self._hosting.event(self.pod, kind, reason, note)
+
+    async def plan(self, container: Document, places: Places) -> Plan:
+        """What a container runs."""
+        return await self._hosting.plan(self.pod, container, self.volumes, places)
+
+    async def start(self, order: Order, plan: Plan, record: Path, tasks: TaskScope) -> ContainerProcess:
+        """Start a process."""
+        return await self._hosting.start(self.pod, order, plan, record, tasks)
+
+    async def source_change(self) -> None:
+        """Wait for the next change of a ConfigMap, a Secret or the pod."""
+        self._sources_changed.clear()
+        await self._sources_changed.wait()
+
+    # ------------------------------------------------------------------ life
+
+    async def run(self) -> None:
+        """Run the pod to its end, whichever comes: its containers', a deletion, the deadline, the node's."""
+        try:
+            await self._run()
+        finally:
+            self.state.over = True
+            self.done.set()
+        self.changed()
+
+    async def _run(self) -> None:
+        async with TaskScope(f"pod:{describe(self.pod)}") as processes:
+            for container in [*containers_of(self.pod).init, *containers_of(self.pod).main]:
+                self.runners[container["name"]] = self._runner(container, processes)
+            try:
+                await self._live()
+            finally:
+                # Also when cancelled: no process may outlive its worker.
+                await self._stop()
+
+    def _runner(self, container: Document, processes: TaskScope) -> ContainerRunner:
+        name = container["name"]
+        state = self.state.init[name] if name in self.state.init else self.state.main[name]
+        folders = Folders(
+            self.folder / "containers" / name,
+            log_folder(self._hosting.settings.logs, self.pod, name),
+            self.folder / "tmp",
+        )
+        return ContainerRunner(container, state, folders, self, processes, self._now)
+
+    async def _live(self) -> None:
+        async with TaskScope(f"life:{describe(self.pod)}") as tasks:
+            life = tasks.start("life/containers", self._containers(tasks))
+            ending = tasks.start("life/ending", _wait(self._ending))
+            expiry = tasks.start("life/deadline", self._deadline())
+            tasks.start("life/refresh", self._refresh())
+            await asyncio.wait({life, ending, expiry}, return_when=asyncio.FIRST_COMPLETED)
+            if life.done():
+                life.result()
+
+    async def _containers(self, tasks: TaskScope) -> None:
+        """Everything in order. Returns when all regular containers are done, or initialization has failed."""
+        self.changed()
+        await self._prepare()
+        init, main = containers_of(self.pod)
+        for container in init:
+            runner = self.runners[container["name"]]
+            if is_sidecar(container):
+                tasks.start(f"life/{runner.name}", runner.run())
+                await runner.started.wait()
+            elif code := await runner.run():
+                assert not should_restart(self.pod, container, code)
+                return
+        for container in main:
+            state = self.state.main[container["name"]]
+            if isinstance(state.state, Waiting):
+                state.wait("ContainerCreating")
+        await together("life/main", *(self.runners[one["name"]].run() for one in main))
+
+    async def _prepare(self) -> None:
+        """Make the volumes; waits as long as one of them cannot be made."""
+        said = ""
+        while True:
+            try:
+                await self.volumes.prepare(self.pod)
+            except VolumeError as error:
+                if str(error) != said:
+                    self.event("Warning", "FailedMount", str(error))
+                said = str(error)
+            else:
+                self.state.ready_to_start = True
+                return
+            await self._source_change_within(VOLUME_RETRY_SECONDS)
+
+    async def _source_change_within(self, seconds: float | None) -> None:
+        self._sources_changed.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._sources_changed.wait()
+        except TimeoutError:
+            return
+
+    async def _refresh(self) -> None:
+        """Keep the files of volumes up to date: when their sources change, and before tokens expire."""
+        while True:
+            await self._source_change_within(self.volumes.renew_after)
+            if not self.state.ready_to_start:
+                continue
+            try:
+                await self.volumes.refresh(self.pod)
+            except VolumeError as error:
+                # As on any node: the files stay as they are, and the next change is tried again.
+                log.info("volumes of %s stay as they are: %s", describe(self.pod), error)
+
+    async def _deadline(self) -> None:
+        """Fails the pod when `activeDeadlineSeconds` have passed; the field may be set or shortened while it runs."""
+        while True:
+            self._updated.clear()
+            seconds = deadline_of(self.pod)
+            left = None
+            if seconds is not None:
+                left = seconds - (self._now() - self.state.start_time).total_seconds()
+                if left <= 0:
+                    self.state.verdict = EXPIRED
+                    self.event("Warning", EXPIRED.reason, EXPIRED.message)
+                    return
+            try:
+                async with asyncio.timeout(left):
+                    await self._updated.wait()
+            except TimeoutError:
+                continue
+
+    # ------------------------------------------------------------------ end
+
+    async def _stop(self) -> None:
+        """Stop all containers: the regular ones at once, then sidecars in reverse, within the grace period."""
+        begun = asyncio.get_running_loop().time()
+        init, main = containers_of(self.pod)
+        sidecars = [one["name"] for one in init if is_sidecar(one)]
+        first = [one["name"] for one in [*init, *main] if one["name"] not in sidecars]
+        await together("stop", *(self.runners[name].stop(lambda: self._grace_over(begun, 0.0)) for name in first))
+        for name in reversed(sidecars):
+            await self.runners[name].stop(lambda: self._grace_over(begun, SIDECAR_SECONDS))
+
+    async def _grace_over(self, begun: float, least: float) -> None:
+        """Wait until the grace period is used up. It can be shortened meanwhile, by the pod or by the node."""
+        loop = asyncio.get_running_loop()
+        entered = loop.time()
+        while True:
+            self._updated.clear()
+            grace = grace_of(self.pod) if self._grace is None else min(self._grace, grace_of(self.pod))
+            left = max(begun + grace, entered + min(least, grace)) - loop.time()
+            if left <= 0:
+                return
+            try:
+                async with asyncio.timeout(left):
+                    await self._updated.wait()
+            except TimeoutError:
+                return
+
+
+async def _wait(event: asyncio.Event) -> Any:
+    await event.wait()

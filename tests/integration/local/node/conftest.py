@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node of ours on the real API server, and pods that are bound to it."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
+from trainwright.controller.runtime import (
+    NO_SERVERS,
+    Client,
+    ClusterConfig,
+    HTTPTransport,
+    Manager,
+    NotFound,
+    ProcessSettings,
+    load_config,
+)
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.waiting import eventually
+
+Document = dict[str, Any]
+POD = Pod.RESOURCE
+
+
+@pytest.fixture
+def config(control_plane: ControlPlane) -> ClusterConfig:
+    """The way to the shared API server, as administrator."""
+    return load_config(control_plane.kubeconfig)
+
+
+@pytest.fixture
+async def client(config: ClusterConfig) -> AsyncIterator[Client]:
+    """A client without a cache."""
+    made = Client(HTTPTransport(config), user_agent="test")
+    yield made
+    await made.close()
+
+
+@asynccontextmanager
+async def running_node(config: ClusterConfig, settings: NodeSettings) -> AsyncIterator[Node]:
+    """Run a node for the length of a block; its failure is the block's."""
+    manager = Manager(
+        config, field_manager="kubelet", servers=NO_SERVERS, process=ProcessSettings(detect_mutation=True)
+    )
+    node = Node(manager.client, settings, server=config.server)
+    node.declare(manager)
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(manager.run(), name="manager")
+        try:
+            await manager.wait_ready()
+            yield node
+        finally:
+            manager.stop()
+            await asyncio.wait({task})
+
+
+class Pods:
+    """Pods of one namespace that are bound to one node."""
+
+    def __init__(self, client: Client, namespace: str, node: str) -> None:
+        self.client = client
+        self.namespace = namespace
+        self.node = node
+
+    async def create(self, name: str, *command: str, **spec: Any) -> Document:
+        """A pod with a container `main` that runs a command, unless `containers` are given."""
+        containers = [{"name": "main", "image": "python", "command": list(command)}]
+        metadata = spec.pop("metadata", {})
+        document = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": self.namespace, **metadata},
+            "spec": {
+                "nodeName": self.node,
+                "restartPolicy": "Never",
+                "automountServiceAccountToken": False,
+                "containers": containers,
+                **spec,
+            },
+        }
+        return await self.client.create(document, kind=POD)
+
+    async def get(self, name: str) -> Document:
+        """The pod; an empty document if it does not exist."""
+        try:
+            return await self.client.get(POD, name, self.namespace)
+        except NotFound:
+            return {}
+
+    async def reach(self, name: str, phase: str, seconds: float = 30.0) -> Document:
+        """Wait for a phase."""
+        return await eventually(lambda: self.get(name), lambda pod: status(pod).get("phase") == phase, seconds=seconds)
+
+    async def gone(self, name: str, seconds: float = 30.0) -> None:
+        """Wait until the object does not exist."""
+        await eventually(lambda: self.get(name), lambda pod: not pod, seconds=seconds)
+
+
+def status(pod: Document) -> Document:
+    """The status of a pod."""
+    found: Document = pod.get("status") or {}
+    return found
+
+
+def container(pod: Document, name: str = "main") -> Document:
+    """The status of one container."""
+    listed = [*(status(pod).get("containerStatuses") or ()), *(status(pod).get("initContainerStatuses") or ())]
+    found: Document = next((one for one in listed if one["name"] == name), {})
+    return found
+
+
+def python(code: str) -> tuple[str, ...]:
+    """The command of a container that runs Python code."""
+    return ("python", "-c", code)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in {b"Z", b"X"}
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> NodeSettings:
+    """A node that rewrites names and paths."""
+    return NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
+
+
+Starter = Callable[[], Awaitable[Node]]
+
+
+@pytest.fixture
+async def pods(config: ClusterConfig, client: Client, namespace: str, settings: NodeSettings) -> AsyncIterator[Pods]:
+    """Pods on a running node."""
+    assert sys.platform == "linux"
+    async with running_node(config, settings):
+        yield Pods(client, namespace, settings.name)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods on the real API server become processes, and their ends become statuses."""
+
+from tests.integration.local.node.conftest import POD, Pods, container, is_alive, python, status
+from trainwright.api.kubernetes.core.v1 import Node
+from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.testing.waiting import eventually, is_empty
+
+
+async def test_a_pod_runs_and_succeeds(pods: Pods, client: Client) -> None:
+    await pods.create("hello", *python("print('hello')"))
+    pod = await pods.reach("hello", "Succeeded")
+    assert container(pod)["state"]["terminated"] | {"startedAt": "", "finishedAt": "", "containerID": ""} == {
+        "exitCode": 0,
+        "reason": "Completed",
+        "startedAt": "",
+        "finishedAt": "",
+        "containerID": "",
+    }
+    found = {one["type"]: (one["status"], one.get("reason")) for one in status(pod)["conditions"]}
+    assert found == {
+        "PodReadyToStartContainers": ("False", None),
+        "Initialized": ("True", "PodCompleted"),
+        "Ready": ("False", "PodCompleted"),
+        "ContainersReady": ("False", "PodCompleted"),
+        "PodScheduled": ("True", None),
+    }
+    assert status(pod)["podIP"] == status(pod)["hostIP"] == "127.0.0.1"
+    assert status(pod)["qosClass"] == "BestEffort"
+    node = await client.get(Node.RESOURCE, pods.node)
+    assert {"cpu", "memory", "pods"} <= set(node["status"]["allocatable"])
+    assert any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"]["conditions"])
+
+
+async def test_a_running_pod_is_ready_and_ends_with_its_deletion(pods: Pods, settings: NodeSettings) -> None:
+    code = "import os,time; open('pid','w').write(str(os.getpid())); time.sleep(600)"
+    made = await pods.create("sleeper", *python(code), terminationGracePeriodSeconds=20)
+    pod = await pods.reach("sleeper", "Running")
+    assert container(pod)["ready"]
+    assert container(pod)["started"]
+    folder = settings.pods / made["metadata"]["uid"] / "containers" / "main"
+    pid = int(await eventually((folder / "work" / "pid").read_text, ignore=(FileNotFoundError,)))
+    assert is_alive(pid)
+    await pods.client.delete(POD, "sleeper", pods.namespace)
+    await pods.gone("sleeper", seconds=10)
+    assert not is_alive(pid)
+    await eventually(folder.parents[1].exists, is_empty)
+
+
+async def test_a_failure_keeps_its_exit_code(pods: Pods) -> None:
+    await pods.create("bad", *python("import sys; sys.exit(3)"))
+    await pods.create("killed", *python("import os; os.kill(os.getpid(), 9)"))
+    await pods.create("absent", "no-such-program")
+    bad = container(await pods.reach("bad", "Failed"))["state"]["terminated"]
+    assert (bad["exitCode"], bad["reason"]) == (3, "Error")
+    assert container(await pods.reach("killed", "Failed"))["state"]["terminated"]["exitCode"] == 137
+    absent = container(await pods.reach("absent", "Failed"))["state"]["terminated"]
+    assert (absent["exitCode"], absent["reason"]) == (128, "StartError")
+    assert absent["message"] == 'exec: "no-such-program": executable file not found in $PATH'
+
+
+async def test_a_failed_container_is_started_again(pods: Pods) -> None:
+    code = "import os,sys; there=os.path.exists('second'); open('second','w'); sys.exit(0 if there else 1)"
+    await pods.create("again", *python(code), restartPolicy="OnFailure")
+    pod = await pods.reach("again", "Succeeded")
+    assert container(pod)["restartCount"] == 1
+    assert container(pod)["lastState"]["terminated"]["exitCode"] == 1
