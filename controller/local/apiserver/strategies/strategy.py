@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract of a strategy, and what most kinds do."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
 
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.names import NameRule, subdomain
+
+ResetFields: TypeAlias = Mapping[str, tuple[tuple[str, ...], ...]]
+"""By subresource ("" is the main endpoint), paths of fields."""
 
 
 class Strategy:
@@ -26,6 +30,15 @@ class Strategy:
     """Whether a deletion that says nothing leaves the dependents."""
     collects_garbage: bool = True
     """Whether a deletion may wait for dependents. Events cannot."""
+    reset_fields: ClassVar[ResetFields] = {}
+    """What a write to an endpoint cannot change: apply does not own it."""
+    deletion_warning: str = ""
+    """What a client is warned of that deletes without a propagation policy and without `orphanDependents`."""
+
+    def selectable(self, document: Document) -> dict[str, str]:
+        """The fields by which lists and watches of this kind are filtered, with their values in an object."""
+        metadata = document.get("metadata") or {}
+        return {field: metadata.get(field.partition(".")[2]) or "" for field in ("metadata.name", "metadata.namespace")}
 
     def drop_unknown(self, document: Document) -> list[str]:  # noqa: ARG002
         """Take out what the kind does not know. Returns what is warned of: `unknown field "spec.x"`."""
@@ -59,6 +72,13 @@ class Strategy:
     def before_delete(self, document: Document) -> None:
         """Refuse a deletion. Raises StatusError."""
 
+    def begin_deletion(self, document: Document) -> None:
+        """Note in the object that it is being deleted. Called once, when the deletion timestamp is set."""
+
+    def is_held(self, document: Document) -> bool:  # noqa: ARG002
+        """Whether a deleted object must stay for a reason besides finalizers in its metadata, as namespaces have."""
+        return False
+
 
 def set_or_drop(document: Document, field: str, value: Any) -> None:
     """Set a field, or take it out where the value is None."""
@@ -71,6 +91,7 @@ def set_or_drop(document: Document, field: str, value: Any) -> None:
 class WithSpec(Strategy):
     """A built-in kind with spec and status, each written through its own endpoint."""
 
+    reset_fields: ClassVar[ResetFields] = {"": (("status",),), "status": (("spec",),)}
     has_generation: bool = True
     """Whether the kind counts changes of its spec."""
 

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The strategy of Jobs."""
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import names
+from trainwright.controller.local.apiserver.strategies.parts import ensure, entries, part
+from trainwright.controller.local.apiserver.strategies.pods.defaults import default_template
+from trainwright.controller.local.apiserver.strategies.strategy import WithSpec
+
+JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
+UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
+_BACKOFF_LIMIT = 6
+_LARGEST = 2**31 - 1
+_MANY_COMPLETIONS = 100_000
+_MANY_AT_ONCE = 10_000
+
+
+class JobStrategy(WithSpec):
+    """Jobs: a selector made from the uid, an immutable template, dependents that stay by default."""
+
+    orphans_by_default = True
+    deletion_warning = (
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+        "or set propagationPolicy=Orphan to suppress this warning"
+    )
+
+    def default(self, document: Document) -> None:
+        spec: Document = document.setdefault("spec", {})
+        if spec.get("completions") is None and spec.get("parallelism") is None:
+            spec["completions"] = 1
+        ensure(spec, "parallelism", 1)
+        ensure(spec, "backoffLimit", _LARGEST if spec.get("backoffLimitPerIndex") is not None else _BACKOFF_LIMIT)
+        ensure(spec, "template", {})
+        default_template(spec["template"])
+        metadata: Document = document.setdefault("metadata", {})
+        labels = spec["template"]["metadata"].get("labels")
+        if labels and not metadata.get("labels"):
+            metadata["labels"] = dict(labels)
+        ensure(spec, "completionMode", "NonIndexed")
+        ensure(spec, "suspend", False)
+        ensure(spec, "podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+        ensure(spec, "manualSelector", False)
+        for rule in entries(part(spec, "podFailurePolicy"), "rules"):
+            for pattern in entries(rule, "onPodConditions"):
+                if not pattern.get("status"):
+                    pattern["status"] = "True"
+        # Go writes a struct that is no pointer, also when it is empty.
+        ensure(document, "status", {})
+
+    def prepare_create(self, document: Document) -> None:
+        super().prepare_create(document)
+        document["status"] = {}
+        if not document["spec"].get("manualSelector"):
+            _make_selector(document)
+
+    def selectable(self, document: Document) -> dict[str, str]:
+        succeeded = part(document, "status").get("succeeded") or 0
+        return {**super().selectable(document), "status.successful": str(succeeded)}
+
+    def warnings(self, new: Document, old: Document | None) -> list[str]:
+        found: list[str] = []
+        if old is None:
+            wrong = names.label(part(new, "metadata").get("name") or "")
+            if wrong:
+                found.append(
+                    "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "
+                    f"a DNS label is recommended: [{' '.join(wrong)}]"
+                )
+        spec = new["spec"]
+        many = (spec.get("completions") or 0) > _MANY_COMPLETIONS and (spec.get("parallelism") or 0) > _MANY_AT_ONCE
+        if spec.get("completionMode") == "Indexed" and many:
+            found.append(
+                "spec: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than "
+                "10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+            )
+        return found
+
+
+def _make_selector(job: Document) -> None:
+    """Select the pods by the uid of the Job. Labels that the template has already are checked by validation."""
+    spec, metadata = job["spec"], job["metadata"]
+    template = spec["template"]["metadata"]
+    if template.get("labels") is None:
+        template["labels"] = {}
+    for key in JOB_NAME_LABELS:
+        template["labels"].setdefault(key, metadata.get("name") or "")
+    for key in UID_LABELS:
+        template["labels"].setdefault(key, metadata.get("uid") or "")
+    ensure(spec, "selector", {})
+    ensure(spec["selector"], "matchLabels", {})
+    spec["selector"]["matchLabels"].setdefault(UID_LABELS[1], metadata.get("uid") or "")

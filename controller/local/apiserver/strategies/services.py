@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services.
+
+They are stored and never routed, so addresses and node ports need not be unique: they are made from the uid and the
+name of the port. The same Service always gets the same ones.
+"""
+
+import hashlib
+from ipaddress import IPv4Address
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import names
+from trainwright.controller.local.apiserver.strategies.parts import ensure, ensure_filled, entries, part, texts
+from trainwright.controller.local.apiserver.strategies.strategy import WithSpec
+
+HEADLESS = "None"
+ADDRESSES = IPv4Address("10.96.0.0")
+"""The range of addresses begins here and holds 65,536."""
+_NODE_PORTS = range(30_000, 32_768)
+_AFFINITY_SECONDS = 10_800
+_EXTERNAL = ("NodePort", "LoadBalancer")
+
+
+class ServiceStrategy(WithSpec):
+    """Services."""
+
+    create_on_update = True
+    name_rule = staticmethod(names.dns1035)
+    has_generation = False
+
+    def default(self, document: Document) -> None:
+        ensure(document, "spec", {})
+        ensure(document, "status", {})
+        # Go writes a struct that is no pointer, also when it is empty.
+        ensure(document["status"], "loadBalancer", {})
+        spec = document["spec"]
+        ensure_filled(spec, "sessionAffinity", "None")
+        if spec["sessionAffinity"] == "None":
+            spec.pop("sessionAffinityConfig", None)
+        elif spec["sessionAffinity"] == "ClientIP" and _affinity_seconds(spec) is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
+        ensure_filled(spec, "type", "ClusterIP")
+        for port in entries(spec, "ports"):
+            ensure_filled(port, "protocol", "TCP")
+            ensure_filled(port, "targetPort", port.get("port"))
+        external = spec["type"] in _EXTERNAL
+        if external or (spec["type"] == "ClusterIP" and spec.get("externalIPs")):
+            ensure_filled(spec, "externalTrafficPolicy", "Cluster")
+        if spec["type"] in ("ClusterIP", *_EXTERNAL):
+            ensure(spec, "internalTrafficPolicy", "Cluster")
+        if spec["type"] == "LoadBalancer":
+            ensure(spec, "allocateLoadBalancerNodePorts", True)
+            for entry in entries(document["status"]["loadBalancer"], "ingress"):
+                if entry.get("ip"):
+                    ensure(entry, "ipMode", "VIP")
+
+    def selectable(self, document: Document) -> dict[str, str]:
+        spec = part(document, "spec")
+        return {
+            **super().selectable(document),
+            **{f"spec.{field}": spec.get(field) or "" for field in ("clusterIP", "type")},
+        }
+
+    def prepare_create(self, document: Document) -> None:
+        super().prepare_create(document)
+        document["status"] = {"loadBalancer": {}}
+        _allocate(document, None)
+
+    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
+        super().prepare_update(new, old, subresource)
+        if subresource:
+            return
+        _drop_what_the_type_lost(new, old)
+        _keep_allocated(new["spec"], old["spec"])
+        _allocate(new, old)
+
+
+def _affinity_seconds(spec: Document) -> int | None:
+    seconds: int | None = part(part(spec, "sessionAffinityConfig"), "clientIP").get("timeoutSeconds")
+    return seconds
+
+
+def _needs_address(spec: Document) -> bool:
+    return bool(spec.get("type") != "ExternalName")
+
+
+def _drop_what_the_type_lost(new: Document, old: Document) -> None:
+    """Take out what an earlier type of this Service needed, unless the client changed it too."""
+    spec, before = new["spec"], old["spec"]
+
+    def drop_if_same(*fields: str) -> None:
+        if all(spec.get(field) == before.get(field) for field in fields):
+            for field in fields:
+                spec.pop(field, None)
+
+    if _needs_address(before) and not _needs_address(spec):
+        drop_if_same("clusterIP", "clusterIPs")
+        drop_if_same("ipFamilies")
+        drop_if_same("ipFamilyPolicy")
+    if before.get("type") in _EXTERNAL and spec.get("type") not in _EXTERNAL:
+        if _node_ports(spec) <= _node_ports(before):
+            for port in entries(spec, "ports"):
+                port.pop("nodePort", None)
+        if not spec.get("externalIPs"):
+            drop_if_same("externalTrafficPolicy")
+    if before.get("type") == "LoadBalancer" and spec.get("type") != "LoadBalancer":
+        for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass", "healthCheckNodePort"):
+            drop_if_same(field)
+        new["status"] = {**part(new, "status"), "loadBalancer": {}}
+
+
+def _node_ports(spec: Document) -> set[int]:
+    return {port["nodePort"] for port in entries(spec, "ports") if port.get("nodePort")}
+
+
+def _keep_allocated(spec: Document, before: Document) -> None:
+    """What was allocated stays where the update leaves it open."""
+    if _needs_address(before) and _needs_address(spec):
+        if not spec.get("clusterIP") and not spec.get("clusterIPs"):
+            for field in ("clusterIP", "clusterIPs"):
+                if before.get(field):
+                    spec[field] = before[field]
+        for field in ("ipFamilies", "ipFamilyPolicy"):
+            if not spec.get(field) and before.get(field):
+                spec[field] = before[field]
+    if before.get("type") in _EXTERNAL and spec.get("type") in _EXTERNAL:
+        by_name = {port.get("name"): port.get("nodePort") for port in entries(before, "ports")}
+        given = _node_ports(spec)
+        for port in entries(spec, "ports"):
+            known = by_name.get(port.get("name"))
+            if known and not port.get("nodePort") and known not in given:
+                port["nodePort"] = known
+
+
+def _allocate(service: Document, old: Document | None) -> None:
+    spec = service["spec"]
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
+    if not _needs_address(spec):
+        return
+    uid = service["metadata"].get("uid") or (old or service)["metadata"].get("uid") or ""
+    if not spec.get("clusterIP"):
+        given = texts(spec, "clusterIPs")
+        spec["clusterIP"] = given[0] if given else str(ADDRESSES + 1 + _number(uid, 2**16 - 2))
+        spec["clusterIPs"] = [spec["clusterIP"]]
+    any_family = spec["clusterIP"] == HEADLESS and not spec.get("selector")
+    ensure(spec, "ipFamilyPolicy", "RequireDualStack" if any_family else "SingleStack")
+    families = texts(spec, "ipFamilies") or ["IPv6" if ":" in spec["clusterIP"] else "IPv4"]
+    if any_family and len(families) == 1 and spec["ipFamilyPolicy"] != "SingleStack":
+        families = [*families, "IPv4" if families[0] == "IPv6" else "IPv6"]
+    spec["ipFamilies"] = families
+    if spec.get("type") == "NodePort" or (
+        spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts")
+    ):
+        _allocate_node_ports(spec, uid)
+
+
+def _allocate_node_ports(spec: Document, uid: str) -> None:
+    taken = _node_ports(spec)
+    for port in entries(spec, "ports"):
+        if port.get("nodePort"):
+            continue
+        offset = _number(f"{uid}/{port.get('protocol')}/{port.get('port')}", len(_NODE_PORTS))
+        while _NODE_PORTS[offset] in taken:
+            offset = (offset + 1) % len(_NODE_PORTS)
+        port["nodePort"] = _NODE_PORTS[offset]
+        taken.add(port["nodePort"])
+
+
+def _number(text: str, below: int) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) % below

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configurations of admission webhooks."""
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.strategies.parts import ensure, entries, part
+from trainwright.controller.local.apiserver.strategies.strategy import Strategy
+
+_TIMEOUT_SECONDS = 10
+_HTTPS = 443
+
+
+class WebhookStrategy(Strategy):
+    """MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
+
+    Args:
+        mutating: which of the two.
+    """
+
+    unconditional_update = False
+
+    def __init__(self, *, mutating: bool) -> None:
+        self._mutating = mutating
+
+    def default(self, document: Document) -> None:
+        for webhook in entries(document, "webhooks"):
+            ensure(webhook, "clientConfig", {})
+            ensure(webhook, "failurePolicy", "Fail")
+            ensure(webhook, "matchPolicy", "Equivalent")
+            ensure(webhook, "namespaceSelector", {})
+            ensure(webhook, "objectSelector", {})
+            ensure(webhook, "timeoutSeconds", _TIMEOUT_SECONDS)
+            if self._mutating:
+                ensure(webhook, "reinvocationPolicy", "Never")
+            for rule in entries(webhook, "rules"):
+                ensure(rule, "scope", "*")
+            if part(webhook, "clientConfig").get("service") is not None:
+                ensure(webhook["clientConfig"]["service"], "port", _HTTPS)
+
+    def prepare_create(self, document: Document) -> None:
+        document["metadata"]["generation"] = 1
+
+    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
+        if (new.get("webhooks") or []) != (old.get("webhooks") or []):
+            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the strategies of the smaller kinds fill in, reset and keep."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.apiserver.errors import StatusError
+from trainwright.controller.local.apiserver.strategies import events
+from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, BuiltIn
+from trainwright.controller.local.apiserver.strategies.strategy import Strategy
+
+Document = dict[str, Any]
+KINDS = {(built_in.group, built_in.kind): built_in for built_in in BUILT_IN}
+
+
+def strategy(kind: str, group: str = "") -> Strategy:
+    return KINDS[group, kind].strategy
+
+
+def created(kind: str, document: Document, group: str = "") -> Document:
+    made = copy.deepcopy(document)
+    made["metadata"] = {"name": "a", "uid": "u-1", **made.get("metadata", {})}
+    strategy(kind, group).default(made)
+    strategy(kind, group).prepare_create(made)
+    return made
+
+
+def updated(kind: str, old: Document, change: Document, subresource: str = "", group: str = "") -> Document:
+    new = {**copy.deepcopy(old), **change}
+    strategy(kind, group).default(new)
+    strategy(kind, group).prepare_update(new, old, subresource)
+    return new
+
+
+@pytest.mark.parametrize("built_in", BUILT_IN, ids=lambda built_in: f"{built_in.group}/{built_in.kind}")
+def test_a_document_without_anything_is_defaulted_once(built_in: BuiltIn) -> None:
+    document: Document = {"metadata": {"name": "a"}}
+    built_in.strategy.default(document)
+    again = copy.deepcopy(document)
+    built_in.strategy.default(again)
+    assert again == document
+
+
+def test_two_groups_store_events_in_one_place() -> None:
+    names = [built_in.collection for built_in in BUILT_IN]
+    assert names.count("events") == 2
+    assert len(set(names)) == len(names) - 1
+
+
+def test_job_selector_and_labels() -> None:
+    job = created("Job", {"spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {}}}}, "batch")
+    labels = {
+        "a": "b",
+        "job-name": "a",
+        "batch.kubernetes.io/job-name": "a",
+        "controller-uid": "u-1",
+        "batch.kubernetes.io/controller-uid": "u-1",
+    }
+    assert job["metadata"]["labels"] == {"a": "b"}
+    assert job["metadata"]["generation"] == 1
+    assert job["spec"]["template"]["metadata"]["labels"] == labels
+    assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u-1"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "completions", "parallelism", "backoff", "replacement"),
+    [
+        ({}, 1, 1, 6, "TerminatingOrFailed"),
+        ({"parallelism": 3}, None, 3, 6, "TerminatingOrFailed"),
+        ({"completions": 3}, 3, 1, 6, "TerminatingOrFailed"),
+        ({"backoffLimitPerIndex": 1}, 1, 1, 2**31 - 1, "TerminatingOrFailed"),
+        ({"podFailurePolicy": {"rules": [{}]}}, 1, 1, 6, "Failed"),
+    ],
+)
+def test_job_defaults(
+    spec: Document, completions: int | None, parallelism: int, backoff: int, replacement: str
+) -> None:
+    made = created("Job", {"spec": spec, "status": {"active": 1}}, "batch")
+    assert made["spec"].get("completions") == completions
+    assert made["spec"]["parallelism"] == parallelism
+    assert made["spec"]["backoffLimit"] == backoff
+    assert made["spec"]["podReplacementPolicy"] == replacement
+    assert made["spec"]["completionMode"] == "NonIndexed"
+    assert made["spec"]["suspend"] is False
+    assert made["status"] == {}
+
+
+def test_job_generation_and_status() -> None:
+    old = created("Job", {}, "batch")
+    assert (
+        updated("Job", old, {"metadata": {**old["metadata"], "labels": {}}}, group="batch")["metadata"]["generation"]
+        == 1
+    )
+    changed = updated("Job", old, {"spec": {**old["spec"], "suspend": True}, "status": {"active": 1}}, group="batch")
+    assert changed["metadata"]["generation"] == 2
+    assert changed["status"] == {}
+    changed = updated("Job", old, {"spec": {}, "status": {"active": 1}}, "status", "batch")
+    assert changed["spec"] == old["spec"]
+    assert changed["status"] == {"active": 1}
+
+
+def test_namespace_life() -> None:
+    namespace = created("Namespace", {"status": {"phase": "Terminating"}})
+    assert namespace["spec"] == {"finalizers": ["kubernetes"]}
+    assert namespace["status"] == {"phase": "Active"}
+    assert namespace["metadata"]["labels"] == {"kubernetes.io/metadata.name": "a"}
+    rules = strategy("Namespace")
+    rules.before_delete(namespace)
+    rules.begin_deletion(namespace)
+    assert namespace["status"] == {"phase": "Terminating"}
+    assert rules.is_held(namespace)
+    kept = updated("Namespace", namespace, {"spec": {}})
+    assert kept["spec"] == {"finalizers": ["kubernetes"]}
+    assert not rules.is_held(updated("Namespace", namespace, {"spec": {"finalizers": []}}, "finalize"))
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+def test_some_namespaces_stay(name: str) -> None:
+    with pytest.raises(StatusError, match=f'namespaces "{name}" is forbidden: this namespace may not be deleted'):
+        strategy("Namespace").before_delete({"metadata": {"name": name}})
+
+
+def test_secret_texts_become_data() -> None:
+    secret = created("Secret", {"data": {"a": "MQ==", "b": "Mg=="}, "stringData": {"a": "x"}})
+    assert secret["data"] == {"a": "eA==", "b": "Mg=="}
+    assert "stringData" not in secret
+    assert secret["type"] == "Opaque"
+
+
+def test_service_account_secrets_are_names() -> None:
+    account = created("ServiceAccount", {"secrets": [{"name": "s", "kind": "Secret"}]})
+    assert account["secrets"] == [{"name": "s"}]
+
+
+def test_headless_service() -> None:
+    service = created("Service", {"spec": {"clusterIP": "None", "selector": {"a": "b"}, "ports": [{"port": 80}]}})
+    assert service["spec"] == {
+        "clusterIP": "None",
+        "clusterIPs": ["None"],
+        "internalTrafficPolicy": "Cluster",
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
+        "selector": {"a": "b"},
+        "sessionAffinity": "None",
+        "type": "ClusterIP",
+    }
+    assert service["status"] == {"loadBalancer": {}}
+
+
+def test_service_addresses_are_made_from_the_uid_and_kept() -> None:
+    document = {"spec": {"type": "NodePort", "ports": [{"name": "a", "port": 80}, {"name": "b", "port": 81}]}}
+    service = created("Service", document)
+    assert service == created("Service", document)
+    spec = service["spec"]
+    assert spec["clusterIP"].startswith("10.96.")
+    assert spec["clusterIPs"] == [spec["clusterIP"]]
+    assert spec["externalTrafficPolicy"] == "Cluster"
+    assert len({port["nodePort"] for port in spec["ports"]}) == 2
+    assert updated("Service", service, copy.deepcopy(document))["spec"] == spec
+    plain = updated("Service", service, {"spec": {**copy.deepcopy(spec), "type": "ClusterIP"}})["spec"]
+    assert "externalTrafficPolicy" not in plain
+    assert all("nodePort" not in port for port in plain["ports"])
+
+
+def test_events_go_both_ways() -> None:
+    event = created("Event", {"message": "m", "involvedObject": {"name": "p"}, "count": 2})
+    there = events.to_events(event)
+    assert there["regarding"] == {"name": "p"}
+    assert there["note"] == "m"
+    assert there["deprecatedCount"] == 2
+    assert {**events.to_core(there)} == {**event, "apiVersion": "v1"}
+
+
+def test_event_fields_are_selected_by_the_names_of_their_group() -> None:
+    core = strategy("Event").selectable({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod"}})
+    assert core["involvedObject.kind"] == "Pod"
+    new = strategy("Event", "events.k8s.io").selectable({"metadata": {"name": "e"}, "regarding": {"kind": "Pod"}})
+    assert new["regarding.kind"] == "Pod"
+    assert "source" not in new
+
+
+def test_webhook_defaults() -> None:
+    rules = [{"apiGroups": ["*"]}]
+    made = created("MutatingWebhookConfiguration", {"webhooks": [{"rules": rules}]}, "admissionregistration.k8s.io")
+    assert made["webhooks"] == [
+        {
+            "clientConfig": {},
+            "failurePolicy": "Fail",
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
+            "reinvocationPolicy": "Never",
+            "rules": [{"apiGroups": ["*"], "scope": "*"}],
+            "timeoutSeconds": 10,
+        }
+    ]
+    assert made["metadata"]["generation"] == 1
+
+
+def test_claims_keep_both_forms_of_their_source() -> None:
+    source = {"kind": "PersistentVolumeClaim", "name": "c"}
+    claim = created("PersistentVolumeClaim", {"spec": {"dataSource": source}})
+    assert claim["spec"]["dataSourceRef"] == source
+    claim = created("PersistentVolumeClaim", {"spec": {"dataSource": {"kind": "Nonsense", "name": "c"}}})
+    assert "dataSource" not in claim["spec"]
+
+
+def test_limits_fill_each_other() -> None:
+    item = {"type": "Container", "max": {"cpu": "2000m"}, "min": {"memory": "1Mi"}}
+    made = created("LimitRange", {"spec": {"limits": [item]}})["spec"]["limits"][0]
+    assert made["default"] == {"cpu": "2"}
+    assert made["defaultRequest"] == {"cpu": "2", "memory": "1Mi"}
