@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The metadata of objects, also of those embedded in others: decoded into its struct, and validated.
+
+Source: `k8s.io/apimachinery/pkg/api/validation`, `apiextensions-apiserver/pkg/apiserver/schema/objectmeta`.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from trainwright.api import times
+from trainwright.controller.local.apiserver.schema import names
+from trainwright.controller.local.apiserver.schema.errors import (
+    FieldError,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+)
+from trainwright.controller.local.apiserver.schema.structs import Structs
+
+Document = dict[str, Any]
+
+_PREFIX = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_TEXT = {"type": "string"}
+_TRUTH = {"type": "boolean"}
+_NUMBER = {"type": "integer", "format": "int64"}
+_TIME = {"$ref": f"{_PREFIX}Time"}
+_TEXTS = {"type": "object", "additionalProperties": _TEXT}
+
+
+def _object(**fields: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": fields}
+
+
+def _list_of(name: str) -> dict[str, Any]:
+    return {"type": "array", "items": {"$ref": _PREFIX + name}}
+
+
+_STRUCTS = Structs(
+    {
+        f"{_PREFIX}ObjectMeta": _object(
+            **dict.fromkeys(("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"), _TEXT),
+            generation=_NUMBER,
+            creationTimestamp=_TIME,
+            deletionTimestamp=_TIME,
+            deletionGracePeriodSeconds=_NUMBER,
+            labels=_TEXTS,
+            annotations=_TEXTS,
+            ownerReferences=_list_of("OwnerReference"),
+            finalizers={"type": "array", "items": _TEXT},
+            managedFields=_list_of("ManagedFieldsEntry"),
+        ),
+        f"{_PREFIX}OwnerReference": _object(
+            **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _TEXT),
+            **dict.fromkeys(("controller", "blockOwnerDeletion"), _TRUTH),
+        ),
+        f"{_PREFIX}ManagedFieldsEntry": _object(
+            **dict.fromkeys(("manager", "operation", "apiVersion", "fieldsType", "subresource"), _TEXT),
+            time=_TIME,
+            fieldsV1={"$ref": f"{_PREFIX}FieldsV1"},
+        ),
+    }
+)
+_POINTERS = frozenset({"controller", "blockOwnerDeletion", "deletionGracePeriodSeconds", "fieldsV1"})
+"""Fields that are written though they hold their zero value."""
+_ALWAYS = ("apiVersion", "kind", "name", "uid")
+"""Fields of an owner reference, which are always written."""
+_ANNOTATIONS_LIMIT = 256 * 1024
+_MANAGER_LIMIT = 128
+
+
+def decode_metadata(value: Any) -> tuple[Document, list[str]]:
+    """Metadata as it is after reading and writing it as ObjectMeta: without unknown and empty fields.
+
+    Returns:
+        The metadata, made of the given, and the paths of unknown fields in it.
+
+    Raises:
+        DecodeError: a field is of the wrong type.
+    """
+    if value is None:
+        return {}, []
+    dropped = _STRUCTS.decode(f"{_PREFIX}ObjectMeta", value)
+    return _written(value), dropped
+
+
+def _written(value: Document) -> Document:
+    for owner in value.get("ownerReferences", ()):
+        for name in _ALWAYS:
+            owner.setdefault(name, "")
+    for name in ("creationTimestamp", "deletionTimestamp"):
+        if name in value:
+            value[name] = _time(value[name])
+    entries = value.get("managedFields", ())
+    for index, entry in enumerate(entries):
+        entries[index] = {name: inner for name, inner in entry.items() if inner != "" or name in _POINTERS}
+        if "time" in entry:
+            entries[index]["time"] = _time(entry["time"])
+    return {name: inner for name, inner in value.items() if name in _POINTERS or inner not in ("", 0, [], {}, None)}
+
+
+def _time(text: str) -> str | None:
+    """A time with the precision and zone in which Kubernetes writes it; None for Go's zero time."""
+    moment = datetime.fromisoformat(text.upper()).astimezone(UTC)
+    return None if moment.year == 1 else times.format_time(moment.replace(microsecond=0))
+
+
+def validate_metadata(
+    metadata: Document,
+    *,
+    namespaced: bool,
+    name_rule: names.NameRule,
+    path: str = "metadata",
+    prefix_rule: names.NameRule | None = None,
+) -> list[FieldError]:
+    """The errors of metadata at a create. The name has been generated already.
+
+    Args:
+        metadata: decoded metadata.
+        namespaced: the kind is of a namespace.
+        name_rule: the rule of names of the kind.
+        path: of the metadata.
+        prefix_rule: the rule of `generateName`, if it is not that of names.
+    """
+    found: list[FieldError] = []
+    prefix, name, namespace = metadata.get("generateName"), metadata.get("name"), metadata.get("namespace")
+    if prefix:
+        rule = prefix_rule or names.as_prefix(name_rule)
+        found += [invalid(f"{path}.generateName", prefix, one) for one in rule(prefix)]
+    if not name:
+        found.append(required(f"{path}.name", "name or generateName is required"))
+    else:
+        found += [invalid(f"{path}.name", name, one) for one in name_rule(name)]
+    if namespaced and not namespace:
+        found.append(required(f"{path}.namespace"))
+    elif namespaced:
+        found += [invalid(f"{path}.namespace", namespace, one) for one in names.dns_label(namespace or "")]
+    elif namespace:
+        found.append(forbidden(f"{path}.namespace", "not allowed on this type"))
+    if metadata.get("generation", 0) < 0:
+        wrong = "must be greater than or equal to 0"
+        found.append(invalid(f"{path}.generation", metadata["generation"], wrong))
+    found += _labels(metadata, path)
+    found += _owners(metadata.get("ownerReferences", ()), f"{path}.ownerReferences")
+    found += _finalizers(metadata.get("finalizers", []), f"{path}.finalizers")
+    found += _managers(metadata.get("managedFields", ()), f"{path}.managedFields")
+    return found
+
+
+def validate_metadata_update(new: Document, old: Document, *, path: str = "metadata") -> list[FieldError]:
+    """The errors of metadata at an update: what may not change, and the rules of labels, owners and managers."""
+    found: list[FieldError] = []
+    if old.get("deletionTimestamp"):
+        added = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
+        if added:
+            listed = "[]string{" + ", ".join(f'"{name}"' for name in added) + "}"
+            text = f"no new finalizers can be added if the object is being deleted, found new finalizers {listed}"
+            found.append(forbidden(f"{path}.finalizers", text))
+    if not new.get("resourceVersion"):
+        found.append(invalid(f"{path}.resourceVersion", "", "must be specified for an update"))
+    if new.get("generation", 0) < old.get("generation", 0):
+        found.append(invalid(f"{path}.generation", new.get("generation", 0), "must not be decremented"))
+    for name, empty in _IMMUTABLE:
+        if new.get(name) != old.get(name):
+            found.append(invalid(f"{path}.{name}", new.get(name, empty), "field is immutable"))
+    found += _labels(new, path)
+    found += _owners(new.get("ownerReferences", ()), f"{path}.ownerReferences")
+    found += _managers(new.get("managedFields", ()), f"{path}.managedFields")
+    return found
+
+
+_IMMUTABLE = (
+    ("name", ""),
+    ("namespace", ""),
+    ("uid", ""),
+    ("creationTimestamp", None),
+    ("deletionTimestamp", None),
+    ("deletionGracePeriodSeconds", None),
+)
+
+
+def _labels(metadata: Document, path: str) -> Iterator[FieldError]:
+    for key, value in metadata.get("labels", {}).items():
+        for one in names.qualified(key):
+            yield invalid(f"{path}.labels", key, one)
+        for one in names.label_value(value):
+            yield invalid(f"{path}.labels", value, one)
+    annotations: dict[str, str] = metadata.get("annotations", {})
+    for key in annotations:
+        for one in names.qualified(key.lower()):
+            yield invalid(f"{path}.annotations", key, one)
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT:
+        yield too_long(f"{path}.annotations", _ANNOTATIONS_LIMIT)
+
+
+def _owners(owners: Any, path: str) -> Iterator[FieldError]:
+    controller = ""
+    for owner in owners:
+        # The server does not say which reference it is.
+        version = owner["apiVersion"].rpartition("/")[2]
+        if owner["apiVersion"].count("/") > 1 or not version:
+            yield invalid(f"{path}.apiVersion", owner["apiVersion"], "version must not be empty")
+        for name in ("kind", "name", "uid"):
+            if not owner[name]:
+                yield invalid(f"{path}.{name}", "", "must not be empty")
+        if (owner["apiVersion"], owner["kind"]) == ("v1", "Event"):
+            yield invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner")
+        if owner.get("controller"):
+            this = f"{owner['kind']}/{owner['name']}"
+            if controller:
+                text = (
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller} and {this}"
+                )
+                yield invalid(path, list(owners), text)
+            else:
+                controller = this
+
+
+def _finalizers(finalizers: list[str], path: str) -> Iterator[FieldError]:
+    for finalizer in finalizers:
+        for one in names.qualified(finalizer):
+            yield invalid(path, finalizer, one)
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        yield invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
+
+
+def _managers(entries: Any, path: str) -> Iterator[FieldError]:
+    for index, entry in enumerate(entries):
+        at, manager = f"{path}[{index}]", entry.get("manager", "")
+        if entry.get("operation") not in ("Apply", "Update"):
+            yield invalid(f"{at}.operation", entry.get("operation", ""), "must be `Apply` or `Update`")
+        if entry.get("fieldsType", "FieldsV1") != "FieldsV1":
+            yield invalid(f"{at}.fieldsType", entry["fieldsType"], "must be `FieldsV1`")
+        if len(manager.encode()) > _MANAGER_LIMIT:
+            yield too_long(f"{at}.manager", _MANAGER_LIMIT)
+        for place, character in enumerate(manager):
+            if not character.isprintable():
+                text = f"invalid character U+{ord(character):04X} (at position {place})"
+                yield invalid(f"{at}.manager", manager, text)
+        if len(entry.get("subresource", "").encode()) > 256:
+            yield too_long(f"{at}.subresource", 256)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pruning, null dropping and defaulting of custom resources."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.local.schema.tables import decoded
+from trainwright.controller.local.apiserver.schema import DecodeError, compile_schema, unknown_field
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer"}
+OBJECT = {"type": "object", "properties": {"a": NUMBER}}
+FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "kept", "dropped"),
+    [
+        (OBJECT, {"a": 1, "b": 2}, {"a": 1}, ["x.b"]),
+        (OBJECT, {"a": {"b": 1}}, {"a": {}}, ["x.a.b"]),
+        ({"type": "array", "items": OBJECT}, [{"b": 1}, {"a": 1}], [{}, {"a": 1}], ["x[0].b"]),
+        ({"type": "object", "additionalProperties": OBJECT}, {"k": {"b": 1}}, {"k": {}}, ["x.k.b"]),
+        ({"type": "object", "additionalProperties": True}, {"k": {"b": 1}, "l": 1}, {"k": {}, "l": 1}, ["x.k.b"]),
+        (FREE, {"b": {"c": None}}, {"b": {"c": None}}, []),
+        ({**FREE, "properties": {"o": OBJECT}}, {"o": {"b": 1}, "p": 1}, {"o": {}, "p": 1}, ["x.o.b"]),
+        (
+            {"type": "array", "x-kubernetes-preserve-unknown-fields": True, "items": OBJECT},
+            [{"b": 1}],
+            [{"b": 1}],
+            [],
+        ),
+        (TEXT, None, "absent", []),
+        ({**TEXT, "nullable": True}, None, None, []),
+        ({**TEXT, "default": "d"}, None, "d", []),
+        ({**TEXT, "nullable": True, "default": "d"}, None, None, []),
+        ({"type": "array", "items": {**TEXT, "default": "d"}}, [None, "a"], ["d", "a"], []),
+        ({"type": "array", "items": TEXT}, [None], [None], []),
+        ({"type": "object", "additionalProperties": TEXT}, {"k": None}, {}, []),
+    ],
+)
+def test_decoding(field: dict[str, Any], value: Any, kept: Any, dropped: list[str]) -> None:
+    assert decoded(field, value) == (kept, dropped)
+
+
+def test_defaults_are_copied_and_not_invented_in_absent_objects() -> None:
+    inner = {"type": "object", "properties": {"a": {**NUMBER, "default": 1}}}
+    schema = compile_schema({"type": "object", "properties": {"made": {**inner, "default": {}}, "absent": inner}})
+    first: dict[str, Any] = {}
+    schema.default(first)
+    assert first == {"made": {"a": 1}}
+    first["made"]["a"] = 2
+    second: dict[str, Any] = {}
+    schema.default(second)
+    assert second == {"made": {"a": 1}}
+
+
+TEMPLATE = {"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"spec": OBJECT}}
+
+
+def test_embedded_objects_keep_kind_and_metadata() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"b": 1}, "other": 1}
+    metadata = {"name": "a", "labels": {}, "creationTimestamp": None, "nonsense": 1}
+    kept, dropped = decoded(TEMPLATE, {**pod, "metadata": metadata})
+    assert kept == {"apiVersion": "v1", "kind": "Pod", "spec": {}, "metadata": {"name": "a"}}
+    assert dropped == ["x.other", "x.spec.b", "x.metadata.nonsense"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"kind": 1}, "x.kind: Invalid value: 1: must be a string"),
+        (
+            {"metadata": {"labels": {"a": 1}}},
+            (
+                'x.metadata: Invalid value: {"labels":{"a":1}}: json: cannot unmarshal number into Go struct field '
+                "ObjectMeta.labels of type string"
+            ),
+        ),
+    ],
+)
+def test_embedded_objects_of_wrong_types(value: Any, text: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decoded(TEMPLATE, value)
+    assert str(caught.value) == text
+
+
+def test_metadata_comes_first_in_what_was_dropped() -> None:
+    schema = compile_schema({"type": "object"})
+    document = {"kind": "A", "metadata": {"name": "a", "x": 1}, "a": 1}
+    assert schema.decode(document) == ["metadata.x", "a"]
+    assert document == {"kind": "A", "metadata": {"name": "a"}}
+    assert unknown_field("a") == 'unknown field "a"'
