@@ -1,43 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which objects a list or watch is about (for now: labels, names and namespaces)."""
+"""Selectors of lists and watches, compiled to predicates.
 
-from dataclasses import dataclass, field
+- `parse_label_selector` and `parse_field_selector` read query parameters, `label_selector_of` the selectors of specs.
+- `selectable_fields` and `custom_selectable_fields` say which field labels a kind supports.
+- `SelectorError` is what a client is answered, 400.
+"""
 
-from trainwright.controller.local.apiserver import errors
-from trainwright.controller.local.apiserver.call import Call
-from trainwright.controller.local.apiserver.store import Stored
-from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.runtime.selectors import LabelSelector, parse_label_selector
+from trainwright.controller.local.apiserver.selection.errors import SelectorError
+from trainwright.controller.local.apiserver.selection.fields import (
+    FieldSelector,
+    SelectableFields,
+    custom_selectable_fields,
+    parse_field_selector,
+    selectable_fields,
+)
+from trainwright.controller.local.apiserver.selection.labels import (
+    LabelSelector,
+    Requirement,
+    label_selector_of,
+    parse_label_selector,
+)
+from trainwright.controller.local.apiserver.selection.names import label_key_problems, label_value_problems
 
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    labels: LabelSelector
-    fields: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def everything(self) -> bool:
-        return not self.labels.requirements and not self.fields
-
-    def stored(self, one: Stored) -> bool:
-        if self.labels.requirements and not self.labels.matches(one.labels):
-            return False
-        for path, value in self.fields.items():
-            found = one.document()
-            for step in path.split("."):
-                found = (found or {}).get(step)
-            if (found or "") != value:
-                return False
-        return True
-
-
-def selection_of(call: Call) -> Selection:
-    try:
-        labels = parse_label_selector(call.request.asked("labelSelector"))
-    except ConfigurationError as error:
-        raise errors.bad_request(str(error)) from error
-    fields = {}
-    for term in filter(None, call.request.asked("fieldSelector").split(",")):
-        name, _, value = term.partition("=")
-        fields[name] = value.lstrip("=")
-    return Selection(labels, fields)
+__all__ = [
+    "FieldSelector",
+    "LabelSelector",
+    "Requirement",
+    "SelectableFields",
+    "SelectorError",
+    "custom_selectable_fields",
+    "label_key_problems",
+    "label_selector_of",
+    "label_value_problems",
+    "parse_field_selector",
+    "parse_label_selector",
+    "selectable_fields",
+]

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Label and field selectors: what they match, and what is said of wrong ones.
+
+tests/integration/local/test_selection.py compares the same with the real API server.
+"""
+
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.apiserver.selection import (
+    SelectorError,
+    custom_selectable_fields,
+    label_selector_of,
+    parse_field_selector,
+    parse_label_selector,
+    selectable_fields,
+)
+
+OBJECTS = {"none": {}, "a1": {"a": "1"}, "a2": {"a": "2", "b/c": "x"}, "empty": {"a": ""}, "word": {"in": "notin"}}
+
+
+@pytest.mark.parametrize(
+    ("selector", "matching", "labels"),
+    [
+        ("", "none a1 a2 empty word", ""),
+        (" ", "none a1 a2 empty word", ""),
+        ("a", "a1 a2 empty", "a"),
+        ("!a", "none word", "a"),
+        ("a=1", "a1", "a"),
+        (" a == 1 ", "a1", "a"),
+        ("a!=1", "none a2 empty word", "a"),
+        ("a=", "empty", "a"),
+        ("a=,b/c", "", "a b/c"),
+        ("a in (1,2)", "a1 a2", "a"),
+        ("a in()", "empty", "a"),
+        ("a in (,1)", "a1 empty", "a"),
+        ("a in (1,,)", "a1 empty", "a"),
+        ("a notin (1, 2)", "none empty word", "a"),
+        ("a>1", "a2", "a"),
+        ("a<2", "a1", "a"),
+        ("a,b/c=x", "a2", "a b/c"),
+        ("in=notin", "word", "in"),
+        ("in in (in,notin)", "word", "in"),
+        ("in", "word", "in"),
+    ],
+)
+def test_label_selectors(selector: str, matching: str, labels: str) -> None:
+    compiled = parse_label_selector(selector)
+    assert [name for name, found in OBJECTS.items() if compiled.matches(found)] == matching.split()
+    assert [name for name, found in OBJECTS.items() if compiled.matches_document({"metadata": {"labels": found}})] == (
+        matching.split()
+    )
+    assert compiled.labels == set(labels.split())
+    assert bool(compiled) == bool(labels)
+
+
+def test_objects_without_labels() -> None:
+    assert parse_label_selector("!a").matches_document({})
+    assert not parse_label_selector("a").matches_document({"metadata": {"labels": None}})
+
+
+@pytest.mark.parametrize(
+    ("selector", "said"),
+    [
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("(a", "found '(', expected: !, identifier, or 'end of string'"),
+        ("a=b,", "found '', expected: identifier after ','"),
+        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+        ("a in (", "unable to parse requirement: found '', expected: ',', ')' or identifier"),
+        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a in (b,", "unable to parse requirement: found '', expected: ',', or identifier"),
+        ("!", "unable to parse requirement: found '', expected: identifier"),
+        ("!a=b", "found '=', expected: ',' or 'end of string'"),
+        ("a=(b)", "unable to parse requirement: found '(', expected: identifier"),
+        ("/a", 'unable to parse requirement: <nil>: Invalid value: "/a": prefix part must be non-empty'),
+        (
+            f"a={64 * 'x'}",
+            f'unable to parse requirement: values[0][a]: Invalid value: "{64 * "x"}": must be no more than 63 bytes',
+        ),
+    ],
+)
+def test_wrong_label_selectors(selector: str, said: str) -> None:
+    with pytest.raises(SelectorError) as raised:
+        parse_label_selector(selector)
+    assert str(raised.value) == said
+    assert (raised.value.code, raised.value.reason) == (400, "BadRequest")
+
+
+def test_selectors_of_specs() -> None:
+    assert label_selector_of(None) is None
+    everything = label_selector_of({})
+    assert everything is not None
+    assert everything.matches({})
+    expressions = [
+        {"key": "a", "operator": "In", "values": ["1", "2"]},
+        {"key": "b", "operator": "NotIn", "values": ["x"]},
+        {"key": "c", "operator": "Exists"},
+        {"key": "d", "operator": "DoesNotExist"},
+    ]
+    found = label_selector_of({"matchLabels": {"e": "5"}, "matchExpressions": expressions})
+    assert found is not None
+    assert found.labels == set("abcde")
+    labels = {"a": "1", "c": "", "e": "5"}
+    assert found.matches(labels)
+    for change in ({"a": "3"}, {"b": "x"}, {"d": ""}, {"e": "6"}):
+        assert not found.matches(labels | change)
+    for wrong in ({"operator": "In"}, {"operator": "Exists", "values": ["x"]}, {"operator": "Like", "values": ["x"]}):
+        with pytest.raises(SelectorError):
+            label_selector_of({"matchExpressions": [{"key": "a", **wrong}]})
+    for labels in ({"-": "1"}, {"a": "-"}):
+        with pytest.raises(SelectorError):
+            label_selector_of({"matchLabels": labels})
+
+
+POD: dict[str, Any] = {
+    "metadata": {"name": "p", "namespace": "n"},
+    "spec": {"nodeName": "x,y", "hostNetwork": True},
+    "status": {"phase": "Running", "podIPs": [{"ip": "1.2.3.4"}, {"ip": "::1"}]},
+}
+EVENT = {"involvedObject": {"name": "x"}, "source": {}, "reportingComponent": "c", "reason": "R"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "selector", "matches"),
+    [
+        (("v1", "Pod"), POD, "", True),
+        (("v1", "Pod"), POD, "metadata.name=p,metadata.namespace==n", True),
+        (("v1", "Pod"), POD, r"spec.nodeName=x\,y", True),
+        (("v1", "Pod"), POD, r"spec.host!=x\,y", False),
+        (("v1", "Pod"), POD, "spec.hostNetwork=true", True),
+        (("v1", "Pod"), {}, "spec.hostNetwork=false,status.podIP=,spec.schedulerName=", True),
+        (("v1", "Pod"), POD, "status.podIP=1.2.3.4,status.phase!=Failed", True),
+        (("v1", "Pod"), POD, "=,status.podIPs=", True),
+        (("v1", "Node"), {}, "spec.unschedulable=false", True),
+        (("v1", "Node"), {"spec": {"unschedulable": True}}, "spec.unschedulable=false", False),
+        (("batch/v1", "Job"), {}, "status.successful=0", True),
+        (("batch/v1", "Job"), {"status": {"succeeded": 3}}, "status.successful=3", True),
+        (("v1", "Event"), EVENT, "involvedObject.name=x,source=c,reason=R,type!=Warning", True),
+        (("v1", "Event"), EVENT | {"source": {"component": "s"}}, "source=s", True),
+        (("events.k8s.io/v1", "Event"), {"regarding": {"uid": "u"}}, "regarding.uid=u", True),
+        (("v1", "Secret"), {"type": "Opaque"}, "type=Opaque", True),
+        (("v1", "ConfigMap"), POD, "metadata.name!=p", False),
+    ],
+)
+def test_field_selectors(kind: tuple[str, str], document: dict[str, Any], selector: str, matches: bool) -> None:
+    assert parse_field_selector(selector, selectable_fields(*kind)).matches(document) == matches
+
+
+def test_what_a_field_selector_tells() -> None:
+    found = parse_field_selector("metadata.name=p,status.phase!=Running", selectable_fields("v1", "Pod"))
+    assert found.fields == {"metadata.name", "status.phase"}
+    assert (found.exact("metadata.name"), found.exact("status.phase")) == ("p", None)
+    assert found
+    assert not parse_field_selector(",,", selectable_fields("v1", "Pod"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "selector", "said"),
+    [
+        ("Pod", "x=1", "field label not supported: x"),
+        ("ConfigMap", "x=1", '"x" is not a known field selector: only "metadata.name", "metadata.namespace"'),
+        ("Node", "metadata.namespace=x", "field label not supported: metadata.namespace"),
+        ("Pod", "z=1,metadata.name", "invalid selector: 'z=1,metadata.name'; can't understand 'metadata.name'"),
+        ("Pod", "metadata.name=a\\b", "invalid field selector: invalid escape sequence: \\b"),
+        ("Pod", "metadata.name=a\\", "invalid field selector: invalid escape sequence: \\"),
+        ("Pod", "metadata.name=a=b", "invalid field selector: unescaped character in value: 61"),
+    ],
+)
+def test_wrong_field_selectors(kind: str, selector: str, said: str) -> None:
+    with pytest.raises(SelectorError) as raised:
+        parse_field_selector(selector, selectable_fields("v1", kind))
+    assert str(raised.value) == said
+
+
+def test_fields_of_custom_resources() -> None:
+    fields = custom_selectable_fields([".spec.color", ".spec.size", ".spec.on"], namespaced=False)
+    for document, selector, matches in (
+        ({"spec": {"color": "red", "size": 3, "on": True}}, "spec.color=red,spec.size=3,spec.on=true", True),
+        ({}, "spec.color=,spec.size!=3", True),
+        ({"spec": {"color": None}}, "spec.color!=", False),
+    ):
+        assert parse_field_selector(selector, fields).matches(document) == matches
+    with pytest.raises(SelectorError, match=r"^field label not supported: metadata\.namespace$"):
+        parse_field_selector("metadata.namespace=x", fields)

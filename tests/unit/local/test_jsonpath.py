@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSONPath: what paths find, and which are refused."""
+
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.apiserver.jsonpath import JSONPathError, compile_path, result_text
+
+DOCUMENT: dict[str, Any] = {
+    "a": {"b.c": 1, "d": "x"},
+    "list": [{"n": "one", "v": 1}, {"n": "two", "v": 2, "more": {"n": "inner"}}, {"n": "three", "v": 3.5}],
+    "conditions": [{"type": "Ready", "status": "True"}, {"type": "Failed", "status": "False"}],
+    "nothing": None,
+    "numbers": [0, 1, 2, 3, 4],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (".a.d", ["x"]),
+        ("$.a.d", ["x"]),
+        (".", [DOCUMENT]),
+        (r".a.b\.c", [1]),
+        (".a['b.c']", []),
+        (r".a['b\.c']", [1]),
+        (".a['d']", ["x"]),
+        (".a.missing.deeper", []),
+        (".nothing", [None]),
+        (".nothing.deeper", []),
+        (".nothing[0]", []),
+        (".list[0].n", ["one"]),
+        (".list[-1].v", [3.5]),
+        (".list[*].v", [1, 2, 3.5]),
+        (".list.*.v", [1, 2, 3.5]),
+        (".numbers[1:3]", [1, 2]),
+        (".numbers[3:]", [3, 4]),
+        (".numbers[:2]", [0, 1]),
+        (".numbers[::2]", [0, 2, 4]),
+        (".numbers[0,2]", [0, 2]),
+        (".a.*", [1, "x"]),
+        ("..n", ["one", "two", "inner", "three"]),
+        ('.conditions[?(@.type=="Ready")].status', ["True"]),
+        (".conditions[?(@.type!='Ready')].status", ["False"]),
+        (".list[?(@.v>=2)].n", ["two", "three"]),
+        (".list[?(@.v<2.5)].n", ["one", "two"]),
+        (".list[?(@.more)].n", ["two"]),
+        ('.list[?(@.more.n=="inner")].v', [2]),
+        ('.conditions[?(@.type=="Unknown")].status', []),
+        (".list[?(@.v==@.v)].v", [1, 2, 3.5]),
+    ],
+)
+def test_paths(path: str, found: list[Any]) -> None:
+    assert compile_path(path)(DOCUMENT) == found
+
+
+@pytest.mark.parametrize("path", ["a", ".a[", ".a[x]", ".list[?(@.v]", ".a}", ".list[::0]"])
+def test_refused_paths(path: str) -> None:
+    with pytest.raises(JSONPathError):
+        compile_path(path)
+
+
+@pytest.mark.parametrize("path", [".list[3]", ".list[2:9]", ".a[0]", ".a[?(@.x)]", '.list[?(@.v=="x")].n'])
+def test_paths_that_do_not_fit(path: str) -> None:
+    with pytest.raises(JSONPathError):
+        compile_path(path)(DOCUMENT)
+
+
+def test_texts() -> None:
+    assert [result_text(value) for value in ("x", 1, 2.0, True, None, {"b": 1, "a": ["<"]})] == [
+        "x",
+        "1",
+        "2",
+        "true",
+        "<no value>",
+        '{"a":["\\u003c"],"b":1}',
+    ]
