@@ -4,21 +4,20 @@
 import json
 from typing import Any
 
-import msgspec
 import yaml
 
 from trainwright.api.manifest import ManifestError, load
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.patch import read_json
+from trainwright.controller.local.apiserver.schema import DecodeError
 
 LIMIT = 3 * 2**20
 """Bytes of a body at most."""
 JSON, YAML = "application/json", "application/yaml"
 ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor")
 """What the real server names where the type is unknown."""
-
-_decode = msgspec.json.Decoder().decode
 
 
 def content_type(call_headers: str) -> str:
@@ -40,8 +39,27 @@ def read_object(call: Call, validation: str) -> Document:
     if not isinstance(document, dict):
         raise errors.bad_request(_not_an_object(call, body, document))
     _check_kind(call, document, body)
-    strict += call.served.strategy.drop_unknown(document)
+    try:
+        strict += call.served.decode(document)
+    except DecodeError as error:
+        raise errors.bad_request(
+            f'{call.kind} in version "{call.served.version}" cannot be handled as a {call.kind}: {error}'
+        ) from error
     report_strict(call, strict, validation)
+    return document
+
+
+def read_plain(call: Call, kind: str, version: str) -> Document:
+    """The body of an endpoint that takes a kind of its own. Raises StatusError."""
+    media = content_type(call.request.headers.get("content-type", "")) or JSON
+    if media not in (JSON, YAML):
+        raise errors.unsupported_media_type(ACCEPTED)
+    document = parse(call.request.body, yaml_allowed=media == YAML)
+    if not isinstance(document, dict):
+        raise errors.bad_request(_not_an_object(call, call.request.body, document))
+    if (document.get("kind") or kind, document.get("apiVersion") or version) != (kind, version):
+        given = f"{document.get('apiVersion')}, Kind={document.get('kind')}"
+        raise errors.bad_request(f"{given} cannot be handled as a {kind}")
     return document
 
 
@@ -69,9 +87,9 @@ def parse(body: bytes, *, yaml_allowed: bool = False, strict: list[str] | None =
         except (ManifestError, yaml.YAMLError, UnicodeDecodeError) as error:
             raise errors.bad_request(f"error converting YAML to JSON: {error}") from error
     try:
-        document = _decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise errors.bad_request(f"the object provided is unrecognized (must be of type): {error}") from error
+        document = read_json(body)
+    except ValueError as error:
+        raise errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
     if strict is not None:
         strict += doubled_keys(body)
     return document

@@ -54,10 +54,6 @@ class Deletes:
         self._store = store
         self._admission = admission
 
-    def may_go(self, call: Call, document: Document) -> bool:
-        """Whether an object without finalizers may go: a namespace also needs its spec's to be gone."""
-        return not (document.get("spec") or {}).get("finalizers") if call.kind == "Namespace" else True
-
     async def delete(self, call: Call, options: DeleteOptions) -> tuple[Document, bool]:
         """Delete one object. Returns its last state and whether it is gone. Raises StatusError."""
         collection = call.served.type.stored_in
@@ -83,9 +79,9 @@ class Deletes:
         before = served.named(existing.document())
         await self._admission.validate(call, "DELETE", None, before, options.as_write)
         self._set_policy(call, options, meta)
-        waits = bool(meta.get("finalizers")) or not self.may_go(call, document)
+        waits = bool(meta.get("finalizers")) or strategy.is_held(document)
         if not grace.graceful and waits:
-            self._mark(call, meta)
+            self._mark(call, document)
         if (grace.graceful and grace.seconds > 0) or waits:
             return await self._store_mark(call, options, document, before, existing), False
         if options.dry_run:
@@ -100,7 +96,7 @@ class Deletes:
         if options.dry_run or document == before:
             await self._store.committed()
             return document
-        one = self._store.write(call.served.type.stored_in, call.key, document, existing)
+        one = self._store.write(call.served.type.stored_in, call.key, call.served.stored(document), existing)
         await self._store.committed()
         return call.served.named(one.document())
 
@@ -148,6 +144,7 @@ class Deletes:
         meta["deletionGracePeriodSeconds"] = seconds
         if meta.get("generation"):
             meta["generation"] += 1
+        strategy.begin_deletion(document)
         return _Grace(graceful=True, seconds=seconds)
 
     def _set_policy(self, call: Call, options: DeleteOptions, meta: Document) -> None:
@@ -166,9 +163,12 @@ class Deletes:
         else:
             meta.pop("finalizers", None)
 
-    def _mark(self, call: Call, meta: Document) -> None:
-        if not meta.get("deletionTimestamp") and meta.get("generation"):
-            meta["generation"] += 1
+    def _mark(self, call: Call, document: Document) -> None:
+        meta = document["metadata"]
+        if not meta.get("deletionTimestamp"):
+            if meta.get("generation"):
+                meta["generation"] += 1
+            call.served.strategy.begin_deletion(document)
         if not meta.get("deletionTimestamp") or times.parse(meta["deletionTimestamp"]) > call.now:
             meta["deletionTimestamp"] = times.format_time(call.now)
         meta["deletionGracePeriodSeconds"] = 0

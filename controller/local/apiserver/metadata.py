@@ -132,12 +132,16 @@ def validate_update(metadata: Document, old: Document) -> list[DocumentError]:
             )
     if not metadata.get("resourceVersion"):
         found.append(wrong("metadata.resourceVersion", "", "must be specified for an update"))
-    for field, zero in (("name", ""), ("namespace", ""), ("uid", "")):
-        if (metadata.get(field) or zero) != (old.get(field) or zero):
-            found.append(wrong(f"metadata.{field}", metadata.get(field) or zero, IMMUTABLE))
-    for field in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
-        if metadata.get(field) != old.get(field):
-            found.append(wrong(f"metadata.{field}", metadata.get(field), IMMUTABLE))
+    found += [
+        wrong(f"metadata.{field}", metadata.get(field) or "", IMMUTABLE)
+        for field in ("name", "namespace", "uid")
+        if (metadata.get(field) or "") != (old.get(field) or "")
+    ]
+    found += [
+        wrong(f"metadata.{field}", metadata.get(field), IMMUTABLE)
+        for field in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+        if metadata.get(field) != old.get(field)
+    ]
     # Once more than `validate`, as the real server does: each of these causes is there twice.
     found += _key_errors(metadata)
     found += _owner_errors(metadata.get("ownerReferences") or [])

@@ -102,10 +102,8 @@ def qualified(key: str) -> list[str]:
     """A key of labels or annotations, a finalizer: an optional DNS prefix, a slash, a name of at most 63 characters."""
     parts = key.split("/")
     if len(parts) > 2:
-        return [
-            f"a valid label key {_with_format(_QUALIFIED_TEXT, _QUALIFIED_FORMAT, 'MyName', 'my.name', '123-abc')} "
-            "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        ]
+        text = f"a valid label key {_with_format(_QUALIFIED_TEXT, _QUALIFIED_FORMAT, 'MyName', 'my.name', '123-abc')}"
+        return [f"{text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     errors: list[str] = []
     name = parts[-1]
     if len(parts) == 2:

@@ -12,7 +12,7 @@ from trainwright.controller.local.apiserver import errors, negotiation, renderin
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.listoptions import Continuation, ListOptions, parsed_version
 from trainwright.controller.local.apiserver.requests import Answer
-from trainwright.controller.local.apiserver.selection import Selection, selection_of
+from trainwright.controller.local.apiserver.selecting import Selection, selection_of
 from trainwright.controller.local.apiserver.store import Expired, Store, Stored
 from trainwright.controller.local.apiserver.tables import table
 
@@ -58,6 +58,10 @@ class Reads:
             made["items"] = documents
         return answered(made, wanted)
 
+    def selection(self, call: Call) -> Selection:
+        """The selectors of a call. Raises StatusError."""
+        return selection_of(call)
+
     async def select(
         self, call: Call, options: ListOptions, selection: Selection
     ) -> tuple[Sequence[Stored], int, str, int | None]:
@@ -83,9 +87,7 @@ class Reads:
         matches = selection.stored
         chosen: list[Stored] = []
         more = 0
-        for one in collection.listed(call.namespace, after):
-            if call.name and one.name.name != call.name:
-                continue
+        for one in collection.listed(selection.namespace, after):
             if not matches(one):
                 continue
             if options.limit and len(chosen) == options.limit:
@@ -113,7 +115,7 @@ class Reads:
 
     def _expired(self, options: ListOptions) -> errors.StatusError:
         if options.page is None:
-            return errors.expired(f"The resourceVersion for the provided list is too old.")
+            return errors.expired("The resourceVersion for the provided list is too old.")
         token = Continuation(-1, options.page.after).token()
         error = errors.expired(
             "The provided continue parameter is too old to display a consistent list result. You can start a new list "

@@ -15,6 +15,8 @@ def _prefix(version: str, kind: str) -> bytes:
 
 def object_bytes(served: ServedResource, one: Stored) -> bytes:
     """A stored object in the version that is served."""
+    if served.from_storage is not None:
+        return encode(served.named(one.document()))
     wanted = _prefix(served.api_version, served.type.kind)
     if one.body.startswith(wanted):
         return one.body
@@ -29,9 +31,9 @@ def item_bytes(served: ServedResource, one: Stored) -> bytes:
     if served.type.custom:
         return object_bytes(served, one)
     prefix = _prefix(_storage_version(served), served.type.kind)
-    if one.body.startswith(prefix + b","):
+    if served.from_storage is None and one.body.startswith(prefix + b","):
         return b"{" + one.body[len(prefix) + 1 :]
-    document = one.document()
+    document = served.named(one.document())
     del document["apiVersion"], document["kind"]
     return encode(document)
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which resources are served, in which versions, and by which rules."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.apply import FieldManager
 from trainwright.controller.local.apiserver.strategies.strategy import Strategy
 
+Conversion: TypeAlias = Callable[[Document], Document]
 READ_VERBS = ("get", "list", "watch")
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -49,7 +50,7 @@ class ResourceType:
     @property
     def stored_in(self) -> str:
         """The collection of its objects."""
-        return self.collection or (f"{self.group}/{self.plural}" if self.group else self.plural)
+        return self.collection or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @property
     def listed_as(self) -> str:
@@ -78,6 +79,12 @@ class ServedResource:
     """What every answer warns of: a deprecated version."""
     schema: Mapping[str, Any] | None = None
     """The OpenAPI schema of a custom resource."""
+    structs: Callable[[Document], list[str]] | None = None
+    """Takes unknown fields out of a built-in kind."""
+    to_storage: Conversion | None = None
+    """Makes the stored form of an object, where it differs in more than the version."""
+    from_storage: Conversion | None = None
+    """Makes this version's form of a stored object."""
 
     @property
     def api_version(self) -> str:
@@ -86,9 +93,23 @@ class ServedResource:
 
     def named(self, document: Document) -> Document:
         """A stored document in this version."""
+        if self.from_storage is not None:
+            return self.from_storage(document)
         if document["apiVersion"] != self.api_version or document["kind"] != self.type.kind:
             return {**document, "apiVersion": self.api_version, "kind": self.type.kind}
         return document
+
+    def decode(self, document: Document) -> list[str]:
+        """Take out of a body what the kind does not know. Returns what is warned of.
+
+        Raises:
+            DecodeError: something is of the wrong type.
+        """
+        return self.strategy.drop_unknown(document) if self.structs is None else self.structs(document)
+
+    def stored(self, document: Document) -> Document:
+        """A document of this version as it is stored."""
+        return document if self.to_storage is None else self.to_storage(document)
 
 
 class Registry:

@@ -15,7 +15,7 @@ from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.listoptions import ListOptions, parsed_version
 from trainwright.controller.local.apiserver.reads import Reads
 from trainwright.controller.local.apiserver.requests import Answer, encode
-from trainwright.controller.local.apiserver.selection import Selection, selection_of
+from trainwright.controller.local.apiserver.selecting import Selection, selection_of
 from trainwright.controller.local.apiserver.store import Change, Expired, Overflow, Store, Stored, Watch
 from trainwright.controller.local.apiserver.tables import table
 
@@ -143,9 +143,6 @@ class _Frames:
         return rendering.event_bytes("BOOKMARK", encode(document))
 
     def _matches(self, one: Stored) -> bool:
-        namespace, name = self._call.namespace, self._call.name
-        if (namespace and one.name.namespace != namespace) or (name and one.name.name != name):
-            return False
         return self._selection.stored(one)
 
     def _frame(self, type_: str, one: Stored) -> bytes:

@@ -18,7 +18,7 @@ from trainwright.controller.local.apiserver.apply import (
 )
 from trainwright.controller.local.apiserver.apply.errors import EntryError
 from trainwright.controller.local.apiserver.call import Call
-from trainwright.controller.local.apiserver.deletes import Deletes, goes_now
+from trainwright.controller.local.apiserver.deletes import goes_now
 from trainwright.controller.local.apiserver.requests import WriteOptions
 from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
 
@@ -45,10 +45,9 @@ Transform = Callable[[Document | None], Awaitable[Document]]
 class Writes:
     """Writes objects of any kind."""
 
-    def __init__(self, store: Store, admission: Admission, deletes: Deletes) -> None:
+    def __init__(self, store: Store, admission: Admission) -> None:
         self._store = store
         self._admission = admission
-        self._deletes = deletes
 
     async def create(self, call: Call, document: Document, options: WriteOptions) -> Document:
         """Create an object from a body with defaults. Returns it as stored. Raises StatusError."""
@@ -81,8 +80,8 @@ class Writes:
         served, strategy = call.served, call.served.strategy
         strategy.prepare_create(document)
         name = str(meta.get("name") or "")
-        found = strategy.validate(document)
-        found += metadata.validate(meta, namespaced=served.type.namespaced, name_rule=strategy.name_rule)
+        known = metadata.validate(meta, namespaced=served.type.namespaced, name_rule=strategy.name_rule)
+        found = strategy.errors(known, document, None, "")
         if found:
             raise errors.invalid(call.group, call.kind, name, found)
         if meta.get("resourceVersion"):
@@ -98,7 +97,7 @@ class Writes:
             if self._store.get(collection, key) is not None:
                 raise Changed
             return document
-        one = self._store.write(collection, key, document, None)
+        one = self._store.write(collection, key, served.stored(document), None)
         await self._store.committed()
         return served.named(one.document())
 
@@ -144,16 +143,16 @@ class Writes:
             meta.pop("generation", None)
         strategy.prepare_update(new, live, call.subresource)
         metadata.keep_system_fields(meta, old)
-        found = metadata.validate(meta, namespaced=served.type.namespaced)
-        found += metadata.validate_update(meta, old)
-        found += strategy.validate_update(new, live, call.subresource)
+        known = metadata.validate(meta, namespaced=served.type.namespaced)
+        known += metadata.validate_update(meta, old)
+        found = strategy.errors(known, new, live, call.subresource)
         if found:
             raise errors.invalid(call.group, call.kind, str(meta.get("name") or ""), found)
         for text in strategy.warnings(new, live):
             call.warn(text)
         new = without_new_times(live, new)
         await self._admission.validate(call, "UPDATE", new, live, options)
-        if goes_now(new["metadata"], old) and self._deletes.may_go(call, new):
+        if goes_now(new["metadata"], old) and not strategy.is_held(new):
             if not options.dry_run:
                 self._store.delete(served.type.stored_in, existing)
                 await self._store.committed()
@@ -163,7 +162,7 @@ class Writes:
             return live
         if options.dry_run:
             return new
-        one = self._store.write(served.type.stored_in, call.key, new, existing)
+        one = self._store.write(served.type.stored_in, call.key, served.stored(new), existing)
         await self._store.committed()
         return served.named(one.document())
 

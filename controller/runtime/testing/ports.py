@@ -11,13 +11,14 @@ import fcntl
 import os
 import random
 import socket
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
 
+FOLDER = Path("/tmp", f"trainwright-ports-{os.getuid()}")  # noqa: S108 - one for all processes, whatever their TMPDIR
+"""Holds a file for each port that was given away."""
 RESERVED_SECONDS = 300.0
 """How long a port is kept for who asked: longer than any program here takes to start."""
 _FIRST, _LAST = 11_000, 32_000
@@ -31,14 +32,13 @@ def free_port() -> int:
     Raises:
         ControlPlaneError: none was found.
     """
-    folder = Path(tempfile.gettempdir()) / f"trainwright-ports-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    FOLDER.mkdir(mode=0o700, exist_ok=True)
     low, high = _system_range()
     for _ in range(_TRIES):
         port = random.randint(_FIRST, _LAST)  # noqa: S311 - no secret
-        if not low <= port <= high and _reserve(folder / str(port)) and is_free(port):
+        if not low <= port <= high and _reserve(FOLDER / str(port)) and is_free(port):
             return port
-    raise ControlPlaneError(f"no free port was found between {_FIRST} and {_LAST}; files in {folder} reserve them")
+    raise ControlPlaneError(f"no free port was found between {_FIRST} and {_LAST}; files in {FOLDER} reserve them")
 
 
 def is_free(port: int) -> bool:

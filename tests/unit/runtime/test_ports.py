@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports for programs that are about to start."""
 
-import os
 import socket
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from trainwright.controller.runtime.testing.errors import ControlPlaneError
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(ports, "FOLDER", tmp_path)
 
 
 def test_nobody_is_given_the_port_of_somebody_else() -> None:
@@ -42,7 +40,7 @@ def test_a_port_in_use_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_reservation_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     port = ports.free_port()
-    file = tmp_path / f"trainwright-ports-{os.getuid()}" / str(port)
+    file = tmp_path / str(port)
     assert not ports._reserve(file)
     monkeypatch.setattr(ports, "RESERVED_SECONDS", 0.0)
     assert ports._reserve(file)

@@ -60,6 +60,7 @@ _STRUCTS = Structs(
             time=_TIME,
             fieldsV1={"$ref": f"{_PREFIX}FieldsV1"},
         ),
+        f"{_PREFIX}FieldsV1": {"type": "object"},
     }
 )
 _POINTERS = frozenset({"controller", "blockOwnerDeletion", "deletionGracePeriodSeconds", "fieldsV1"})

@@ -20,7 +20,7 @@ HISTORY_SECONDS = 300.0
 """How long a change is kept at least, as long as there is room: the interval of the real server's compaction."""
 HISTORY_BYTES = 64 * 2**20
 """What history may hold at most."""
-_CHATTY = ("coordination.k8s.io/leases", "events.k8s.io/events")
+_CHATTY = ("leases.coordination.k8s.io", "events")
 """Collections that write all the time. Their history goes first where room is short."""
 
 
@@ -140,7 +140,7 @@ class Store:
         return self._oldest
 
     def collection(self, name: str) -> Collection:
-        """A collection, by a name such as `batch/jobs`; made if it is not there."""
+        """A collection, by a name such as `jobs.batch`; made if it is not there."""
         found = self._collections.get(name)
         if found is None:
             found = self._collections[name] = Collection(name, self._oldest)

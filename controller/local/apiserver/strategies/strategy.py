@@ -32,6 +32,8 @@ class Strategy:
     """Whether a deletion may wait for dependents. Events cannot."""
     reset_fields: ClassVar[ResetFields] = {}
     """What a write to an endpoint cannot change: apply does not own it."""
+    returns_deleted: bool = False
+    """Whether a deletion that is done is answered with the object; else with a `Status`."""
     deletion_warning: str = ""
     """What a client is warned of that deletes without a propagation policy and without `orphanDependents`."""
 
@@ -41,7 +43,11 @@ class Strategy:
         return {field: metadata.get(field.partition(".")[2]) or "" for field in ("metadata.name", "metadata.namespace")}
 
     def drop_unknown(self, document: Document) -> list[str]:  # noqa: ARG002
-        """Take out what the kind does not know. Returns what is warned of: `unknown field "spec.x"`."""
+        """Take out what the kind does not know. Returns what is warned of: `unknown field "spec.x"`.
+
+        Raises:
+            DecodeError: something is of the wrong type.
+        """
         return []
 
     def default(self, document: Document) -> None:
@@ -60,6 +66,14 @@ class Strategy:
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
         """Errors of a changed object."""
         return []
+
+    def errors(
+        self, known: list[DocumentError], new: Document, old: Document | None, subresource: str
+    ) -> list[DocumentError]:
+        """All errors of a write; `known` are those of the metadata, which come first."""
+        if old is None:
+            return [*known, *self.validate(new)]
+        return [*known, *self.validate_update(new, old, subresource)]
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002
         """What the client is told beside the answer."""

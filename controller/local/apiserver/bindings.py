@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pods/binding`: the scheduler gives a pod its node."""
+
+from trainwright.api import times
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import bodies, errors
+from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.fields import required
+from trainwright.controller.local.apiserver.requests import Answer, write_options
+from trainwright.controller.local.apiserver.writes import Writes, track
+
+
+class Bindings:
+    """Serves bindings."""
+
+    def __init__(self, writes: Writes) -> None:
+        self._writes = writes
+
+    async def create(self, call: Call) -> Answer:
+        """Bind a pod. Raises StatusError."""
+        if call.request.method != "POST":
+            raise errors.method_not_allowed()
+        options = write_options(call.request, "CreateOptions")
+        binding = bodies.read_plain(call, "Binding", "v1")
+        node = (binding.get("target") or {}).get("name")
+        if not node:
+            raise errors.invalid("", "Binding", call.name, [required("target.name")])
+        meta = binding.get("metadata") or {}
+
+        async def bind(live: Document | None) -> Document:
+            if live is None:
+                raise call.not_found()
+            uid = meta.get("uid")
+            if uid and uid != live["metadata"]["uid"]:
+                raise call.conflict(
+                    f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
+                )
+            return track(call, live, _bound(call, live, node, meta), options)
+
+        call.subresource = "binding"
+        await self._writes.update(call, bind, options, create=False)
+        return Answer.of(errors.status("Success", code=201), 201)
+
+
+def _bound(call: Call, live: Document, node: str, meta: Document) -> Document:
+    if live["metadata"].get("deletionTimestamp"):
+        raise call.conflict(f"pod {call.name} is being deleted, cannot be assigned to a host")
+    current = (live.get("spec") or {}).get("nodeName")
+    if current:
+        raise call.conflict(f'pod {call.name} is already assigned to node "{current}"')
+    if (live.get("spec") or {}).get("schedulingGates"):
+        raise call.conflict(f"pod {call.name} has non-empty .spec.schedulingGates")
+    status = dict(live.get("status") or {})
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": times.format_time(call.now),
+    }
+    others = [entry for entry in status.get("conditions") or () if entry["type"] != "PodScheduled"]
+    status["conditions"] = [*others, scheduled]
+    made = {**live, "metadata": dict(live["metadata"]), "spec": {**live["spec"], "nodeName": node}, "status": status}
+    for field in ("annotations", "labels"):
+        if meta.get(field):
+            made["metadata"][field] = {**(live["metadata"].get(field) or {}), **meta[field]}
+    return made

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves the built-in kinds, by their published models."""
+
+from functools import cache, partial
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.apply import FieldManager, Types, empty_object, fieldset
+from trainwright.controller.local.apiserver.published import models_by_kind, published_models
+from trainwright.controller.local.apiserver.resources import Registry, ResourceType, ServedResource, Subresource
+from trainwright.controller.local.apiserver.schema import unknown_field
+from trainwright.controller.local.apiserver.schema.structs import Structs
+from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, BuiltIn
+from trainwright.controller.local.apiserver.strategies.built_in import Subresource as BuiltInSubresource
+from trainwright.controller.local.apiserver.strategies.definitions import DefinitionStrategy
+
+_DEFINITION = "CustomResourceDefinition"
+DEFINITIONS = BuiltIn(
+    "apiextensions.k8s.io",
+    "v1",
+    _DEFINITION,
+    "customresourcedefinitions",
+    False,
+    DefinitionStrategy(),
+    ("crd", "crds"),
+    ("api-extensions",),
+    subresources=(BuiltInSubresource("status", _DEFINITION, ("get", "patch", "update")),),
+)
+
+
+def serve_built_in(registry: Registry) -> None:
+    """Add all built-in kinds."""
+    for kind in (*BUILT_IN, DEFINITIONS):
+        registry.add(_served(kind))
+
+
+def _served(kind: BuiltIn) -> ServedResource:
+    made = ResourceType(
+        group=kind.group,
+        kind=kind.kind,
+        plural=kind.plural,
+        singular=kind.singular,
+        namespaced=kind.namespaced,
+        storage_version=kind.version,
+        strategy=kind.strategy,
+        list_kind=kind.list_kind,
+        short_names=kind.short_names,
+        categories=kind.categories,
+        collection=kind.collection,
+    )
+    return ServedResource(
+        type=made,
+        version=kind.version,
+        strategy=kind.strategy,
+        managers=_managers(kind),
+        verbs=kind.verbs,
+        subresources={
+            sub.name: Subresource(name=sub.name, kind=sub.kind, group=sub.group, version=sub.version, verbs=sub.verbs)
+            for sub in kind.subresources
+        },
+        model=_model(kind),
+        structs=partial(_drop_unknown, _model(kind)),
+        to_storage=kind.to_storage,
+        from_storage=kind.from_storage,
+    )
+
+
+def _managers(kind: BuiltIn) -> dict[str, FieldManager]:
+    names = {sub.name for sub in kind.subresources}
+    empty = empty_object(published_models(), _model(kind), kind.api_version, kind.kind)
+    made: dict[str, FieldManager] = {}
+    for subresource in ("", *(sorted(names & {"status"}))):
+        paths = kind.strategy.reset_fields.get(subresource, ())
+        reset = fieldset.of(*(tuple(f"f:{step}" for step in path) for path in paths)) if paths else None
+        made[subresource] = FieldManager(
+            _types(),
+            kind.api_version,
+            kind.kind,
+            subresource=subresource,
+            reset={kind.api_version: reset} if reset is not None else None,
+            empty=empty,
+        )
+    return made
+
+
+def _drop_unknown(model: str, document: Document) -> list[str]:
+    return [unknown_field(path) for path in _structs().decode(model, document)]
+
+
+@cache
+def _structs() -> Structs:
+    return Structs(published_models())
+
+
+def _model(kind: BuiltIn) -> str:
+    return models_by_kind()[kind.api_version, kind.kind]
+
+
+@cache
+def _types() -> Types:
+    return Types(published_models())

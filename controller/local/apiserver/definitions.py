@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CustomResourceDefinitions: what they define is served as soon as they are there.
+
+https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
+"""
+
+import logging
+from collections.abc import Callable
+
+from trainwright.api import times
+from trainwright.api.objects import Document
+from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.apiserver.apply import custom_resource_managers
+from trainwright.controller.local.apiserver.resources import Registry, ResourceType, ServedResource, Subresource
+from trainwright.controller.local.apiserver.schema import Schema, compile_schema
+from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
+from trainwright.controller.local.apiserver.strategies.custom import CustomStrategy
+
+log = logging.getLogger(__name__)
+
+COLLECTION = "customresourcedefinitions.apiextensions.k8s.io"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class Definitions:
+    """Keeps the registry in step with the CRDs in the store."""
+
+    def __init__(self, store: Store, registry: Registry, *, now: Now = wall_clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._now = now
+        self._specs: dict[Name, Document] = {}
+        self.on_gone: Callable[[str], None] = lambda _: None
+        """Called with the collection of a resource that is served no more."""
+
+    def load(self) -> None:
+        """Serve what the definitions in the store define."""
+        for one in list(self._store.collection(COLLECTION).listed()):
+            self._serve(one)
+
+    async def run(self) -> None:
+        """Follow the definitions until cancelled."""
+        since = self._store.version
+        self.load()
+        watch = self._store.watch(COLLECTION, since)
+        try:
+            while True:
+                for change in await watch.take():
+                    if change.type == "DELETED":
+                        self._forget(change.name)
+                    elif self._store.get(COLLECTION, change.name) is change.object:
+                        self._serve(change.object)
+        finally:
+            self._store.unwatch(COLLECTION, watch)
+
+    def _serve(self, one: Stored) -> None:
+        document = one.document()
+        if document["metadata"].get("deletionTimestamp"):
+            self._clean_up(one, document)
+            return
+        spec = document["spec"]
+        if self._specs.get(one.name) != spec:
+            self._registry.remove(spec["group"], spec["names"]["plural"])
+            for served in served_versions(spec):
+                self._registry.add(served)
+            self._specs[one.name] = spec
+        self._write_status(one, document)
+
+    def _write_status(self, one: Stored, document: Document) -> None:
+        status = dict(document.get("status") or {})
+        moment = times.format_time(self._now())
+        conditions = {entry["type"]: entry for entry in status.get("conditions") or ()}
+        for type_, reason, message in (
+            ("NamesAccepted", "NoConflicts", "no conflicts found"),
+            ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        ):
+            if conditions.get(type_, {}).get("status") != "True":
+                conditions[type_] = {
+                    "type": type_,
+                    "status": "True",
+                    "lastTransitionTime": moment,
+                    "reason": reason,
+                    "message": message,
+                }
+        stored = list(status.get("storedVersions") or ())
+        storage = next(version["name"] for version in document["spec"]["versions"] if version["storage"])
+        if storage not in stored:
+            stored.append(storage)
+        made = {
+            "conditions": list(conditions.values()),
+            "acceptedNames": document["spec"]["names"],
+            "storedVersions": stored,
+        }
+        finalizers = document["metadata"].get("finalizers") or []
+        if status != made or CLEANUP not in finalizers:
+            document["status"] = made
+            document["metadata"]["finalizers"] = [*finalizers, *([CLEANUP] if CLEANUP not in finalizers else [])]
+            self._write(one, document)
+
+    def _clean_up(self, one: Stored, document: Document) -> None:
+        """Delete all objects of a deleted definition, then let it go."""
+        spec = document["spec"]
+        collection = f"{spec['names']['plural']}.{spec['group']}"
+        remaining = 0
+        for instance in list(self._store.collection(collection).listed()):
+            held = instance.document()
+            if held["metadata"].get("finalizers"):
+                remaining += 1
+                if not held["metadata"].get("deletionTimestamp"):
+                    held["metadata"]["deletionTimestamp"] = times.format_time(self._now())
+                    held["metadata"]["deletionGracePeriodSeconds"] = 0
+                    self._store.write(collection, instance.name, held, instance)
+            else:
+                self._store.delete(collection, instance)
+        finalizers = document["metadata"].get("finalizers") or []
+        if not remaining and CLEANUP in finalizers:
+            kept = [name for name in finalizers if name != CLEANUP]
+            if kept:
+                document["metadata"]["finalizers"] = kept
+                self._write(one, document)
+            else:
+                self._store.delete(COLLECTION, one)
+
+    def _write(self, one: Stored, document: Document) -> None:
+        try:
+            self._store.write(COLLECTION, one.name, document, one)
+        except Changed:
+            # The next change brings it here again.
+            log.debug("the definition %s changed meanwhile", one.name.name)
+
+    def _forget(self, name: Name) -> None:
+        spec = self._specs.pop(name, None)
+        if spec is not None:
+            self._registry.remove(spec["group"], spec["names"]["plural"])
+            self.on_gone(f"{spec['names']['plural']}.{spec['group']}")
+
+
+def served_versions(spec: Document) -> list[ServedResource]:
+    """What a definition serves: one resource per served version."""
+    names, group = spec["names"], spec["group"]
+    managers = custom_resource_managers(spec)
+    storage = next(version["name"] for version in spec["versions"] if version["storage"])
+    made: list[ServedResource] = []
+    kind: ResourceType | None = None
+    for version in spec["versions"]:
+        if not version.get("served"):
+            continue
+        subresources = version.get("subresources") or {}
+        has_status = "status" in subresources
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        strategy = CustomStrategy(_compiled(schema), has_status=has_status)
+        kind = ResourceType(
+            group=group,
+            kind=names["kind"],
+            plural=names["plural"],
+            singular=names.get("singular") or names["kind"].lower(),
+            list_kind=names.get("listKind") or "",
+            short_names=tuple(names.get("shortNames") or ()),
+            categories=tuple(names.get("categories") or ()),
+            namespaced=spec["scope"] == "Namespaced",
+            storage_version=storage,
+            strategy=strategy,
+            custom=True,
+        )
+        api_version = f"{group}/{version['name']}"
+        made.append(
+            ServedResource(
+                type=kind,
+                version=version["name"],
+                strategy=strategy,
+                managers={sub: manager for (served, sub), manager in managers.items() if served == api_version},
+                subresources={"status": Subresource(name="status", kind=names["kind"])} if has_status else {},
+                columns=tuple(version.get("additionalPrinterColumns") or ()),
+                selectable=tuple(field["jsonPath"] for field in version.get("selectableFields") or ()),
+                warning=_deprecation(group, names["kind"], version),
+                schema=schema,
+            )
+        )
+    return made
+
+
+def _compiled(schema: Document | None) -> Schema | None:
+    return None if schema is None else compile_schema(schema)
+
+
+def _deprecation(group: str, kind: str, version: Document) -> str:
+    if not version.get("deprecated"):
+        return ""
+    return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs on a resource: from a call to an answer."""
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import bodies, deletes, errors, metadata, negotiation, patching
+from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.deletes import Deletes
+from trainwright.controller.local.apiserver.listoptions import list_options
+from trainwright.controller.local.apiserver.reads import Reads, answered, shown
+from trainwright.controller.local.apiserver.requests import Answer, write_options
+from trainwright.controller.local.apiserver.watches import Watches
+from trainwright.controller.local.apiserver.writes import Writes, track
+
+DELETED_AT_ONCE = 200
+
+
+class Endpoints:
+    """Serves the verbs."""
+
+    def __init__(self, reads: Reads, watches: Watches, writes: Writes, deletes: Deletes) -> None:
+        self._reads = reads
+        self._watches = watches
+        self._writes = writes
+        self._deletes = deletes
+
+    async def serve(self, call: Call) -> Answer:
+        """Answer a call for a resource or a subresource that is stored with it. Raises StatusError."""
+        method = call.request.method
+        _check_size(call)
+        if method in ("GET", "HEAD"):
+            return await self._read(call)
+        if method == "POST" and not call.name and not call.subresource:
+            return await self.create(call)
+        if method == "PUT" and call.name:
+            return await self.replace(call)
+        if method == "PATCH" and call.name:
+            return await self.patch(call)
+        if method == "DELETE" and not call.subresource:
+            return await (self.delete(call) if call.name else self.delete_collection(call))
+        raise errors.method_not_allowed()
+
+    async def _read(self, call: Call) -> Answer:
+        if call.name and not call.request.flag("watch"):
+            return await self._reads.get(call)
+        options = list_options(call)
+        if options.watch:
+            return await self._watches.watch(call, options)
+        return await self._reads.list(call, options)
+
+    async def create(self, call: Call) -> Answer:
+        """POST on a collection."""
+        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=False)
+        options = write_options(call.request, "CreateOptions")
+        document = bodies.read_object(call, options.validation)
+        call.served.strategy.default(document)
+        return shown(call, await self._writes.create(call, document, options), wanted, 201)
+
+    async def replace(self, call: Call) -> Answer:
+        """PUT on an object."""
+        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=False)
+        options = write_options(call.request, "UpdateOptions")
+        document = bodies.read_object(call, options.validation)
+        call.served.strategy.default(document)
+        meta = metadata.metadata_of(document)
+        metadata.set_namespace(meta, call.namespace)
+        metadata.check_name(meta, call.name)
+        metadata.without_duplicate_owners(meta)
+
+        async def transform(live: Document | None) -> Document:
+            given = {**document, "metadata": dict(meta)}
+            if live is None and meta.get("uid"):
+                raise call.conflict(f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: ")
+            return track(call, live, given, options)
+
+        create = call.served.strategy.create_on_update and not call.subresource
+        made, created = await self._writes.update(call, transform, options, create=create)
+        return shown(call, made, wanted, 201 if created else 200)
+
+    async def patch(self, call: Call) -> Answer:
+        """PATCH on an object."""
+        media = bodies.content_type(call.request.headers.get("content-type", ""))
+        types = patching.accepted(call)
+        if media not in types:
+            raise errors.unsupported_media_type(types)
+        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=False)
+        apply = media == patching.APPLY_PATCH
+        options = write_options(call.request, "PatchOptions", apply=apply)
+        transform = patching.transform_of(call, media, options)
+        made, created = await self._writes.update(call, transform, options, create=apply and not call.subresource)
+        return shown(call, made, wanted, 201 if created else 200)
+
+    async def delete(self, call: Call) -> Answer:
+        """DELETE of an object."""
+        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=False)
+        options = deletes.read_options(call)
+        warning = call.served.strategy.deletion_warning
+        if warning and not options.policy and options.orphans is None:
+            call.warn(warning)
+        document, gone = await self._deletes.delete(call, options)
+        status = 202 if not gone and options.orphans is False else 200
+        if gone and not call.served.strategy.returns_deleted:
+            return Answer.of(_gone(call, document), status)
+        return shown(call, document, wanted, status)
+
+    async def delete_collection(self, call: Call) -> Answer:
+        """DELETE of all objects of a collection that match."""
+        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=True)
+        options = deletes.read_options(call)
+        listing = list_options(call)
+        items, version, _, _ = await self._reads.select(call, listing, self._reads.selection(call))
+        for one in items:
+            single = Call(
+                request=call.request,
+                user=call.user,
+                served=call.served,
+                namespace=one.name.namespace,
+                name=one.name.name,
+                subresource="",
+                now=call.now,
+                warnings=call.warnings,
+            )
+            try:
+                await self._deletes.delete(single, options)
+            except errors.StatusError as error:
+                if error.code != 404:
+                    raise
+        served = call.served
+        documents = [served.named(one.document()) for one in items]
+        made: Document = {
+            "apiVersion": served.api_version,
+            "kind": served.type.listed_as,
+            "metadata": {"resourceVersion": str(version)},
+            "items": documents,
+        }
+        return answered(made, wanted)
+
+
+def _gone(call: Call, document: Document) -> Document:
+    meta = document["metadata"]
+    details = {"name": meta["name"], "group": call.group, "kind": call.plural, "uid": meta["uid"]}
+    return errors.status("Success", details={key: value for key, value in details.items() if value})
+
+
+def _check_size(call: Call) -> None:
+    if len(call.request.body) > bodies.LIMIT:
+        raise errors.too_large(f"limit is {bodies.LIMIT}")

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Patches of all four types, as transforms of the live object."""
+
+from trainwright.api.manifest import ManifestError, load
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import bodies, errors, metadata
+from trainwright.controller.local.apiserver.apply import (
+    ApplyError,
+    BadRequestError,
+    ConflictError,
+)
+from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.patch import (
+    PatchError,
+    RejectedResultError,
+    json_patch,
+    merge_patch,
+    operation_count,
+    read_merge_patch,
+    read_strategic_patch,
+    strategic_merge_patch,
+)
+from trainwright.controller.local.apiserver.published import published_models
+from trainwright.controller.local.apiserver.requests import WriteOptions, encode
+from trainwright.controller.local.apiserver.schema import DecodeError
+from trainwright.controller.local.apiserver.writes import Transform, track
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+_CBOR = "application/apply-patch+cbor"
+OPERATIONS = 10_000
+"""Of a JSON patch at most."""
+
+
+def accepted(call: Call) -> tuple[str, ...]:
+    """The types of patches that a kind takes."""
+    strategic = () if call.served.type.custom else (STRATEGIC_PATCH,)
+    return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
+
+
+def transform_of(call: Call, media: str, options: WriteOptions) -> Transform:
+    """What makes the new object from the live one. Raises StatusError for a patch that nothing can be made of."""
+    if media == APPLY_PATCH:
+        document = _apply_document(call)
+
+        async def apply(live: Document | None) -> Document:
+            return _applied(call, live, document, options)
+
+        return apply
+    if media == JSON_PATCH:
+        _check_count(call)
+
+    async def patch(live: Document | None) -> Document:
+        if live is None:
+            raise call.not_found()
+        return _patched(call, live, media, options)
+
+    return patch
+
+
+def _check_count(call: Call) -> None:
+    try:
+        count = operation_count(call.request.body)
+    except PatchError as error:
+        raise _status(error) from error
+    if count > OPERATIONS:
+        raise errors.too_large(f"The allowed maximum operations in a JSON patch is {OPERATIONS}, got {count}")
+
+
+def _patched(call: Call, live: Document, media: str, options: WriteOptions) -> Document:
+    body, strict = call.request.body, list[str]()
+    try:
+        if media == JSON_PATCH:
+            made = json_patch(live, body)
+        elif media == MERGE_PATCH:
+            made = merge_patch(live, read_merge_patch(body))
+        else:
+            made = strategic_merge_patch(live, read_strategic_patch(body), published_models(), call.served.model)
+        if options.validation != "Ignore" and media != JSON_PATCH:
+            strict = bodies.doubled_keys(body)
+        if not isinstance(made, dict) or not isinstance(made.get("metadata"), dict):
+            raise RejectedResultError(encode(made).decode(), "the result is not an object with metadata")
+        text = encode(made).decode()
+        try:
+            strict += call.served.decode(made)
+        except DecodeError as error:
+            raise RejectedResultError(text, str(error)) from error
+        if strict and options.validation == "Strict":
+            raise RejectedResultError(text, f"strict decoding error: {', '.join(strict)}")
+    except PatchError as error:
+        raise _status(error) from error
+    for warning in strict:
+        call.warn(warning)
+    call.served.strategy.default(made)
+    _check_identity(call, made)
+    return track(call, live, made, options)
+
+
+def _apply_document(call: Call) -> Document:
+    try:
+        document = load(call.request.body.decode())
+    except (ManifestError, UnicodeDecodeError) as error:
+        raise errors.bad_request(f"error decoding YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise errors.bad_request(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
+            f"{type(document).__name__} into Go value of type map[string]interface {{}}"
+        )
+    return document
+
+
+def _applied(call: Call, live: Document | None, document: Document, options: WriteOptions) -> Document:
+    manager = call.served.managers[call.subresource]
+    try:
+        made = manager.apply(
+            live if live is not None else manager.empty, document, options.manager, force=options.force, now=call.now
+        )
+    except ConflictError as error:
+        causes = [(cause.field, cause.message) for cause in error.causes]
+        raise errors.apply_conflict(str(error), causes) from error
+    except BadRequestError as error:
+        raise errors.bad_request(str(error)) from error
+    except ApplyError as error:
+        raise errors.plain_internal(str(error)) from error
+    made = {**made, "metadata": dict(made.get("metadata") or {})}
+    try:
+        call.served.decode(made)
+    except DecodeError as error:
+        raise errors.plain_internal(str(error)) from error
+    call.served.strategy.default(made)
+    uid = made["metadata"].get("uid")
+    if live is None and uid:
+        raise call.conflict(f"uid mismatch: the provided object specified uid {uid}, and no existing object was found")
+    _check_identity(call, made)
+    return made
+
+
+def _check_identity(call: Call, made: Document) -> None:
+    meta = metadata.metadata_of(made)
+    metadata.set_namespace(meta, call.namespace)
+    metadata.check_name(meta, call.name)
+
+
+def _status(error: PatchError) -> errors.StatusError:
+    return errors.StatusError(error.code, error.reason, str(error), error.details)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every cluster has from its beginning."""
+
+from collections.abc import Iterable
+
+from trainwright.api.objects import Document
+from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.identity import ADMINISTRATOR
+from trainwright.controller.local.apiserver.requests import ServerRequest, WriteOptions
+from trainwright.controller.local.apiserver.resources import Registry
+from trainwright.controller.local.apiserver.writes import Writes
+
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_MANAGER = "kube-apiserver"
+
+
+def _presets() -> Iterable[tuple[str, str, str, Document]]:
+    for name in NAMESPACES:
+        yield "", "v1", "namespaces", {"metadata": {"name": name}}
+    for name, value, text in (
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if "
+            "necessary.",
+        ),
+        (
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
+    ):
+        yield (
+            "scheduling.k8s.io",
+            "v1",
+            "priorityclasses",
+            {"metadata": {"name": name}, "value": value, "description": text},
+        )
+    yield (
+        "storage.k8s.io",
+        "v1",
+        "storageclasses",
+        {
+            "metadata": {"name": "local", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+            "provisioner": "trainwright.io/folder",
+            "reclaimPolicy": "Delete",
+            "volumeBindingMode": "Immediate",
+        },
+    )
+
+
+async def add_presets(writes: Writes, registry: Registry, *, now: Now = wall_clock) -> None:
+    """Create what is not there yet."""
+    options = WriteOptions(manager=_MANAGER, dry_run=False, validation="Ignore")
+    for group, version, plural, body in _presets():
+        served = registry.find(group, version, plural)
+        if served is None:
+            continue
+        document = {"apiVersion": served.api_version, "kind": served.type.kind, **body}
+        served.strategy.default(document)
+        call = Call(
+            request=ServerRequest(method="POST", path="/"),
+            user=ADMINISTRATOR,
+            served=served,
+            namespace="",
+            name="",
+            subresource="",
+            now=now(),
+        )
+        try:
+            await writes.create(call, document, options)
+        except errors.StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API server: a request in, an answer out. It knows no sockets; `serving` and `transport` bring the requests."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.admission import Admission, Chain
+from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.deletes import Deletes
+from trainwright.controller.local.apiserver.endpoints import Endpoints
+from trainwright.controller.local.apiserver.identity import Authenticator
+from trainwright.controller.local.apiserver.reads import Reads
+from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, User, failure
+from trainwright.controller.local.apiserver.resources import Registry
+from trainwright.controller.local.apiserver.routes import Route, resource_route
+from trainwright.controller.local.apiserver.store import Store
+from trainwright.controller.local.apiserver.watches import Watches
+from trainwright.controller.local.apiserver.writes import Writes
+
+log = logging.getLogger(__name__)
+
+Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
+Page: TypeAlias = Callable[[ServerRequest], Answer | None]
+"""Answers requests that are not about a resource; None for those that it does not know."""
+PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
+"""What everybody may ask."""
+
+
+class APIServer:
+    """Answers requests.
+
+    Args:
+        store: of all objects.
+        registry: of all resources.
+        authenticator: tells who asks.
+        admission: what stands before each write.
+        pages: answer what is not about a resource, in this order.
+        now: the time of day.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        authenticator: Authenticator,
+        admission: Admission | None = None,
+        pages: tuple[Page, ...] = (),
+        *,
+        now: Now = wall_clock,
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self._authenticator = authenticator
+        self._pages = pages
+        self._now = now
+        chain = admission or Chain()
+        self.reads = Reads(store)
+        self.writes = Writes(store, chain)
+        self.deletes = Deletes(store, chain)
+        self._endpoints = Endpoints(self.reads, Watches(store, self.reads), self.writes, self.deletes)
+        self._special: dict[tuple[str, str, str], Handler] = {}
+
+    def handle_specially(self, group: str, plural: str, subresource: str, handler: Handler) -> None:
+        """Serve a resource or a subresource by a function of its own: reviews, logs, bindings."""
+        self._special[group, plural, subresource] = handler
+
+    async def handle(self, request: ServerRequest) -> Answer:
+        """Answer a request; never raises for what the request says."""
+        try:
+            user = await self._authenticator.user(request)
+            if user is None and not request.path.startswith(PUBLIC):
+                raise errors.unauthorized()
+            route = resource_route(request.path)
+            if route is None:
+                return self._page(request)
+            assert user is not None
+            return await self._resource(request, user, route)
+        except errors.StatusError as error:
+            return failure(error)
+        except Exception:
+            log.exception("%s %s failed; this is a defect", request.method, request.path)
+            return failure(errors.internal("the request could not be answered; the server's log has the reason"))
+
+    def _page(self, request: ServerRequest) -> Answer:
+        for page in self._pages:
+            answer = page(request)
+            if answer is not None:
+                return answer
+        return not_found_page()
+
+    async def _resource(self, request: ServerRequest, user: User, route: Route) -> Answer:
+        served = self.registry.find(route.group, route.version, route.resource)
+        if served is None:
+            if not self.registry.has_version(route.group, route.version):
+                return not_found_page()
+            raise errors.no_such_resource()
+        special = self._special.get((route.group, route.resource, route.subresource))
+        if route.subresource and route.subresource not in served.subresources and special is None:
+            raise errors.no_such_resource()
+        if served.type.namespaced and route.name and not route.namespace:
+            raise errors.no_such_resource()
+        if not served.type.namespaced and route.namespace:
+            raise errors.no_such_resource()
+        if route.watch:
+            request.query = [*request.query, ("watch", "true")]
+        call = Call(
+            request=request,
+            user=user,
+            served=served,
+            namespace=route.namespace,
+            name=route.name,
+            subresource=route.subresource,
+            now=self._now(),
+        )
+        if served.warning:
+            call.warn(served.warning)
+        try:
+            answer = await (special or self._endpoints.serve)(call)
+        except errors.StatusError as error:
+            answer = failure(error)
+        answer.warnings += [text for text in call.warnings if text not in answer.warnings]
+        return answer
+
+
+def not_found_page() -> Answer:
+    """What a path is answered that nothing is served under."""
+    return Answer(status=404, body=b"404 page not found\n", content_type="text/plain; charset=utf-8")
+
+
+def fixed(answers: Mapping[str, Answer]) -> Page:
+    """Pages that are always the same, by path."""
+
+    def page(request: ServerRequest) -> Answer | None:
+        return answers.get(request.path.rstrip("/") or "/")
+
+    return page

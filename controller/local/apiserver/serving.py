@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTPS in front of the API server, on the loopback interface. The only module here that imports the HTTP library."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from aiohttp import web
+
+from trainwright.controller.local.apiserver.bodies import LIMIT
+from trainwright.controller.local.apiserver.errors import too_large
+from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, failure
+from trainwright.controller.local.apiserver.server import APIServer
+from trainwright.controller.runtime.servers.http import listening
+
+HOST = "127.0.0.1"
+"""The only address that is listened on: whoever reaches the server can start processes."""
+_KEEPALIVE_SECONDS = 90.0
+_SHUTDOWN_SECONDS = 2.0
+
+
+@asynccontextmanager
+async def served(server: APIServer, tls: ssl.SSLContext, port: int = 0) -> AsyncIterator[int]:
+    """Serve for the length of the block; yields the port.
+
+    Args:
+        server: answers the requests.
+        tls: certificate and key.
+        port: to listen on; 0 for a free one.
+
+    Raises:
+        ConfigurationError: the port cannot be used.
+    """
+    application = web.Application(client_max_size=LIMIT + 1)
+    application.router.add_route("*", "/{path:.*}", _Handler(server))
+    runner = web.AppRunner(
+        application,
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=_SHUTDOWN_SECONDS,
+        keepalive_timeout=_KEEPALIVE_SECONDS,
+    )
+    async with listening("API server", runner, HOST, port, tls=tls) as used:
+        yield used
+
+
+class _Handler:
+    """Translates requests and answers."""
+
+    def __init__(self, server: APIServer) -> None:
+        self._server = server
+        self._streams: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        try:
+            body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return _whole(failure(too_large(f"limit is {LIMIT}")))
+        answer = await self._server.handle(
+            ServerRequest(
+                method=request.method,
+                path=request.path,
+                query=list(request.query.items()),
+                headers={name.lower(): value for name, value in request.headers.items()},
+                body=body,
+            )
+        )
+        if answer.stream is None:
+            return _whole(answer)
+        response = web.StreamResponse(status=answer.status, headers=_headers(answer))
+        response.content_type = answer.content_type
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        try:
+            with suppress(ConnectionError):
+                async for chunk in answer.stream:
+                    await response.write(chunk)
+        finally:
+            if isinstance(answer.stream, AsyncGenerator):
+                await answer.stream.aclose()
+        return response
+
+
+def _whole(answer: Answer) -> web.Response:
+    headers = _headers(answer)
+    headers["Content-Type"] = answer.content_type
+    response = web.Response(status=answer.status, body=answer.body, headers=headers)
+    for text in answer.warnings:
+        response.headers.add("Warning", f'299 - "{_escaped(text)}"')
+    return response
+
+
+def _headers(answer: Answer) -> dict[str, str]:
+    return {"Cache-Control": "no-cache, private", **answer.headers}
+
+
+def _escaped(text: str) -> str:
+    """A warning as a quoted string (RFC 7234, 5.5), without what cannot be in a header."""
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    return printable.replace("\\", "\\\\").replace('"', '\\"')
