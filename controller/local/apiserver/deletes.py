@@ -77,6 +77,7 @@ class Deletes:
             await self._store.committed()
             return document, False
         before = served.named(existing.document())
+        await self._admission.mutate(call, "DELETE", None, before, options.as_write)
         await self._admission.validate(call, "DELETE", None, before, options.as_write)
         self._set_policy(call, options, meta)
         waits = bool(meta.get("finalizers")) or strategy.is_held(document)

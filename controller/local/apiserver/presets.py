@@ -23,8 +23,7 @@ def _presets() -> Iterable[tuple[str, str, str, Document]]:
         (
             "system-cluster-critical",
             2_000_000_000,
-            "Used for system critical pods that must run in the cluster, but can be moved to another node if "
-            "necessary.",
+            "Used for system critical pods that must run in the cluster; they can be moved to another node.",
         ),
         (
             "system-node-critical",

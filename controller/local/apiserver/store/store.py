@@ -40,12 +40,14 @@ class Expired(Exception):  # noqa: N818 - an outcome, not a defect
 class Collection:
     """The objects of one resource, in all namespaces and all its versions."""
 
-    __slots__ = ("_order", "by_name", "forgotten", "history", "name", "watches")
+    __slots__ = ("_order", "by_name", "changed", "forgotten", "history", "name", "watches")
 
     def __init__(self, name: str, oldest: int, objects: Mapping[Name, Stored] | None = None) -> None:
         self.name = name
         self.by_name: dict[Name, Stored] = dict(objects or {})
         self._order: list[tuple[str, Name]] = sorted((name.sort_key, name) for name in self.by_name)
+        self.changed = 0
+        """Rises with each change."""
         self.history: deque[Change] = deque()
         self.forgotten = oldest
         """The version of the newest change that history no longer has."""
@@ -59,10 +61,12 @@ class Collection:
         if one.name not in self.by_name:
             insort(self._order, (one.name.sort_key, one.name))
         self.by_name[one.name] = one
+        self.changed += 1
 
     def drop(self, name: Name) -> None:
         """Remove an object."""
         del self.by_name[name]
+        self.changed += 1
         del self._order[bisect_left(self._order, (name.sort_key, name))]
 
     def listed(self, namespace: str = "", after: str = "") -> Iterator[Stored]:

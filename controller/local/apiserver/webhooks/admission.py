@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Webhooks as a part of admission: the mutating ones in turn, the validating ones all at once."""
+
+import asyncio
+import base64
+import logging
+import uuid
+from typing import Any
+
+import msgspec
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.call import Call, Operation
+from trainwright.controller.local.apiserver.patch import PatchError, json_patch
+from trainwright.controller.local.apiserver.requests import WriteOptions, encode
+from trainwright.controller.local.apiserver.resources import Registry
+from trainwright.controller.local.apiserver.store import Name, Store
+from trainwright.controller.local.apiserver.webhooks.calling import Caller, CallError
+from trainwright.controller.local.apiserver.webhooks.matching import (
+    CONFIGURATIONS,
+    GROUP,
+    Hook,
+    Invocation,
+    is_exempt,
+)
+
+log = logging.getLogger(__name__)
+
+_MUTATING, _VALIDATING = (f"{plural}.{GROUP}" for plural in CONFIGURATIONS)
+_VERSIONS = ("v1", "v1beta1")
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+class Webhooks:
+    """Asks the webhooks that are registered in the store."""
+
+    def __init__(self, store: Store, registry: Registry, caller: Caller) -> None:
+        self._store = store
+        self._registry = registry
+        self._caller = caller
+        self._hooks: dict[str, tuple[int, tuple[Hook, ...]]] = {}
+
+    async def mutate(
+        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+    ) -> Document | None:
+        """Ask the mutating webhooks. Raises StatusError."""
+        hooks = self._registered(_MUTATING, mutating=True)
+        if not hooks or is_exempt(call):
+            return new
+        asked: list[tuple[Hook, int]] = []
+        changes = 0
+        for hook in hooks:
+            invocation = self._invocation(hook, call, operation, new, old)
+            if invocation is None:
+                continue
+            made = await self._mutated(invocation, call, operation, new, old, options)
+            if made is not None and made != new:
+                changes, new = changes + 1, made
+            asked.append((hook, changes))
+        for hook, seen in asked:
+            # Once more for those who want it, if somebody changed the object after them.
+            if hook.is_asked_again and changes > seen:
+                invocation = self._invocation(hook, call, operation, new, old)
+                if invocation is not None:
+                    made = await self._mutated(invocation, call, operation, new, old, options)
+                    new = made if made is not None else new
+        return new
+
+    async def validate(
+        self, call: Call, operation: Operation, new: Document | None, old: Document | None, options: WriteOptions
+    ) -> None:
+        """Ask the validating webhooks. Raises StatusError."""
+        hooks = self._registered(_VALIDATING, mutating=False)
+        if not hooks or is_exempt(call):
+            return
+        relevant = [
+            invocation
+            for hook in hooks
+            if (invocation := self._invocation(hook, call, operation, new, old)) is not None
+        ]
+        answers = await asyncio.gather(
+            *(self._validated(one, call, operation, new, old, options) for one in relevant), return_exceptions=True
+        )
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+
+    # ------------------------------------------------------------------ who is asked
+
+    def _registered(self, collection: str, *, mutating: bool) -> tuple[Hook, ...]:
+        stored = self._store.collection(collection)
+        if not stored.by_name:
+            return ()
+        version = stored.changed
+        known = self._hooks.get(collection)
+        if known is None or known[0] != version:
+            hooks = tuple(
+                Hook(one.name.name, document, mutating=mutating)
+                for one in stored.listed()
+                for document in one.document().get("webhooks") or ()
+            )
+            known = self._hooks[collection] = (version, hooks)
+        return known[1]
+
+    def _invocation(
+        self, hook: Hook, call: Call, operation: Operation, new: Document | None, old: Document | None
+    ) -> Invocation | None:
+        def namespace() -> dict[str, str] | None:
+            found = self._store.get("namespaces", Name("", call.namespace))
+            return None if found is None else dict(found.labels)
+
+        return hook.invocation(call, operation, new, old, registry=self._registry, namespace=namespace)
+
+    # ------------------------------------------------------------------ asking
+
+    async def _mutated(
+        self,
+        invocation: Invocation,
+        call: Call,
+        operation: Operation,
+        new: Document | None,
+        old: Document | None,
+        options: WriteOptions,
+    ) -> Document | None:
+        response = await self._asked(invocation, call, operation, new, old, options)
+        if response is None or not response.get("patch"):
+            return None
+        name = invocation.hook.name
+        if new is None:
+            raise errors.internal(
+                f'admission webhook "{name}" attempted to modify the object, which is not supported for this operation'
+            )
+        try:
+            patched = json_patch(invocation.served.named(new), base64.b64decode(response["patch"]))
+        except (PatchError, ValueError) as error:
+            cause = getattr(error, "cause", None) or str(error)
+            raise errors.internal(str(cause)) from error
+        made = call.served.named(patched)
+        call.served.decode(made)
+        call.served.strategy.default(made)
+        return made
+
+    async def _validated(
+        self,
+        invocation: Invocation,
+        call: Call,
+        operation: Operation,
+        new: Document | None,
+        old: Document | None,
+        options: WriteOptions,
+    ) -> None:
+        await self._asked(invocation, call, operation, new, old, options)
+
+    async def _asked(
+        self,
+        invocation: Invocation,
+        call: Call,
+        operation: Operation,
+        new: Document | None,
+        old: Document | None,
+        options: WriteOptions,
+    ) -> Document | None:
+        """The response that allows the request; None if the webhook failed and that is to be ignored."""
+        hook = invocation.hook
+        if options.dry_run and hook.has_side_effects:
+            raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        try:
+            uid = str(uuid.uuid4())
+            review = _review(uid, invocation, call, operation, new, old, options)
+            try:
+                async with asyncio.timeout(hook.seconds):
+                    body = await self._caller.send(hook.document["clientConfig"], encode(review), hook.seconds)
+            except TimeoutError as error:
+                raise CallError("context deadline exceeded") from error
+            except CallError as error:
+                raise CallError(f"failed to call webhook: {error}") from error
+            response = _response(body, uid, review["apiVersion"], mutating=hook.mutating)
+        except CallError as error:
+            if hook.ignores_failures:
+                log.warning("webhook %s failed and is ignored: %s", hook.name, error)
+                return None
+            raise errors.internal(f'failed calling webhook "{hook.name}": {error}') from error
+        for text in response.get("warnings") or ():
+            call.warn(text)
+        if not response.get("allowed"):
+            raise _refusal(hook.name, response.get("status"))
+        return response
+
+
+def _review(
+    uid: str,
+    invocation: Invocation,
+    call: Call,
+    operation: Operation,
+    new: Document | None,
+    old: Document | None,
+    options: WriteOptions,
+) -> Document:
+    served, group = invocation.served, call.group
+    version = next(
+        (name for name in invocation.hook.document.get("admissionReviewVersions") or () if name in _VERSIONS), None
+    )
+    if version is None:
+        raise CallError(
+            "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
+        )
+    name = call.name
+    namespace = call.name if (group, call.plural) == ("", "namespaces") else call.namespace
+    request: Document = {
+        "uid": uid,
+        "kind": {"group": group, "version": served.version, "kind": call.kind},
+        "resource": {"group": group, "version": served.version, "resource": call.plural},
+        "requestKind": {"group": group, "version": call.served.version, "kind": call.kind},
+        "requestResource": {"group": group, "version": call.served.version, "resource": call.plural},
+        "operation": operation,
+        "userInfo": {"username": call.user.name, "groups": list(call.user.groups)},
+        "object": served.named(new) if new is not None else None,
+        "oldObject": served.named(old) if old is not None else None,
+        "dryRun": options.dry_run,
+        "options": options.document(_OPTIONS[operation]),
+    }
+    for field, value in (
+        ("subResource", call.subresource),
+        ("requestSubResource", call.subresource),
+        ("name", name),
+        ("namespace", namespace),
+    ):
+        if value:
+            request[field] = value
+    if call.user.uid:
+        request["userInfo"]["uid"] = call.user.uid
+    if call.user.extra:
+        request["userInfo"]["extra"] = {key: list(values) for key, values in call.user.extra.items()}
+    return {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": request}
+
+
+def _response(body: bytes, uid: str, version: str, *, mutating: bool) -> Document:
+    try:
+        review: Any = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise CallError(
+            f"failed to call webhook: {error}" if body else "failed to call webhook: 0-length response"
+        ) from error
+    if not isinstance(review, dict):
+        raise CallError("failed to call webhook: the answer is not an AdmissionReview")
+    response = review.get("response")
+    invalid = "received invalid webhook response: "
+    if not isinstance(response, dict):
+        raise CallError(f"{invalid}webhook response was absent")
+    if version.endswith("/v1"):
+        if response.get("uid") != uid:
+            raise CallError(f'{invalid}expected response.uid="{uid}", got "{response.get("uid") or ""}"')
+        given = (review.get("apiVersion"), review.get("kind"))
+        if given != (version, "AdmissionReview"):
+            raise CallError(
+                f"{invalid}expected webhook response of {version}, Kind=AdmissionReview, "
+                f"got {given[0]}, Kind={given[1]}"
+            )
+        _check_patch(response, invalid, mutating=mutating)
+    return response
+
+
+def _check_patch(response: Document, invalid: str, *, mutating: bool) -> None:
+    patch, kind = response.get("patch"), response.get("patchType")
+    if not mutating:
+        for field, value in (("patch", patch), ("patchType", kind)):
+            if value:
+                raise CallError(f"{invalid}validating webhook may not return response.{field}")
+        return
+    if patch and not kind:
+        raise CallError(f"{invalid}webhook returned response.patch but not response.patchType")
+    if kind and not patch:
+        raise CallError(f"{invalid}webhook returned response.patchType but not response.patch")
+
+
+def _refusal(name: str, result: Document | None) -> errors.StatusError:
+    result = result or {}
+    denied = f'admission webhook "{name}" denied the request'
+    code = int(result.get("code") or 0)
+    if result.get("message"):
+        message = f"{denied}: {result['message']}"
+    elif result.get("reason"):
+        message = f"{denied}: {result['reason']}"
+    else:
+        message = f"{denied} without explanation"
+    return errors.StatusError(max(code, 400), str(result.get("reason") or ""), message, result.get("details"))

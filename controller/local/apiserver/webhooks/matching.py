@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which webhooks a request concerns: rules, selectors, conditions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from trainwright.api.objects import Document
+from trainwright.api.validation.extra import load
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.call import Call, Operation
+from trainwright.controller.local.apiserver.resources import Registry, ServedResource
+from trainwright.controller.local.apiserver.selection import label_selector_of
+
+CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+GROUP = "admissionregistration.k8s.io"
+_EXEMPT = (
+    *CONFIGURATIONS,
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+)
+"""Resources of the group that no webhook is asked about, so that nobody can lock everybody out."""
+
+
+def is_exempt(call: Call) -> bool:
+    """Whether no webhook is asked about a call."""
+    return call.group == GROUP and call.plural in _EXEMPT
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A webhook that is asked, and in which version of the resource."""
+
+    hook: "Hook"
+    served: ServedResource
+
+
+class Hook:
+    """One webhook of a configuration."""
+
+    def __init__(self, configuration: str, document: Document, *, mutating: bool) -> None:
+        self.configuration = configuration
+        self.document = document
+        self.mutating = mutating
+        self.name: str = document["name"]
+        self._namespaces = label_selector_of(document.get("namespaceSelector") or {})
+        self._objects = label_selector_of(document.get("objectSelector") or {})
+
+    @property
+    def ignores_failures(self) -> bool:
+        """Whether a request passes if this webhook cannot be asked."""
+        return bool(self.document.get("failurePolicy") == "Ignore")
+
+    @property
+    def seconds(self) -> float:
+        """How long it may take to answer."""
+        return float(self.document.get("timeoutSeconds") or 10)
+
+    @property
+    def has_side_effects(self) -> bool:
+        """Whether it cannot be asked in a dry run."""
+        return self.document.get("sideEffects") not in ("None", "NoneOnDryRun")
+
+    @property
+    def is_asked_again(self) -> bool:
+        """Whether it is asked again after others changed the object."""
+        return bool(self.document.get("reinvocationPolicy") == "IfNeeded")
+
+    def invocation(
+        self,
+        call: Call,
+        operation: Operation,
+        new: Document | None,
+        old: Document | None,
+        *,
+        registry: Registry,
+        namespace: Callable[[], Mapping[str, str] | None],
+    ) -> Invocation | None:
+        """How it is asked about a call; None if it is not asked. Raises StatusError."""
+        if not self._objects_match(new, old):
+            return None
+        served = self._served(call, operation, registry)
+        if served is None or not self._namespace_matches(call, new or old, namespace):
+            return None
+        conditions = self.document.get("matchConditions") or ()
+        if conditions and not self._conditions_hold(call, operation, new, old, conditions):
+            return None
+        return Invocation(self, served)
+
+    def _objects_match(self, new: Document | None, old: Document | None) -> bool:
+        if self._objects is None:
+            return False
+        return not self._objects or any(
+            one is not None and self._objects.matches(one["metadata"].get("labels") or {}) for one in (new, old)
+        )
+
+    def _namespace_matches(
+        self, call: Call, document: Document | None, namespace: Callable[[], Mapping[str, str] | None]
+    ) -> bool:
+        if self._namespaces is None:
+            return False
+        if not self._namespaces:
+            return True
+        if (call.group, call.plural) == ("", "namespaces"):
+            return self._namespaces.matches((document or {}).get("metadata", {}).get("labels") or {})
+        if not call.served.type.namespaced:
+            return True
+        labels = namespace()
+        if labels is None:
+            raise errors.not_found("", "namespaces", call.namespace)
+        return self._namespaces.matches(labels)
+
+    def _served(self, call: Call, operation: Operation, registry: Registry) -> ServedResource | None:
+        rules = self.document.get("rules") or ()
+        for rule in rules:
+            if _rule_matches(rule, call, operation, call.served):
+                return call.served
+        if self.document.get("matchPolicy") != "Exact":
+            kind = call.served.type
+            others = [one for one in registry if one.type.plural == kind.plural and one.type.group == kind.group]
+            for rule in rules:
+                for other in others:
+                    if other is not call.served and _rule_matches(rule, call, operation, other):
+                        return other
+        return None
+
+    def _conditions_hold(
+        self, call: Call, operation: Operation, new: Document | None, old: Document | None, conditions: Any
+    ) -> bool:
+        data = {"object": new, "oldObject": old, "request": _request_facts(call, operation)}
+        failed: list[str] = []
+        for condition in conditions:
+            answer = _compiled(condition["expression"]).eval(data=data).value()
+            if answer is False:
+                return False
+            if answer is not True:
+                failed.append(f"{condition['name']}: {answer}")
+        if failed:
+            if self.ignores_failures:
+                return False
+            raise errors.forbidden(call.group, call.plural, call.name, "; ".join(failed))
+        return True
+
+
+def _request_facts(call: Call, operation: Operation) -> Document:
+    resource = {"group": call.group, "version": call.served.version, "resource": call.plural}
+    return {
+        "operation": operation,
+        "name": call.name,
+        "namespace": call.namespace,
+        "subResource": call.subresource,
+        "resource": resource,
+        "kind": {"group": call.group, "version": call.served.version, "kind": call.kind},
+        "userInfo": {"username": call.user.name, "groups": list(call.user.groups), "uid": call.user.uid},
+    }
+
+
+@cache
+def _compiled(expression: str) -> Any:
+    cel = load("cel_expr_python.cel")
+    config = cel.NewEnvConfigFromYaml("name: conditions\nextensions:\n- name: strings\n- name: sets\n- name: lists\n")
+    variables = dict.fromkeys(("object", "oldObject", "request"), cel.Type.DYN)
+    return cel.NewEnv(config=config, variables=variables).compile(expression)
+
+
+def _rule_matches(rule: Document, call: Call, operation: Operation, served: ServedResource) -> bool:
+    operations, groups, versions = (rule.get(word) or () for word in ("operations", "apiGroups", "apiVersions"))
+    if not ("*" in operations or operation in operations):
+        return False
+    if not ("*" in groups or served.type.group in groups) or not ("*" in versions or served.version in versions):
+        return False
+    scope = rule.get("scope") or "*"
+    namespaced = served.type.namespaced and (served.type.group, served.type.plural) != ("", "namespaces")
+    if scope != "*" and (scope == "Namespaced") != namespaced:
+        return False
+    return any(
+        _resource_matches(wanted, served.type.plural, call.subresource) for wanted in rule.get("resources") or ()
+    )
+
+
+def _resource_matches(wanted: str, plural: str, subresource: str) -> bool:
+    resource, _, sub = wanted.partition("/")
+    return resource in ("*", plural) and (sub == subresource or (sub == "*"))
