@@ -20,6 +20,8 @@ from trainwright.controller.runtime.testing import ControlPlane
 
 Document = dict[str, Any]
 
+JSON = {"Content-Type": "application/json"}
+
 LABELS = [{}, {"a": "1"}, {"a": "2", "b/c": "x"}, {"a": ""}, {"in": "notin", "a": "x"}]
 LABEL_SELECTORS = """
 a b;(a;a=b,;,a;a in b
@@ -69,6 +71,7 @@ async def transport(control_plane: ControlPlane) -> AsyncIterator[HTTPTransport]
 
 async def send(transport: HTTPTransport, request: Request) -> Document:
     found: Document = json.loads((await transport.send(request)).body)
+    assert request.method == "GET" or found["kind"] != "Status", found["message"]
     return found
 
 
@@ -96,7 +99,7 @@ async def test_label_selectors(transport: HTTPTransport, namespace: str) -> None
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     for index, labels in enumerate(LABELS):
         body = {"metadata": {"name": f"o{index}", "labels": labels}}
-        await send(transport, Request("POST", path, body=json.dumps(body).encode()))
+        await send(transport, Request("POST", path, {}, JSON, json.dumps(body).encode()))
     everything = (await send(transport, Request("GET", path)))["items"]
     for selector in listed(LABEL_SELECTORS):
         real = await send(transport, Request("GET", path, {"labelSelector": selector}))
@@ -110,7 +113,7 @@ async def test_field_selectors(transport: HTTPTransport, namespace: str) -> None
         if kind[1] in ("Pod", "Service", "ConfigMap", "Secret"):
             for name in ("o1", "o2"):
                 body = {**SPECS.get(kind[1], {}), "metadata": {"name": name}}
-                await send(transport, Request("POST", path, body=json.dumps(body).encode()))
+                await send(transport, Request("POST", path, {}, JSON, json.dumps(body).encode()))
         everything = (await send(transport, Request("GET", path)))["items"]
         fields = custom_selectable_fields((), namespaced=True) if kind[1] == "TrainJob" else selectable_fields(*kind)
         for selector in listed(FIELD_SELECTORS):

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables: ages, the status of pods, custom columns, and what a Table holds.
+
+The cells of every built-in kind are compared with the real API server's in tests/integration/local/test_tables.py.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.apiserver.jsonpath import JSONPathError
+from trainwright.controller.local.apiserver.tables import (
+    TableError,
+    custom_table_format,
+    human_duration,
+    include_of,
+    partial_metadata_list,
+    table_format,
+    table_of_list,
+    table_of_object,
+)
+from trainwright.controller.local.apiserver.tables.ages import since
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+Document = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (-2.5, "<invalid>"),
+        (-1.9, "0s"),
+        (0.9, "0s"),
+        (119.9, "119s"),
+        (120, "2m"),
+        (599, "9m59s"),
+        (600, "10m"),
+        (659, "10m"),
+        (3 * 3600 - 1, "179m"),
+        (3 * 3600, "3h"),
+        (7 * 3600 + 65, "7h1m"),
+        (8 * 3600 + 65, "8h"),
+        (48 * 3600, "2d"),
+        (50 * 3600, "2d2h"),
+        (8 * 86400 + 7200, "8d"),
+        (729 * 86400, "729d"),
+        (730 * 86400, "2y"),
+        (800 * 86400, "2y70d"),
+        (8 * 365 * 86400 + 86400, "8y"),
+    ],
+)
+def test_durations(seconds: float, shown: str) -> None:
+    assert human_duration(timedelta(seconds=seconds)) == shown
+
+
+def test_ages() -> None:
+    assert since("2026-01-02T03:00:00Z", NOW) == "4m5s"
+    assert since("2026-01-02T03:04:04.123456Z", NOW) == "0s"
+    assert since(None, NOW) == since("", NOW) == "<unknown>"
+
+
+def waiting(reason: str, **more: Any) -> Document:
+    return {"name": "c", "state": {"waiting": {"reason": reason}}, **more}
+
+
+def ended(code: int = 0, reason: str = "", signal: int = 0, **more: Any) -> Document:
+    return {"name": "c", "state": {"terminated": {"exitCode": code, "reason": reason, "signal": signal}}, **more}
+
+
+RUNNING = {"name": "c", "ready": True, "started": True, "state": {"running": {}}}
+READY = {"type": "Ready", "status": "True"}
+RESTARTED: Document = {"restartCount": 3, "lastState": {"terminated": {"finishedAt": "2026-01-02T03:03:05Z"}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [
+        ({}, "0/2  0"),
+        ({"phase": "Pending"}, "0/2 Pending 0"),
+        ({"phase": "Failed", "reason": "Evicted"}, "0/2 Evicted 0"),
+        ({"conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}]}, "0/2 SchedulingGated 0"),
+        ({"containerStatuses": [RUNNING, waiting("ImagePullBackOff")]}, "1/2 ImagePullBackOff 0"),
+        ({"containerStatuses": [ended(0, "Completed"), RUNNING], "conditions": [READY]}, "1/2 Running 0"),
+        ({"containerStatuses": [ended(0, "Completed"), RUNNING]}, "1/2 NotReady 0"),
+        ({"containerStatuses": [ended(0, "Completed"), ended(1, "Error")]}, "0/2 Error 0"),
+        ({"containerStatuses": [ended(3)]}, "0/2 ExitCode:3 0"),
+        ({"containerStatuses": [ended(137, signal=9)]}, "0/2 Signal:9 0"),
+        ({"containerStatuses": [RUNNING | RESTARTED], "phase": "Running"}, "1/2 Running 3 (60s ago)"),
+        ({"containerStatuses": [RUNNING | {"restartCount": 2}], "phase": "Running"}, "1/2 Running 2"),
+        ({"initContainerStatuses": [waiting("PodInitializing")]}, "0/2 Init:0/2 0"),
+        ({"initContainerStatuses": [waiting("ErrImagePull", **RESTARTED)]}, "0/2 Init:ErrImagePull 3 (60s ago)"),
+        ({"initContainerStatuses": [ended(0), ended(1)]}, "0/2 Init:ExitCode:1 0"),
+        ({"initContainerStatuses": [ended(1, "Error")]}, "0/2 Init:Error 0"),
+        ({"initContainerStatuses": [ended(1, signal=9)]}, "0/2 Init:Signal:9 0"),
+        ({"initContainerStatuses": [ended(0, **RESTARTED)], "phase": "Running"}, "0/2 Running 0"),
+        (
+            {"initContainerStatuses": [RUNNING | RESTARTED | {"name": "s"}], "containerStatuses": [RUNNING]},
+            "2/2  3 (60s ago)",
+        ),
+    ],
+)
+def test_the_status_of_pods(status: Document, shown: str) -> None:
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {
+            "containers": [{"name": "c"}],
+            "initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}],
+        },
+        "status": status,
+    }
+    cells = table_format("v1", "Pod").cells(pod, NOW)
+    assert " ".join(cells[1:4]) == shown
+    assert cells[4:] == ["<unknown>", *4 * ["<none>"]]
+
+
+def test_pods_that_go() -> None:
+    def status(**status: Any) -> Any:
+        pod = {"metadata": {"deletionTimestamp": "2026-01-02T03:03:05Z"}, "status": status}
+        return table_format("v1", "Pod").cells(pod, NOW)[2]
+
+    assert status(phase="Running") == "Terminating"
+    assert status(phase="Failed") == "Failed"
+    assert status(phase="Running", reason="NodeLost") == "Unknown"
+
+
+def test_rows_of_pods_that_are_over() -> None:
+    table = table_of_object(table_format("v1", "Pod"), {"status": {"phase": "Failed"}}, now=NOW)
+    assert table["rows"][0]["conditions"] == [
+        {"type": "Completed", "status": "True", "reason": "Failed", "message": "The pod failed."}
+    ]
+
+
+COLUMNS: list[Document] = [
+    {"name": "Text", "type": "string", "jsonPath": ".spec.text", "description": "a text", "priority": 1},
+    {"name": "Count", "type": "integer", "jsonPath": ".spec.count", "format": "int32"},
+    {"name": "Share", "type": "number", "jsonPath": ".spec.share"},
+    {"name": "On", "type": "boolean", "jsonPath": ".spec.on"},
+    {"name": "Since", "type": "date", "jsonPath": ".spec.since"},
+    {"name": "State", "type": "string", "jsonPath": '.status.conditions[?(@.status=="True")].type'},
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "cells"),
+    [
+        ({}, 6 * [None]),
+        (
+            {"text": "x", "count": 1, "share": 2, "on": False, "since": "2026-01-02T03:00:00Z"},
+            ["x", 1, 2, False, "4m5s", None],
+        ),
+        ({"text": 1, "count": 1.9, "share": 0.5, "on": "x", "since": "soon"}, ["1", 1, 0.5, None, "<invalid>", None]),
+        ({"text": {"a": [1]}, "count": True, "share": "1", "on": 1, "since": 5}, ['{"a":[1]}', *5 * [None]]),
+        ({"text": True, "since": ""}, ["true", None, None, None, "<unknown>", None]),
+    ],
+)
+def test_custom_columns(spec: Document, cells: list[Any]) -> None:
+    assert custom_table_format(COLUMNS).cells({"metadata": {"name": "a"}, "spec": spec}, NOW) == ["a", *cells]
+
+
+def test_custom_columns_with_conditions() -> None:
+    status = {"conditions": [{"type": "A", "status": "False"}, {"type": "B", "status": "True"}]}
+    how = custom_table_format(COLUMNS)
+    assert how.cells({"status": status}, NOW)[-1] == "B"
+    assert how.cells({"status": {"conditions": "x"}}, NOW)[-1] is None
+    definitions = [(one["name"], one["format"], one["priority"]) for one in how.columns]
+    assert definitions[:3] == [("Name", "name", 0), ("Text", "", 1), ("Count", "int32", 0)]
+    assert [one["description"] for one in how.columns[1:3]] == [
+        "a text",
+        "Custom resource definition column (in JSONPath format): .spec.count",
+    ]
+    with pytest.raises(JSONPathError):
+        custom_table_format([{"name": "x", "type": "string", "jsonPath": ".a["}])
+
+
+def test_without_columns_the_age_is_one() -> None:
+    how = custom_table_format([])
+    document = {"metadata": {"name": "a", "creationTimestamp": "2026-01-02T03:00:00Z"}}
+    assert [one["name"] for one in how.columns] == ["Name", "Age"]
+    assert how.cells(document, NOW) == ["a", "4m5s"]
+
+
+def test_what_a_table_holds() -> None:
+    document = {"kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "5"}, "data": {"x": "1"}}
+    metadata = {"resourceVersion": "7", "continue": "", "remainingItemCount": 3, "other": 1}
+    how = table_format("v1", "ConfigMap")
+    table = table_of_list(how, [document], metadata, now=NOW)
+    assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert table["metadata"] == {"resourceVersion": "7", "remainingItemCount": 3}
+    partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": document["metadata"]}
+    assert table["rows"] == [{"cells": ["a", 1, "<unknown>"], "object": partial}]
+    assert table_of_list(how, [document], metadata, now=NOW, include="Object")["rows"][0]["object"] == document
+    single = table_of_object(how, document, now=NOW, include="None", version="v1beta1", headers=False)
+    assert single == {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1beta1",
+        "metadata": {"resourceVersion": "5"},
+        "columnDefinitions": None,
+        "rows": [{"cells": ["a", 1, "<unknown>"], "object": None}],
+    }
+    assert partial_metadata_list([document], metadata)["items"] == [partial]
+
+
+def test_include_object() -> None:
+    assert [include_of(text) for text in ("", "None", "Metadata", "Object")] == [
+        "Metadata",
+        "None",
+        "Metadata",
+        "Object",
+    ]
+    with pytest.raises(TableError) as raised:
+        include_of("Foo")
+    assert str(raised.value) == (
+        'Unable to convert to Table as requested: includeObject: Invalid value: "Foo": '
+        "must be 'Metadata', 'Object', 'None', or empty"
+    )
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Node", "Namespace", "Event", "Service", "PersistentVolume", "LimitRange"])
+def test_an_empty_object_has_a_row(kind: str) -> None:
+    how = table_format("v1", kind)
+    assert len(how.cells({}, NOW)) == len(how.columns)
