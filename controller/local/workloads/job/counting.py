@@ -64,9 +64,11 @@ class Pods:
 
     def is_failed(self, pod: Document) -> bool:
         """Whether the pod counts as failed. Deleted pods do, unless they are replaced only after their end."""
+        if uid_of(pod) in self.ended_by_us:
+            return False
         if phase_of(pod) == "Failed":
             return True
-        if replaces_failed_only(self.job) or uid_of(pod) in self.ended_by_us:
+        if replaces_failed_only(self.job):
             return False
         return deletion_timestamp_of(pod) is not None and phase_of(pod) != "Succeeded"
 

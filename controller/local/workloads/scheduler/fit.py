@@ -178,7 +178,7 @@ def message_of(refusals: Sequence[Refusal], nodes: int) -> str:
     )
     tail = ", ".join(sorted(f"{count} {reason}" for reason, count in after.items()))
     available = f"0/{nodes} nodes are available"
-    return f"{available}: {found}. preemption: {available}: {tail}."
+    return f"{available}: {found}. no new claims to deallocate, preemption: {available}: {tail}."
 
 
 def places_of(nodes: Iterable[Document], pods: Iterable[Document], assumed: Mapping[str, str]) -> list[Place]:
