@@ -17,14 +17,15 @@ REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 JOB_NAME = "batch.kubernetes.io/job-name"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
+_INDEXED = re.compile(r"-\d+$")
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 
 
 def names_of(pod: Document) -> list[str]:
-    """All names of one pod, the longest first; without a subdomain only the short one."""
+    """All names of one pod that others can look up, the longest first. Without a subdomain there are none."""
     host, subdomain, namespace = hostname_of(pod), spec_of(pod).get("subdomain"), namespace_of(pod)
     if not subdomain:
-        return [host]
+        return []
     full = f"{host}.{subdomain}.{namespace}.svc.cluster.local"
     return [full, full.removesuffix(".cluster.local"), f"{host}.{subdomain}.{namespace}", f"{host}.{subdomain}", host]
 
@@ -43,10 +44,17 @@ def peers_of(pod: Document, pods: Iterable[Document]) -> list[Document]:
     return [pod, *others]
 
 
-def name_pattern(pod: Document, pods: Iterable[Document]) -> re.Pattern[str]:
-    """Finds the names of the pod's group in a text, at word boundaries."""
-    alternatives = [re.escape(name) for peer in peers_of(pod, pods) for name in names_of(peer)]
+def name_pattern(pod: Document, pods: Iterable[Document]) -> re.Pattern[str] | None:
+    """Finds the names of the pod's group in a text, at word boundaries; None if the pod has no group.
+
+    A short name is found only if it ends with an index, as those of jobs do: a plain word such as `worker` means other
+    things in commands, and no pod but its own can look it up in a cluster.
+    """
+    names = [name for peer in peers_of(pod, pods) for name in names_of(peer)]
+    alternatives = [re.escape(name) for name in names if "." in name or _INDEXED.search(name)]
     alternatives += _forms(pod)
+    if not alternatives:
+        return None
     # The longest first: an alternative must not stop at the short form of a longer name.
     alternatives.sort(key=len, reverse=True)
     return re.compile(rf"(?<![-.\w])(?:{'|'.join(dict.fromkeys(alternatives))})(?![-\w])(?!\.[-\w])")

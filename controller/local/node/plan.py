@@ -184,5 +184,7 @@ def _refuse(
 def _folder(rewriter: Rewriter, folder: str, places: Places) -> str:
     """Mode B: the working folder on this machine. One that neither a volume nor the machine has is the container's."""
     if (mounted := rewriter.path(folder)) is not None:
+        # As container runtimes do.
+        Path(mounted).mkdir(parents=True, exist_ok=True)
         return mounted
     return folder if Path(folder).is_dir() else str(places.work)
