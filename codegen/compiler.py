@@ -40,6 +40,7 @@ def compile_all(root: Path, progress: Callable[[str], None] = lambda _: None) ->
     files = {f"api/{path}": text for path, text in python.packages(known, modules, api).items()}
     progress("expanding CustomResourceDefinitions")
     files.update({f"config/crd/{path}": text for path, text in crd.files(known).items()})
+    files.update(crd.shipped(known))
     progress("writing JSON Schemas and reference pages")
     files.update({f"api/{path}": text for path, text in json_schema.files(known).items()})
     files.update({f"docs/api/{path}": text for path, text in reference.files(known).items()})

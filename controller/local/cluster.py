@@ -4,16 +4,18 @@
 Whoever uses it adds what is to run on it: a manager of an operator, with `transport` as its way to the API server.
 """
 
+import asyncio
 import base64
 import os
 import secrets
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import yaml
 
 from trainwright.api.objects import Document
@@ -29,12 +31,25 @@ from trainwright.controller.local.apiserver.server import APIServer
 from trainwright.controller.local.apiserver.serving import HOST, served
 from trainwright.controller.local.apiserver.store import Store
 from trainwright.controller.local.apiserver.transport import InProcessTransport
+from trainwright.controller.local.apiserver.webhooks import WebhookCaller, Webhooks
+from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.reviews import answerer
+from trainwright.controller.local.workloads import declare_workloads
+from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
+from trainwright.controller.runtime import Client, Manager
 from trainwright.controller.runtime.certificates import authority
 from trainwright.controller.runtime.client.config import ClusterConfig
+from trainwright.controller.runtime.client.discovery import Discovery
+from trainwright.controller.runtime.manager.settings import NO_SERVERS
 from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.webhook.configurations import by_url
 
 _LIFETIME = timedelta(days=365)
 _COMPACT_SECONDS = 30.0
+_JOBSET_WEBHOOKS = "https://jobset.local"
+"""Nothing listens there: these webhooks are answered in the process."""
+_JOBSET_DEFINITION = Path(jobset_webhooks.__file__).parent / "jobsets.crd.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +60,22 @@ class RunningServer:
     config: ClusterConfig
     """How to reach it over HTTPS as the administrator."""
     kubeconfig: Path
+    webhooks: WebhookCaller
 
     def transport(self) -> InProcessTransport:
         """The administrator's way to it without a socket."""
         assert self.config.token is not None
         return InProcessTransport(self.server, self.config.token)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCluster:
+    """A cluster that runs pods."""
+
+    api: RunningServer
+    manager: Manager
+    """Runs the controllers and the node."""
+    node: Node
 
 
 @asynccontextmanager
@@ -68,32 +94,91 @@ async def api_server(
         StateFileError: the state file cannot be used.
         ConfigurationError: the port cannot be used.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
     store = Store(None if memory else folder / "state.db")
     registry = Registry()
     serve_built_in(registry)
     token = secrets.token_hex(32)
     definitions = Definitions(store, registry, now=now)
+    caller = WebhookCaller()
     server = APIServer(
         store,
         registry,
         TokenAuthenticator(token),
+        Webhooks(store, registry, caller),
         pages=(health, version, DiscoveryPages(registry)),
         now=now,
     )
     server.handle_specially("", "pods", "binding", Bindings(server.writes).create)
-    definitions.load()
-    await add_presets(server.writes, registry, now=now)
-    bundle, tls = _certificate(folder, now)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
+        stack.push_async_callback(caller.close)
+        definitions.load()
+        await add_presets(server.writes, registry, now=now)
+        bundle, tls = await asyncio.to_thread(_certificate, folder, now)
         tasks = await stack.enter_async_context(TaskScope("api server"))
-        following = tasks.start("definitions", definitions.run())
-        stack.callback(following.cancel)
+        tasks.start("definitions", definitions.run())
+        tasks.start("compaction", _compact(store))
         used = await stack.enter_async_context(served(server, tls, port))
         url = f"https://{HOST}:{used}"
-        kubeconfig = _kubeconfig(folder, url, bundle, token)
-        yield RunningServer(server, ClusterConfig(server=url, ca_data=bundle, token=token), kubeconfig)
+        kubeconfig = await asyncio.to_thread(_kubeconfig, folder, url, bundle, token)
+        yield RunningServer(server, ClusterConfig(server=url, ca_data=bundle, token=token), kubeconfig, caller)
+
+
+@asynccontextmanager
+async def local_cluster(
+    settings: NodeSettings, *, port: int = 0, memory: bool = False, now: Now = wall_clock
+) -> AsyncIterator[RunningCluster]:
+    """Run a whole cluster for the length of the block: the API server, JobSet and the other controllers, one node.
+
+    Args:
+        settings: of the node; its folder holds everything.
+        port: of the API server; 0 for a free one.
+        memory: keep no state file.
+        now: the time of day.
+
+    Raises:
+        StateFileError: the state file cannot be used.
+        ConfigurationError: the port cannot be used.
+    """
+    async with api_server(settings.folder, port=port, memory=memory, now=now) as api:
+        api.webhooks.answer_here(_JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers()))
+        manager = Manager(api.config, user_agent="trainwright-local", servers=NO_SERVERS, transport=api.transport())
+        await _install(manager.client)
+        declare_workloads(manager)
+        node = Node(manager.client, settings, server=api.config.server, now=now)
+        node.declare(manager)
+        async with TaskScope("local cluster") as tasks:
+            running = tasks.start("controllers", manager.run())
+            try:
+                await manager.wait_ready()
+                yield RunningCluster(api, manager, node)
+            finally:
+                # Pods end with their grace while the API server still answers.
+                manager.stop()
+                await asyncio.wait({running})
+
+
+async def install(client: Client, documents: Iterable[Document], *, owner: str) -> None:
+    """Apply documents, and wait until the definitions among them are served. Raises KubernetesError."""
+    discovery = Discovery(client)
+    for document in documents:
+        resource = await discovery.resource_of(document)
+        await client.apply(document, kind=resource, field_manager=owner, force=True)
+
+
+async def _install(client: Client) -> None:
+    """JobSet, as its own installation has it: the definition and the webhooks."""
+    definition = msgspec.json.decode(_JOBSET_DEFINITION.read_bytes())
+    definition.pop("//")
+    hooks = [by_url(one, _JOBSET_WEBHOOKS, b"", {}) for one in jobset_webhooks.configurations()]
+    await install(client, [definition, *hooks], owner="trainwright-local")
+
+
+async def _compact(store: Store) -> None:
+    while True:
+        await asyncio.sleep(_COMPACT_SECONDS)
+        store.compact()
 
 
 def _certificate(folder: Path, now: Now) -> tuple[bytes, ssl.SSLContext]:

@@ -12,6 +12,7 @@ from trainwright.controller.local.apiserver.schema.structs import Structs
 from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, BuiltIn
 from trainwright.controller.local.apiserver.strategies.built_in import Subresource as BuiltInSubresource
 from trainwright.controller.local.apiserver.strategies.definitions import DefinitionStrategy
+from trainwright.controller.local.apiserver.tables import table_format
 
 _DEFINITION = "CustomResourceDefinition"
 DEFINITIONS = BuiltIn(
@@ -52,6 +53,7 @@ def _served(kind: BuiltIn) -> ServedResource:
         version=kind.version,
         strategy=kind.strategy,
         managers=_managers(kind),
+        table=table_format(kind.api_version, kind.kind),
         verbs=kind.verbs,
         subresources={
             sub.name: Subresource(name=sub.name, kind=sub.kind, group=sub.group, version=sub.version, verbs=sub.verbs)

@@ -15,6 +15,7 @@ from trainwright.controller.local.apiserver.resources import Registry, ResourceT
 from trainwright.controller.local.apiserver.schema import Schema, compile_schema
 from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
 from trainwright.controller.local.apiserver.strategies.custom import CustomStrategy
+from trainwright.controller.local.apiserver.tables import custom_table_format
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +171,7 @@ def served_versions(spec: Document) -> list[ServedResource]:
                 strategy=strategy,
                 managers={sub: manager for (served, sub), manager in managers.items() if served == api_version},
                 subresources={"status": Subresource(name="status", kind=names["kind"])} if has_status else {},
-                columns=tuple(version.get("additionalPrinterColumns") or ()),
+                table=custom_table_format(version.get("additionalPrinterColumns") or ()),
                 selectable=tuple(field["jsonPath"] for field in version.get("selectableFields") or ()),
                 warning=_deprecation(group, names["kind"], version),
                 schema=schema,

@@ -14,7 +14,15 @@ from trainwright.controller.local.apiserver.listoptions import Continuation, Lis
 from trainwright.controller.local.apiserver.requests import Answer
 from trainwright.controller.local.apiserver.selecting import Selection, selection_of
 from trainwright.controller.local.apiserver.store import Expired, Store, Stored
-from trainwright.controller.local.apiserver.tables import table
+from trainwright.controller.local.apiserver.tables import (
+    Include,
+    TableError,
+    include_of,
+    partial_metadata,
+    partial_metadata_list,
+    table_of_list,
+    table_of_object,
+)
 
 FUTURE_SECONDS = 3.0
 """How long a read waits for a version that is not there yet."""
@@ -49,9 +57,11 @@ class Reads:
         documents = [call.served.named(one.document()) for one in items]
         made: Document
         if wanted.form == "table":
-            made = table(call, documents, metadata, wanted.version)
+            made = table_of_list(
+                call.served.table, documents, metadata, now=call.now, include=include(call), version=wanted.version
+            )
         elif wanted.form == "metadata":
-            made = rendering.metadata_list(documents, wanted.version, metadata)
+            made = partial_metadata_list(documents, metadata, wanted.version)
         else:
             served = call.served
             made = {"apiVersion": served.api_version, "kind": served.type.listed_as, "metadata": metadata}
@@ -131,12 +141,19 @@ class Reads:
 def shown(call: Call, document: Document, wanted: negotiation.Wanted, status: int = 200) -> Answer:
     """One object in the form that the client wants."""
     if wanted.form == "table":
-        meta = document.get("metadata") or {}
-        version = {"resourceVersion": meta["resourceVersion"]} if meta.get("resourceVersion") else {}
-        return answered(table(call, [document], version, wanted.version), wanted, status)
+        made = table_of_object(call.served.table, document, now=call.now, include=include(call), version=wanted.version)
+        return answered(made, wanted, status)
     if wanted.form == "metadata":
-        return answered(rendering.metadata_of(document, wanted.version), wanted, status)
+        return answered(partial_metadata(document, wanted.version), wanted, status)
     return answered(document, wanted, status)
+
+
+def include(call: Call) -> Include:
+    """What of each object goes into its row of a table. Raises StatusError."""
+    try:
+        return include_of(call.request.asked("includeObject"))
+    except TableError as error:
+        raise errors.bad_request(str(error)) from error
 
 
 def answered(document: Any, wanted: negotiation.Wanted, status: int = 200) -> Answer:

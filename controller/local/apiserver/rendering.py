@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects and lists as answers, spliced from stored bytes where nothing has to change."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.requests import encode
@@ -57,22 +57,6 @@ def list_bytes(served: ServedResource, items: Iterable[Stored], metadata: Docume
     """A list of stored objects."""
     head = encode({"kind": served.type.listed_as, "apiVersion": served.api_version, "metadata": metadata})
     return head[:-1] + b',"items":[' + b",".join([item_bytes(served, one) for one in items]) + b"]}"
-
-
-def metadata_of(document: Document, version: str) -> Document:
-    """An object of which only the metadata was asked for."""
-    meta = document.get("metadata") or {}
-    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": meta}
-
-
-def metadata_list(documents: Sequence[Document], version: str, metadata: Document) -> Document:
-    """A list of which only the metadata of the items was asked for."""
-    return {
-        "kind": "PartialObjectMetadataList",
-        "apiVersion": f"meta.k8s.io/{version}",
-        "metadata": metadata,
-        "items": [metadata_of(document, version) for document in documents],
-    }
 
 
 def event_bytes(type_: str, body: bytes) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.apply import FieldManager
 from trainwright.controller.local.apiserver.strategies.strategy import Strategy
+from trainwright.controller.local.apiserver.tables import TableFormat
 
 Conversion: TypeAlias = Callable[[Document], Document]
 READ_VERBS = ("get", "list", "watch")
@@ -67,12 +68,12 @@ class ServedResource:
     strategy: Strategy
     managers: Mapping[str, FieldManager]
     """By subresource; the main endpoint is ``."""
+    table: TableFormat
+    """How `kubectl get` shows the objects."""
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     model: str = ""
     """Name of the published model, by which strategic merge patches are read; custom resources have none."""
-    columns: tuple[Document, ...] = ()
-    """Printer columns of a custom resource."""
     selectable: tuple[str, ...] = ()
     """JSON paths of a custom resource that field selectors may name."""
     warning: str = ""

@@ -10,14 +10,15 @@ import random
 from collections.abc import AsyncIterator
 
 from trainwright.api.objects import Document
+from trainwright.api.times import wall_clock
 from trainwright.controller.local.apiserver import errors, negotiation, rendering
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.listoptions import ListOptions, parsed_version
-from trainwright.controller.local.apiserver.reads import Reads
+from trainwright.controller.local.apiserver.reads import Reads, include
 from trainwright.controller.local.apiserver.requests import Answer, encode
 from trainwright.controller.local.apiserver.selecting import Selection, selection_of
 from trainwright.controller.local.apiserver.store import Change, Expired, Overflow, Store, Stored, Watch
-from trainwright.controller.local.apiserver.tables import table
+from trainwright.controller.local.apiserver.tables import partial_metadata, table_of_object
 
 SECONDS = 1800
 """How long a watch lasts at least that does not say it; up to twice as long, so that not all end together."""
@@ -111,6 +112,7 @@ class _Frames:
         self._served = call.served
         self._selection = selection
         self._wanted = wanted
+        self._include = include(call)
         self._columns_sent = False
 
     def initial(self, one: Stored) -> bytes | None:
@@ -152,12 +154,16 @@ class _Frames:
 
     def _framed(self, type_: str, document: Document) -> bytes:
         if self._wanted.form == "metadata":
-            document = rendering.metadata_of(document, self._wanted.version)
+            document = partial_metadata(document, self._wanted.version)
         elif self._wanted.form == "table":
-            meta = {"resourceVersion": document["metadata"]["resourceVersion"]}
-            document = table(self._call, [document], meta, self._wanted.version)
-            if self._columns_sent:
-                document["columnDefinitions"] = None
+            document = table_of_object(
+                self._served.table,
+                document,
+                now=wall_clock(),
+                include=self._include,
+                version=self._wanted.version,
+                headers=not self._columns_sent,
+            )
             self._columns_sent = True
         return rendering.event_bytes(type_, encode(document))
 

@@ -37,6 +37,7 @@ async def make_manager(
     user_agent: str,
     namespace: str = "",
     webhook_url: str | None = None,
+    transport: Transport | None = None,
     detect_mutation: bool = False,
 ) -> Manager:
     """The manager of a process, inside its running event loop.
@@ -50,6 +51,7 @@ async def make_manager(
         user_agent: product name in the requests.
         namespace: manage the TrainJobs of this namespace only; empty: of all namespaces.
         webhook_url: where the API server reaches this process; the webhooks are registered with it.
+        transport: another way to the API server than HTTP, such as that to one in the same process.
         detect_mutation: detect code that changes shared objects; for tests.
 
     Raises:
@@ -65,7 +67,7 @@ async def make_manager(
         user_agent=user_agent,
         servers=_servers(cluster, settings, lambda: serving.context),
         process=ProcessSettings(tune_collector=not detect_mutation, detect_mutation=detect_mutation),
-        transport=_transport(cluster, settings),
+        transport=_transport(transport or HTTPTransport(cluster), settings),
         elector=elector,
     )
     serving = ServingCertificate(manager.metrics.registry, minimum=settings.minimum_tls, ciphers=settings.ciphers)
@@ -125,8 +127,7 @@ def _metrics_address(cluster: ClusterConfig, settings: Settings) -> str | None:
     return settings.metrics_address
 
 
-def _transport(cluster: ClusterConfig, settings: Settings) -> Transport:
-    transport = HTTPTransport(cluster)
+def _transport(transport: Transport, settings: Settings) -> Transport:
     if settings.limit is None:
         return transport
     return LimitedTransport(transport, rate=settings.limit.rate, burst=settings.limit.burst)

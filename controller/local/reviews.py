@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Webhooks that are answered in the process of the API server, without a socket."""
+
+import logging
+from collections.abc import Mapping
+
+from trainwright.controller.local.apiserver.webhooks.calling import Answerer, CallError
+from trainwright.controller.runtime.webhook.admission import Handler
+from trainwright.controller.runtime.webhook.review import Malformed, read, write
+
+log = logging.getLogger(__name__)
+
+
+def answerer(handlers: Mapping[str, Handler]) -> Answerer:
+    """A function that answers reviews by the handlers of a webhook server, by path."""
+
+    async def answer(path: str, body: bytes) -> bytes:
+        handler = handlers.get(path)
+        if handler is None:
+            raise CallError(f"no webhook answers {path}")
+        try:
+            review = read(body)
+            return write(review, await handler.answer(review))
+        except Malformed as error:
+            raise CallError(str(error)) from error
+        except Exception as error:
+            log.exception("the webhook %s failed", path)
+            raise CallError(f"the webhook failed with {type(error).__name__}; the log has the reason") from error
+
+    return answer
