@@ -6,7 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +39,10 @@ class Order:
     log_bytes: int = LOG_BYTES
     log_files: int = LOG_FILES
     grace: float = ORPHAN_GRACE_SECONDS
+    stdio: tuple[int, int, int] | None = None
+    """Descriptors for standard input, output and error; None: no input, and output to the log."""
+    terminal: bool = False
+    """Whether they are a terminal, which the program gets as its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ async def start(order: Order, *, record: Path, follow: Callable[[str, Any], obje
         StartError: the program cannot be executed.
         OSError: the guard cannot be started.
     """
-    guard = await asyncio.to_thread(_spawn, record.with_suffix(".err"))
+    guard = await asyncio.to_thread(_spawn, record.with_suffix(".err"), order.stdio or ())
     assert guard.stdin is not None
     assert guard.stdout is not None
     reports = asyncio.StreamReader()
@@ -139,6 +143,7 @@ async def start(order: Order, *, record: Path, follow: Callable[[str, Any], obje
     report: dict[str, Any] = json.loads(line) if line else {"failed": _last_words(record)}
     if "failed" in report:
         guard.stdin.close()
+        await reports.read()
         await asyncio.to_thread(guard.wait)
         raise StartError(str(report["failed"]))
     process._started(report)  # noqa: SLF001 - its maker
@@ -146,7 +151,7 @@ async def start(order: Order, *, record: Path, follow: Callable[[str, Any], obje
     return process
 
 
-def _spawn(errors: Path) -> "subprocess.Popen[bytes]":
+def _spawn(errors: Path, passed: Iterable[int]) -> "subprocess.Popen[bytes]":
     with errors.open("wb") as stderr:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", str(GUARD)],
@@ -155,6 +160,7 @@ def _spawn(errors: Path) -> "subprocess.Popen[bytes]":
             stderr=stderr,
             env={},
             cwd="/",
+            pass_fds=sorted(set(passed) - {subprocess.DEVNULL}),
         )
 
 

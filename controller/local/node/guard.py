@@ -21,12 +21,14 @@ process that detached and whose parent has ended is found only by its process gr
 import contextlib
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from typing import Any
 
@@ -114,14 +116,13 @@ class Guard:
         wake = self._wake_on_signals()
         try:
             log = Log(self._order["log"], self._order["log_bytes"], self._order["log_files"])
-            child = self._start()
+            child = self._start(bool(self._order["stdio"]))
         except (OSError, ValueError) as error:
             self._report({"failed": reason(error, self._order), "at": time.time()})
             return
-        assert child.stdout is not None
-        assert child.stderr is not None
         self._log = log
-        streams = {child.stdout.fileno(): "stdout", child.stderr.fileno(): "stderr"}
+        pipes = (child.stdout, "stdout"), (child.stderr, "stderr")
+        streams = {pipe.fileno(): name for pipe, name in pipes if pipe is not None}
         self._watch(wake, streams)
         self.end_descendants()
         self._drain(streams)
@@ -140,18 +141,26 @@ class Guard:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         return read
 
-    def _start(self) -> "subprocess.Popen[bytes]":
+    def _start(self, passed: bool) -> "subprocess.Popen[bytes]":
+        """Start the program: with pipes to the log, or with the descriptors that the order names."""
         order = self._order
+        stdin, stdout, stderr = order["stdio"] if passed else (subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE)
+        terminal = order["terminal"]
         self._child = child = subprocess.Popen(
             order["command"],
             env=order["environment"],
             cwd=order["folder"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            process_group=0,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - safe: this process has a single thread
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            # A terminal needs a session, whose leader leads a process group, too.
+            process_group=None if terminal else 0,
+            start_new_session=terminal,
+            preexec_fn=_take_terminal if terminal else _die_with_parent,  # noqa: PLW1509 - a single thread
         )
+        if passed:
+            for descriptor in {stdin, stdout, stderr} - {subprocess.DEVNULL}:
+                os.close(descriptor)
         pid = child.pid
         self._report({"started": pid, "start_time": start_time(pid), "guard": os.getpid(), "at": time.time()})
         return child
@@ -271,6 +280,12 @@ def reason(error: Exception, order: dict[str, Any]) -> str:
 def _die_with_parent() -> None:
     if LINUX:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _take_terminal() -> None:
+    """Make standard input the controlling terminal of the new session."""
+    _die_with_parent()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def start_time(pid: int) -> str:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from trainwright import __version__
@@ -21,10 +21,14 @@ from trainwright.api.objects import AnyObject, Document, Key, key_of, name_of, n
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node import capacity, recovery
 from trainwright.controller.local.node.hosting import Hosting
+from trainwright.controller.local.node.interface import LogOptions, UnavailableError
+from trainwright.controller.local.node.logreading import read_log
+from trainwright.controller.local.node.logs import run_to_show
 from trainwright.controller.local.node.plan import inherited
-from trainwright.controller.local.node.pods import is_deleted, is_finished, spec_of
+from trainwright.controller.local.node.pods import is_deleted, is_finished, spec_of, status_of
 from trainwright.controller.local.node.registration import Registration
 from trainwright.controller.local.node.runs import log_folder
+from trainwright.controller.local.node.sessions import Session
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.node.sources import ClusterSources
 from trainwright.controller.local.node.state import Verdict
@@ -113,6 +117,44 @@ class Node:
     def pods(self) -> Sequence[Document]:
         """All pods of the node, as the workers know them."""
         return [worker.pod for worker in self._workers.values()]
+
+    async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        """The log of a container; see `interface.PodLogs`."""
+        found, worker = self._find(namespace, pod)
+        status = status_of(found) if worker is None else status_document(found, worker.state, self._now())
+        run = run_to_show(pod, container, status, previous=options.previous)
+        path = log_folder(self.settings.logs, found, container) / f"{run}.log"
+        runner = worker.runners.get(container) if worker is not None else None
+
+        def ended() -> bool:
+            return runner is None or runner.has_ended(run)
+
+        return read_log(path, options, ended=ended, now=self._now())
+
+    async def exec(
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        command: Sequence[str],
+        *,
+        stdin: bool = False,
+        tty: bool = False,
+    ) -> Session:
+        """Start a further process in a container; see `interface.PodExec`."""
+        _, worker = self._find(namespace, pod)
+        runner = worker.runners.get(container) if worker is not None else None
+        if runner is None:
+            raise UnavailableError(f'container not found ("{container}")')
+        return await runner.exec(command, stdin=stdin, tty=tty)
+
+    def _find(self, namespace: str, name: str) -> tuple[Document, PodWorker | None]:
+        """A pod of this node and its worker, if it has one. Raises UnavailableError."""
+        assert self._cache is not None
+        pod = self._cache.get(POD, name, namespace)
+        if pod is None or spec_of(pod).get("nodeName") != self.settings.name:
+            raise UnavailableError(f'pod "{name}" not found')
+        return pod, self._workers.get(uid_of(pod))
 
     # ------------------------------------------------------------------ life
 

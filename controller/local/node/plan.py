@@ -53,7 +53,7 @@ class Plan:
     """What to run, before any isolation."""
 
     command: Sequence[str]
-    environment: Mapping[str, str]
+    environment: dict[str, str]
     folder: str
     image_id: str
     mounts: Sequence[Mount]

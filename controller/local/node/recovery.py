@@ -25,7 +25,7 @@ MESSAGE = "The local cluster ended while the pod was running."
 def end_survivors(pods: Path) -> frozenset[str]:
     """Kill what earlier runs of the cluster left running. Returns the uids of the pods that had started."""
     uids = frozenset(folder.name for folder in pods.iterdir() if folder.is_dir())
-    for record in pods.glob("*/containers/*/process.json"):
+    for record in pods.glob("*/containers/*/*.json"):
         try:
             written = json.loads(record.read_text())
             killed = processes.kill_group(int(written["pid"]), str(written["start_time"]))

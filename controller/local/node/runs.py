@@ -3,7 +3,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,8 +15,10 @@ from trainwright.controller.local.node import termination
 from trainwright.controller.local.node.backoff import CrashBackoff, go_duration
 from trainwright.controller.local.node.containers import ContainerProcess, Exit, Order, StartError
 from trainwright.controller.local.node.environment import ConfigError
+from trainwright.controller.local.node.interface import UnavailableError
 from trainwright.controller.local.node.plan import CreateError, Places, Plan
 from trainwright.controller.local.node.pods import describe, should_restart
+from trainwright.controller.local.node.sessions import Session, open_session
 from trainwright.controller.local.node.state import EPOCH, ContainerState, Running, Terminated, Waiting
 from trainwright.controller.runtime.tasks import TaskScope
 
@@ -94,6 +97,10 @@ class ContainerRunner:
         self._tasks = tasks
         self._now = now
         self._backoff = CrashBackoff()
+        self._sessions: list[Session] = []
+        self._opened = 0
+        self._opening = asyncio.Lock()
+        self._closed = False
         self.started = asyncio.Event()
         """Set at the first start."""
 
@@ -178,8 +185,49 @@ class ContainerRunner:
         self._host.event("Normal", "Started", "Container started")
         self._host.changed()
 
+    def has_ended(self, run: int) -> bool:
+        """Whether a run is over; runs count from 0."""
+        return run < self.state.restarts or not isinstance(self.state.state, Running)
+
+    async def exec(self, command: Sequence[str], *, stdin: bool, tty: bool) -> Session:
+        """Start a further process in the running container; it ends with it. Raises UnavailableError."""
+        # One at a time, so that the end of the container meets no session that is half open.
+        async with self._opening:
+            plan = self.plan
+            if plan is None or self._closed or self.has_ended(self.state.restarts):
+                raise UnavailableError(f'container not found ("{self.name}")')
+            session = await self._open(plan, command, stdin=stdin, tty=tty)
+            self._sessions = [one for one in self._sessions if not one.process.ended]
+            self._sessions.append(session)
+        if self.has_ended(self.state.restarts):
+            session.process.kill()
+        return session
+
+    async def _open(self, plan: Plan, command: Sequence[str], *, stdin: bool, tty: bool) -> Session:
+        self._opened += 1
+        record = self.folders.container / f"exec-{self._opened}.json"
+
+        async def start(stdio: tuple[int, int, int], terminal: bool) -> ContainerProcess:
+            order = Order(
+                command=command,
+                environment=plan.environment | ({"TERM": "xterm"} if terminal else {}),
+                folder=plan.folder,
+                log=os.devnull,
+                stdio=stdio,
+                terminal=terminal,
+            )
+            return await self._host.start(order, plan, record, self._tasks)
+
+        try:
+            return await open_session(start, stdin=stdin, tty=tty)
+        except (StartError, OSError) as error:
+            raise UnavailableError(f"failed to exec in container: {error}") from error
+
     def _make_folders(self) -> None:
         places = self.folders.places()
+        # The run before the last is no longer asked for.
+        for old in self.folders.logs.glob(f"{self.state.restarts - 2}.log*"):
+            old.unlink()
         for folder in (places.work, places.temporary, self.folders.logs):
             folder.mkdir(parents=True, exist_ok=True)
         places.termination.write_bytes(b"")
@@ -200,7 +248,9 @@ class ContainerRunner:
         return START_ERROR
 
     def _ended(self, process: ContainerProcess, exited: Exit) -> None:
-        """Record the end of a run, once."""
+        """Record the end of a run, once. What was started beside it ends, too."""
+        for session in self._sessions:
+            session.process.kill()
         if not isinstance(self.state.state, Running) or self.process is not process:
             return
         self.state.end(
@@ -241,6 +291,11 @@ class ContainerRunner:
                 await _first(self.process.wait(), until())
                 self.process.kill()
             self._ended(self.process, await self.process.wait())
+        self._closed = True
+        async with self._opening:
+            for session in self._sessions:
+                session.process.kill()
+                await session.process.wait()
         self.state.settle()
 
 

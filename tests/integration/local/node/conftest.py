@@ -2,8 +2,7 @@
 """A node of ours on the real API server, and pods that are bound to it."""
 
 import asyncio
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -136,12 +135,14 @@ def settings(tmp_path: Path) -> NodeSettings:
     return NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
 
 
-Starter = Callable[[], Awaitable[Node]]
+@pytest.fixture
+async def node(config: ClusterConfig, settings: NodeSettings) -> AsyncIterator[Node]:
+    """A running node."""
+    async with running_node(config, settings) as running:
+        yield running
 
 
 @pytest.fixture
-async def pods(config: ClusterConfig, client: Client, namespace: str, settings: NodeSettings) -> AsyncIterator[Pods]:
-    """Pods on a running node."""
-    assert sys.platform == "linux"
-    async with running_node(config, settings):
-        yield Pods(client, namespace, settings.name)
+def pods(client: Client, namespace: str, node: Node) -> Pods:
+    """Pods on the running node."""
+    return Pods(client, namespace, node.settings.name)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an API server asks of the node: logs and exec, of pods on the real API server."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from tests.integration.local.node.conftest import POD, Pods, container, python
+from trainwright.controller.local.node.interface import ExecSession, LogOptions, PodExec, PodLogs, UnavailableError
+from trainwright.controller.local.node.node import Node
+from trainwright.controller.runtime.testing.waiting import eventually
+
+
+async def read(node: PodLogs, pods: Pods, name: str, options: LogOptions, container: str = "main") -> str:
+    chunks = [chunk async for chunk in await node.logs(pods.namespace, name, container, options)]
+    return b"".join(chunks).decode()
+
+
+async def test_logs_of_a_pod_are_followed_to_its_end(pods: Pods, node: Node) -> None:
+    code = "import os,time\nprint('a')\nwhile not os.path.exists('go'): time.sleep(0.05)\nprint('b')"
+    await pods.create("talks", *python(code))
+    await pods.reach("talks", "Running")
+    found: list[bytes] = []
+
+    async def follow() -> None:
+        async for chunk in await node.logs(pods.namespace, "talks", "main", LogOptions(follow=True)):
+            found.append(chunk)  # noqa: PERF401 - as they come
+
+    task = asyncio.create_task(follow())
+    await eventually(lambda: b"".join(found) == b"a\n")
+    session = await node.exec(pods.namespace, "talks", "main", ["touch", "go"])
+    assert await session.wait() == 0
+    await session.close()
+    await asyncio.wait_for(task, 10)
+    assert b"".join(found) == b"a\nb\n"
+    await pods.reach("talks", "Succeeded")
+    assert await read(node, pods, "talks", LogOptions(tail_lines=1)) == "b\n"
+
+
+async def test_the_log_of_the_run_before(pods: Pods, node: Node) -> None:
+    code = "import os,sys; there=os.path.exists('x'); open('x','w'); print('run', there); sys.exit(0 if there else 1)"
+    await pods.create("again", *python(code), restartPolicy="OnFailure")
+    await pods.reach("again", "Succeeded")
+    assert await read(node, pods, "again", LogOptions()) == "run True\n"
+    assert await read(node, pods, "again", LogOptions(previous=True)) == "run False\n"
+
+
+async def test_logs_that_are_not_there(pods: Pods, node: Node) -> None:
+    waits = {"name": "main", "image": "python", "command": ["true"], "envFrom": [{"secretRef": {"name": "no"}}]}
+    await pods.create("waits", containers=[waits])
+    await eventually(lambda: pods.get("waits"), container)
+    await eventually(
+        lambda: pods.get("waits"),
+        lambda pod: container(pod)["state"]["waiting"]["reason"] == "CreateContainerConfigError",
+    )
+    with pytest.raises(UnavailableError, match="is waiting to start: CreateContainerConfigError"):
+        await read(node, pods, "waits", LogOptions())
+    with pytest.raises(UnavailableError, match='pod "absent" not found'):
+        await read(node, pods, "absent", LogOptions())
+    with pytest.raises(UnavailableError, match='container "other" in pod "waits" is not available'):
+        await read(node, pods, "waits", LogOptions(), container="other")
+
+
+async def output(session: ExecSession) -> tuple[str, str]:
+    async with aclosing_all(session):
+        out, err = await asyncio.gather(_all(session.stdout), _all(session.stderr))
+        return out, err
+
+
+def aclosing_all(session: ExecSession) -> "aclosing[_Closing]":
+    return aclosing(_Closing(session))
+
+
+class _Closing:
+    def __init__(self, session: ExecSession) -> None:
+        self._session = session
+
+    async def aclose(self) -> None:
+        await self._session.close()
+
+
+async def _all(stream: object) -> str:
+    return b"".join([chunk async for chunk in stream]).decode()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+async def sleeper(pods: Pods) -> str:
+    """A pod that runs."""
+    env = [{"name": "COLOUR", "value": "blue"}]
+    main = {"name": "main", "image": "python", "command": [*python("import time; time.sleep(600)")], "env": env}
+    await pods.create("sleeper", containers=[main])
+    await pods.reach("sleeper", "Running")
+    return "sleeper"
+
+
+async def test_exec_has_streams_environment_and_exit_code(pods: Pods, node: Node, sleeper: str) -> None:
+    command = ["sh", "-c", "echo $COLOUR; cat; echo bad >&2; exit 3"]
+    session = await start(node, pods, sleeper, command, stdin=True)
+    await session.write(b"typed\n")
+    await session.close_stdin()
+    assert await session.wait() == 3
+    assert await output(session) == ("blue\ntyped\n", "bad\n")
+
+
+async def start(node: PodExec, pods: Pods, name: str, command: list[str], **how: bool) -> ExecSession:
+    return await node.exec(pods.namespace, name, "main", command, **how)
+
+
+async def test_exec_with_a_terminal(pods: Pods, node: Node, sleeper: str) -> None:
+    session = await start(node, pods, sleeper, ["sh"], stdin=True, tty=True)
+    session.resize(100, 40)
+    await session.write(b"stty size; tty >/dev/null && echo term-$((1+1)); exit 4\n")
+    assert await session.wait() == 4
+    out, err = await output(session)
+    assert "40 100" in out
+    assert "term-2" in out
+    assert err == ""
+
+
+async def test_more_output_than_a_pipe_holds(pods: Pods, node: Node, sleeper: str) -> None:
+    session = await start(node, pods, sleeper, ["python", "-c", "print('x' * 1_000_000)"])
+    out, _ = await output(session)
+    assert len(out) == 1_000_001
+
+
+async def test_a_session_that_is_closed_ends_its_process(pods: Pods, node: Node, sleeper: str) -> None:
+    session = await start(node, pods, sleeper, ["sleep", "600"])
+    await session.close()
+    assert await session.wait() == 137
+
+
+async def test_sessions_end_with_their_container(pods: Pods, node: Node, sleeper: str) -> None:
+    session = await start(node, pods, sleeper, ["sleep", "600"])
+    await pods.client.delete(POD, sleeper, pods.namespace, grace_period=1)
+    assert await asyncio.wait_for(session.wait(), 10) == 137
+    await session.close()
+    await pods.gone(sleeper)
+    with pytest.raises(UnavailableError):
+        await start(node, pods, sleeper, ["true"])
+
+
+async def test_a_program_that_is_not_there(pods: Pods, node: Node, sleeper: str) -> None:
+    with pytest.raises(UnavailableError, match="executable file not found"):
+        await start(node, pods, sleeper, ["no-such-program"])
+    with pytest.raises(UnavailableError, match='container not found \\("other"\\)'):
+        await node.exec(pods.namespace, sleeper, "other", ["true"])

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a log a reader gets: entries selected, files read across rotations, runs chosen."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.node.interface import LogOptions, UnavailableError
+from trainwright.controller.local.node.logreading import read_log
+from trainwright.controller.local.node.logs import last_lines, parse, run_to_show
+from trainwright.controller.runtime.testing.waiting import eventually
+
+NOW = datetime(2026, 11, 22, 10, 0, 30, tzinfo=UTC)
+
+
+def at(second: int, text: str, *, partial: bool = False, stream: str = "stdout") -> bytes:
+    return f"2026-11-22T10:00:{second:02d}.000000000Z {stream} {'P' if partial else 'F'} {text}\n".encode()
+
+
+LOG = at(1, "one") + at(2, "two", stream="stderr") + at(3, "thr", partial=True) + at(3, "ee") + at(20, "four")
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, "one\ntwo\nthree\nfour\n"),
+        ({"tail_lines": 0}, ""),
+        ({"tail_lines": 1}, "four\n"),
+        ({"tail_lines": 2}, "ee\nfour\n"),  # parts count as lines, as with the kubelet
+        ({"tail_lines": 100}, "one\ntwo\nthree\nfour\n"),
+        ({"since_seconds": 15}, "four\n"),
+        ({"since_time": datetime(2026, 11, 22, 10, 0, 2, tzinfo=UTC)}, "two\nthree\nfour\n"),
+        ({"since_time": datetime(2026, 11, 22, 10, 0, 2, 1, tzinfo=UTC)}, "three\nfour\n"),
+        ({"limit_bytes": 5}, "one\nt"),
+        ({"limit_bytes": 4}, "one\n"),
+        ({"tail_lines": 1, "timestamps": True}, "2026-11-22T10:00:20.000000000Z four\n"),
+        (
+            {"since_seconds": 27, "timestamps": True, "limit_bytes": 37},
+            "2026-11-22T10:00:03.000000000Z three\n",
+        ),
+    ],
+)
+async def test_options(tmp_path: Path, options: dict[str, Any], wanted: str) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(LOG)
+    assert await read(path, LogOptions(**options)) == wanted
+
+
+async def read(path: Path, options: LogOptions) -> str:
+    chunks = [chunk async for chunk in read_log(path, options, ended=lambda: True, now=NOW)]
+    return b"".join(chunks).decode()
+
+
+@pytest.mark.parametrize(("tail", "wanted"), [(None, "abcdef"), (1, "f"), (3, "def"), (5, "bcdef"), (9, "abcdef")])
+async def test_rotated_files_are_read_in_order(tmp_path: Path, tail: int | None, wanted: str) -> None:
+    for name, texts in (("0.log.2", "ab"), ("0.log.1", "cd"), ("0.log", "ef")):
+        (tmp_path / name).write_bytes(b"".join(at(1, text) for text in texts))
+    found = await read(tmp_path / "0.log", LogOptions(tail_lines=tail))
+    assert found.split() == list(wanted)
+
+
+async def test_following_ends_with_the_run_and_misses_no_rotation(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(at(1, "a"))
+    found: list[bytes] = []
+    over = False
+
+    async def follow() -> None:
+        async for chunk in read_log(path, LogOptions(follow=True), ended=lambda: over, now=NOW):
+            found.append(chunk)  # noqa: PERF401 - as they come
+
+    task = asyncio.create_task(follow())
+    await eventually(lambda: b"".join(found) == b"a\n")
+    # The last line before the rotation comes after the reader's last look, and two rotations in one go.
+    for text in "bcd":
+        with path.open("ab") as file:
+            file.write(at(2, text) + at(2, text.upper()))
+        rotate(path)
+    path.write_bytes(at(3, "e"))
+    await eventually(lambda: b"".join(found).split()[-1:] == [b"e"])
+    with path.open("ab") as file:
+        file.write(at(4, "last"))
+    over = True
+    await task
+    assert b"".join(found).decode().split() == ["a", "b", "B", "c", "C", "d", "D", "e", "last"]
+
+
+def rotate(path: Path) -> None:
+    for number in (3, 2, 1):
+        source = path if number == 1 else path.with_name(f"{path.name}.{number - 1}")
+        if source.exists():
+            source.replace(path.with_name(f"{path.name}.{number}"))
+
+
+async def test_a_line_that_is_being_written_is_not_torn(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    whole = at(1, "a") + at(2, "x" * 100)
+    path.write_bytes(whole[:-50])
+    found: list[bytes] = []
+    over = False
+
+    async def follow() -> None:
+        async for chunk in read_log(path, LogOptions(follow=True), ended=lambda: over, now=NOW):
+            found.append(chunk)  # noqa: PERF401 - as they come
+
+    task = asyncio.create_task(follow())
+    await eventually(lambda: b"".join(found) == b"a\n")
+    path.write_bytes(whole)
+    await eventually(lambda: len(b"".join(found)) == 103)
+    over = True
+    await task
+
+
+@pytest.mark.parametrize("line", [b"", b"text", b"time stdout X text", b"time stdout"])
+def test_what_is_no_entry(line: bytes) -> None:
+    assert parse(line) is None
+
+
+def test_the_last_lines_of_a_log(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    assert last_lines(path, 80, 2048) == b""
+    path.write_bytes(b"".join(at(1, str(number)) for number in range(100)))
+    assert last_lines(path, 3, 2048) == b"97\n98\n99\n"
+    assert last_lines(path, 80, 4) == b"\n99\n"
+
+
+RUNNING = {"name": "c", "state": {"running": {}}, "containerID": "local://uid/c/2"}
+ENDED = {"exitCode": 1, "containerID": "local://uid/c/1"}
+
+
+@pytest.mark.parametrize(
+    ("container", "previous", "wanted"),
+    [
+        (RUNNING, False, 2),
+        (RUNNING | {"lastState": {"terminated": ENDED}}, True, 1),
+        (RUNNING, True, 'previous terminated container "c" in pod "p" not found'),
+        ({"name": "c", "state": {"terminated": ENDED}}, False, 1),
+        ({"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": ENDED}}, 0, 1),
+        (
+            {"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}},
+            False,
+            'container "c" in pod "p" is waiting to start: ContainerCreating',
+        ),
+        ({"name": "other"}, False, 'container "c" in pod "p" is not available'),
+    ],
+)
+def test_the_run_that_is_shown(container: dict[str, Any], previous: bool, wanted: int | str) -> None:
+    status = {"containerStatuses": [container]}
+    if isinstance(wanted, int):
+        assert run_to_show("p", "c", status, previous=previous) == wanted
+        return
+    with pytest.raises(UnavailableError) as raised:
+        run_to_show("p", "c", status, previous=previous)
+    assert str(raised.value) == wanted
