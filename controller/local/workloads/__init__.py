@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from trainwright.api.rights import Rule, merged
 from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.workloads.garbage.collector import REPORTER as GARBAGE_REPORTER
+from trainwright.controller.local.workloads.garbage.collector import GarbageCollector
 from trainwright.controller.local.workloads.job.controller import REPORTER as JOB_REPORTER
 from trainwright.controller.local.workloads.job.controller import JobController
 from trainwright.controller.local.workloads.jobset.controller import REPORTER as JOBSET_REPORTER
@@ -56,9 +58,15 @@ def _declare_scheduler(manager: Manager, settings: WorkloadSettings) -> None:
     Scheduler(manager, _recorder(manager, SCHEDULER_REPORTER), now=settings.now)
 
 
+def _declare_garbage(manager: Manager, settings: WorkloadSettings) -> None:  # noqa: ARG001 - as every one
+    collector = GarbageCollector(manager, _recorder(manager, GARBAGE_REPORTER))
+    manager.add(collector, Group.LEADER, "garbage")
+
+
 WORKLOADS: Mapping[str, Workload] = {
     "job": Workload(tuple(JobController.RULES), _declare_job),
     "jobset": Workload(tuple(JobSetController.RULES), _declare_jobset),
+    "garbage": Workload(tuple(GarbageCollector.RULES), _declare_garbage),
     "scheduler": Workload(tuple(Scheduler.RULES), _declare_scheduler),
 }
 """All controllers by name."""

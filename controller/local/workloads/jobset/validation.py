@@ -229,7 +229,7 @@ def _same(one: Any, other: Any, name: str = "") -> bool:
         return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
     if name in _QUANTITIES:
         try:
-            return equal(one, other)
+            return equal(str(one), str(other))
         except ValueError:
             return False
     return bool(one == other)
