@@ -31,6 +31,11 @@ def wrong(field: str, value: Any, detail: str = "") -> DocumentError:
     return DocumentError("FieldValueInvalid", field, f"{text}: {detail}" if detail else text)
 
 
+def wrong_without_value(field: str, detail: str) -> DocumentError:
+    """The value is malformed, and too large or too intricate to be shown."""
+    return DocumentError("FieldValueInvalid", field, f"Invalid value: {detail}")
+
+
 def duplicate(field: str, value: Any) -> DocumentError:
     """The value is there twice."""
     return DocumentError("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
@@ -55,6 +60,13 @@ def too_long(field: str, limit: int) -> DocumentError:
     )
 
 
-def missing(field: str, value: Any) -> DocumentError:
+def missing(field: str, value: Any, detail: str = "") -> DocumentError:
     """What the value names is not there."""
-    return DocumentError("FieldValueNotFound", field, f"Not found: {shown(value)}")
+    text = f"Not found: {shown(value)}"
+    return DocumentError("FieldValueNotFound", field, f"{text}: {detail}" if detail else text)
+
+
+def too_many(field: str, count: int, most: int) -> DocumentError:
+    """A list has too many items."""
+    text = f"Too many: {count}: must have at most {most} {'item' if most == 1 else 'items'}"
+    return DocumentError("FieldValueTooMany", field, text)

@@ -58,10 +58,15 @@ def test_job_selector_and_labels() -> None:
         "controller-uid": "u-1",
         "batch.kubernetes.io/controller-uid": "u-1",
     }
-    assert job["metadata"]["labels"] == {"a": "b"}
+    assert job["metadata"]["labels"] == labels
     assert job["metadata"]["generation"] == 1
     assert job["spec"]["template"]["metadata"]["labels"] == labels
     assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u-1"}}
+
+
+def test_job_keeps_labels_of_its_own() -> None:
+    document = {"metadata": {"labels": {"own": "1"}}, "spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}
+    assert created("Job", document, "batch")["metadata"]["labels"] == {"own": "1"}
 
 
 @pytest.mark.parametrize(

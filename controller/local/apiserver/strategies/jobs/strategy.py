@@ -2,13 +2,15 @@
 """The strategy of Jobs."""
 
 from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import names
+from trainwright.controller.local.apiserver.strategies.jobs.statuses import job_status_errors
+from trainwright.controller.local.apiserver.strategies.jobs.updates import job_update_errors
+from trainwright.controller.local.apiserver.strategies.jobs.validation import JOB_NAME_LABELS, UID_LABELS, job_errors
 from trainwright.controller.local.apiserver.strategies.parts import ensure, entries, part
 from trainwright.controller.local.apiserver.strategies.pods.defaults import default_template
 from trainwright.controller.local.apiserver.strategies.strategy import WithSpec
 
-JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
-UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _BACKOFF_LIMIT = 6
 _LARGEST = 2**31 - 1
 _MANY_COMPLETIONS = 100_000
@@ -35,7 +37,8 @@ class JobStrategy(WithSpec):
         metadata: Document = document.setdefault("metadata", {})
         labels = spec["template"]["metadata"].get("labels")
         if labels and not metadata.get("labels"):
-            metadata["labels"] = dict(labels)
+            # One object in two places, as in Go: the generated labels come to both.
+            metadata["labels"] = labels
         ensure(spec, "completionMode", "NonIndexed")
         ensure(spec, "suspend", False)
         ensure(spec, "podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
@@ -52,6 +55,15 @@ class JobStrategy(WithSpec):
         document["status"] = {}
         if not document["spec"].get("manualSelector"):
             _make_selector(document)
+        metadata, labels = document["metadata"], document["spec"]["template"]["metadata"].get("labels")
+        if labels and (not metadata.get("labels") or metadata["labels"] is labels):
+            metadata["labels"] = dict(labels)
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        return job_errors(document)
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
+        return job_status_errors(new, old) if subresource == "status" else job_update_errors(new, old)
 
     def selectable(self, document: Document) -> dict[str, str]:
         succeeded = part(document, "status").get("succeeded") or 0

@@ -1,32 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strategy of Pods."""
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import ClassVar
 
+from trainwright.api import times
 from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver import names
 from trainwright.controller.local.apiserver.strategies import amounts
 from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
 from trainwright.controller.local.apiserver.strategies.pods.defaults import default_pod
+from trainwright.controller.local.apiserver.strategies.pods.specification import new_pod_errors
+from trainwright.controller.local.apiserver.strategies.pods.statuses import pod_status_errors
+from trainwright.controller.local.apiserver.strategies.pods.updates import pod_update_errors
 from trainwright.controller.local.apiserver.strategies.strategy import ResetFields, Strategy, set_or_drop
-
-_GATED = {
-    "type": "PodScheduled",
-    "status": "False",
-    "lastProbeTime": None,
-    "lastTransitionTime": None,
-    "reason": "SchedulingGated",
-    "message": "Scheduling is blocked due to non-empty scheduling gates",
-}
 
 
 class PodStrategy(Strategy):
-    """Pods: a graceful deletion, a status that begins as Pending, and a specification that hardly changes."""
+    """Pods: a graceful deletion, a status that begins as Pending, and a specification that hardly changes.
+
+    Args:
+        now: the clock.
+    """
 
     graceful = True
     reset_fields: ClassVar[ResetFields] = {
         "": (("status",),),
         "status": (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences")),
     }
+
+    def __init__(self, now: Callable[[], datetime] = times.wall_clock) -> None:
+        self._now = now
 
     def default(self, document: Document) -> None:
         default_pod(document)
@@ -36,7 +42,15 @@ class PodStrategy(Strategy):
         spec = document["spec"]
         status: Document = {"phase": "Pending", "qosClass": amounts.quality_of_service(spec)}
         if spec.get("schedulingGates"):
-            status["conditions"] = [dict(_GATED)]
+            gated = {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": times.format_time(self._now()),
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+            status["conditions"] = [gated]
         document["status"] = status
         _merge_label_keys(document)
 
@@ -52,6 +66,21 @@ class PodStrategy(Strategy):
         set_or_drop(new, "status", old.get("status"))
         if new["spec"] != old["spec"]:
             new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        return new_pod_errors(document)
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
+        if subresource == "status":
+            return pod_status_errors(new, old)
+        return pod_update_errors(new, old)
+
+    def warnings(self, new: Document, old: Document | None) -> list[str]:
+        problems = names.label(new["metadata"].get("name") or "") if old is None else []
+        if not problems:
+            return []
+        text = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
+        return [f"metadata.name: {text}: [{' '.join(problems)}]"]
 
     def selectable(self, document: Document) -> dict[str, str]:
         spec, status = part(document, "spec"), part(document, "status")
