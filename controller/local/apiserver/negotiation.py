@@ -1,46 +1,120 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which form a client wants its answer: the header `Accept`.
+"""What a client accepts: the header `Accept`, with the parameters that ask for another form of an object.
 
-Answers are JSON, or YAML where only that is accepted. Clients that prefer protobuf accept JSON too.
-https://kubernetes.io/docs/reference/using-api/api-concepts/#alternate-representations-of-resources
+https://kubernetes.io/docs/reference/using-api/api-concepts/#alternate-representations-of-resources. Protobuf is not
+offered: clients that prefer it accept JSON as well.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
-from trainwright.controller.local.apiserver import errors
+JSON, YAML = "application/json", "application/yaml"
+OFFERED = (JSON, YAML)
 
-Form = Literal["object", "table", "metadata"]
-_JSON = ("application/json", "application/*", "*/*")
-_YAML = "application/yaml"
-_OFFERED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
-_CONVERTED = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+Form = tuple[str, str, str]
+"""Group, version and kind of the form that is asked for, such as `meta.k8s.io`, `v1` and `Table`."""
+_FORM = ("g", "v", "as")
+
+
+class NotAcceptableError(ValueError):
+    """Nothing that the client accepts is offered: 406, NotAcceptable; the text is the message of the Status."""
+
+    code = 406
+    reason = "NotAcceptable"
+
+    def __init__(self, message: str = f"only the following media types are accepted: {', '.join(OFFERED)}") -> None:
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to answer."""
+class Accepted:
+    """What is answered.
 
-    form: Form = "object"
-    version: str = "v1"
-    """Of meta.k8s.io, for tables and metadata."""
-    yaml: bool = False
+    Attributes:
+        media_type: `application/json` or `application/yaml`.
+        form: the form that is asked for; None for the object as it is.
+        parameters: of the media type, such as `stream`, `pretty` and `profile`.
+    """
+
+    media_type: str = JSON
+    form: Form | None = None
+    parameters: dict[str, str] = field(default_factory=dict)
 
 
-def wanted(accept: str, *, a_list: bool) -> Wanted:
-    """The first form of an `Accept` header that is offered. Raises StatusError where none is."""
-    for clause in accept.split(",") if accept.strip() else ["*/*"]:
-        media, *words = (part.strip() for part in clause.split(";"))
-        parameters = dict(word.partition("=")[::2] for word in words)
-        if media not in (*_JSON, _YAML):
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    type: str
+    subtype: str
+    quality: float
+    parameters: dict[str, str]
+
+
+def no_form(_: Form) -> bool:
+    """For endpoints that offer no other form."""
+    return False
+
+
+def metadata_or_table(form: Form) -> bool:
+    """For endpoints of resources: Table and PartialObjectMetadata."""
+    group, version, kind = form
+    kinds = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+    return group == "meta.k8s.io" and version in ("v1", "v1beta1") and kind in kinds
+
+
+def negotiate(header: str, allows: Callable[[Form], bool] = no_form) -> Accepted:
+    """The first thing that a client accepts and that is offered.
+
+    Args:
+        header: `Accept`; empty accepts everything.
+        allows: whether a form is offered.
+
+    Raises:
+        NotAcceptableError: there is none.
+    """
+    if not header.strip():
+        return Accepted()
+    for clause in sorted(_clauses(header), key=_preference):
+        media_type = next((offered for offered in OFFERED if _matches(clause, offered)), None)
+        stream = clause.parameters.get("stream")
+        if media_type is None or stream not in (None, "", "watch"):
             continue
-        target = parameters.get("as", "")
-        if not target:
-            return Wanted(yaml=media == _YAML)
-        if parameters.get("g") != "meta.k8s.io" or parameters.get("v") not in ("v1", "v1beta1"):
-            continue
-        if target == "Table":
-            return Wanted("table", parameters["v"])
-        if target == ("PartialObjectMetadataList" if a_list else "PartialObjectMetadata"):
-            return Wanted("metadata", parameters["v"])
-    raise errors.not_acceptable(_OFFERED)
+        form = _form(clause.parameters)
+        if form is None or allows(form):
+            return Accepted(media_type, form, clause.parameters)
+    raise NotAcceptableError
+
+
+def _clauses(header: str) -> Iterator[_Clause]:
+    for part in header.split(","):
+        media, *rest = (piece.strip() for piece in part.split(";"))
+        type_, _, subtype = media.partition("/")
+        parameters = dict(piece.split("=", 1) for piece in rest if "=" in piece)
+        if not subtype:
+            # `*` stands for `*/*`.
+            if type_ != "*":
+                continue
+            subtype = "*"
+        yield _Clause(type_.strip(), subtype.strip(), _quality(parameters.pop("q", "1")), parameters)
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 1.0
+
+
+def _preference(clause: _Clause) -> tuple[float, bool, bool]:
+    return -clause.quality, clause.type == "*", clause.subtype == "*"
+
+
+def _matches(clause: _Clause, offered: str) -> bool:
+    type_, _, subtype = offered.partition("/")
+    return clause.type in ("*", type_) and clause.subtype in ("*", subtype)
+
+
+def _form(parameters: dict[str, str]) -> Form | None:
+    if not any(key in parameters for key in _FORM):
+        return None
+    group, version, kind = (parameters.get(key, "") for key in _FORM)
+    return group, version, kind

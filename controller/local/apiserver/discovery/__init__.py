@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Discovery: which resources there are. Pure functions from a description and the header `Accept` to an `Answer`.
+
+- `Resource` and `Subresource` describe, `BUILT_IN` are those of the local cluster, `groups_of` sorts them.
+- `core_versions`, `groups`, `group`, `resources` and `version` answer `/api`, `/apis`, `/apis/<group>`, a group version
+  and `/version`.
+
+The aggregated form is served as v2. Kubernetes 1.36 does not serve v2beta1 any more; clients that ask for it accept the
+other form too.
+"""
+
+from trainwright.controller.local.apiserver.discovery.built_in import BUILT_IN
+from trainwright.controller.local.apiserver.discovery.documents import (
+    Answer,
+    core_versions,
+    etag,
+    group,
+    groups,
+    resources,
+    version,
+)
+from trainwright.controller.local.apiserver.discovery.resources import (
+    CUSTOM_VERBS,
+    READ_AND_WRITE,
+    STATUS_VERBS,
+    Group,
+    Resource,
+    Subresource,
+    groups_of,
+)
+
+__all__ = [
+    "BUILT_IN",
+    "CUSTOM_VERBS",
+    "READ_AND_WRITE",
+    "STATUS_VERBS",
+    "Answer",
+    "Group",
+    "Resource",
+    "Subresource",
+    "core_versions",
+    "etag",
+    "group",
+    "groups",
+    "groups_of",
+    "resources",
+    "version",
+]

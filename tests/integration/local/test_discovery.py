@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our discovery documents beside those of the real API server, for what both serve."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.apiserver import discovery
+from trainwright.controller.local.apiserver.discovery import (
+    BUILT_IN,
+    CUSTOM_VERBS,
+    Group,
+    Resource,
+    Subresource,
+    groups_of,
+)
+from trainwright.controller.runtime import HTTPTransport, load_config
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.testing import ControlPlane
+
+Document = dict[str, Any]
+
+V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+TRAINER = "trainer.kubeflow.org"
+CUSTOM = [
+    Resource(TRAINER, "v1alpha1", kind, f"{kind.lower()}s", kind.lower(), namespaced, CUSTOM_VERBS, custom=True)
+    for kind, namespaced in (("ClusterTrainingRuntime", False), ("TrainingRuntime", True))
+]
+TRAIN_JOB = Resource(
+    *(TRAINER, "v1alpha1", "TrainJob", "trainjobs", "trainjob", True, CUSTOM_VERBS),
+    subresources=(Subresource("status"),),
+    custom=True,
+)
+SERVED = groups_of([*BUILT_IN, *CUSTOM, TRAIN_JOB])
+
+
+@pytest.fixture
+async def transport(control_plane: ControlPlane) -> AsyncIterator[HTTPTransport]:
+    made = HTTPTransport(load_config(control_plane.kubeconfig))
+    yield made
+    await made.close()
+
+
+async def get(transport: HTTPTransport, path: str, accept: str) -> tuple[Document, str]:
+    got = await transport.send(Request("GET", path, headers={"Accept": accept}))
+    return json.loads(got.body), got.headers["content-type"]
+
+
+def names(group: Group) -> set[str]:
+    """The resources and subresources that ours has in the first version."""
+    served = group.versions[group.preferred]
+    return {one.plural for one in served} | {f"{one.plural}/{sub.name}" for one in served for sub in one.subresources}
+
+
+def only_ours(item: Document, group: Group) -> Document:
+    """An aggregated group of the real server, without what ours leaves out."""
+    known = names(group)
+    versions = []
+    for version in item["versions"]:
+        resources = [one for one in version["resources"] if one["resource"] in known]
+        for one in resources:
+            if "subresources" in one:
+                one["subresources"] = [
+                    sub for sub in one["subresources"] if f"{one['resource']}/{sub['subresource']}" in known
+                ]
+                if not one["subresources"]:
+                    del one["subresources"]
+        versions.append({**version, "resources": resources})
+    return {**item, "versions": versions}
+
+
+async def test_aggregated(transport: HTTPTransport) -> None:
+    for path, ours in (("/api", discovery.core_versions(V2, SERVED[0], "x")), ("/apis", discovery.groups(V2, SERVED))):
+        real, content_type = await get(transport, path, V2)
+        assert content_type == ours.content_type
+        by_name = {group.name: group for group in SERVED}
+        items = [item for item in real["items"] if item["metadata"].get("name", "") in by_name]
+        kept = [only_ours(item, by_name[item["metadata"].get("name", "")]) for item in items]
+        assert ours.document == {**real, "items": kept}
+
+
+async def test_one_by_one(transport: HTTPTransport) -> None:
+    core, *groups = SERVED
+    real, _ = await get(transport, "/api", "application/json")
+    address = real["serverAddressByClientCIDRs"][0]["serverAddress"]
+    assert discovery.core_versions("", core, address).document == real
+    real, _ = await get(transport, "/apis", "application/json")
+    known = [group for group in real["groups"] if group["name"] in {group.name for group in groups}]
+    assert discovery.groups("", SERVED).document == {**real, "groups": known}
+    for group in groups:
+        real, _ = await get(transport, f"/apis/{group.name}", "application/json")
+        assert discovery.group("", group).document == real
+    for group in SERVED:
+        path = f"/apis/{group.name}/{group.preferred}" if group.name else "/api/v1"
+        real, _ = await get(transport, path, "application/json")
+        known = [one for one in real["resources"] if one["name"] in names(group)]
+        resources = group.versions[group.preferred]
+        ours = discovery.resources("", resources[0].group_version, resources)
+        assert ours.document == {**real, "resources": known}
+
+
+async def test_version(transport: HTTPTransport) -> None:
+    real, _ = await get(transport, "/version", "")
+    made = (real[key] for key in ("gitVersion", "goVersion", "platform", "buildDate"))
+    ours = discovery.version("", *made).document
+    build = {key: real[key] for key in ("gitCommit", "gitTreeState", "compiler")}
+    assert ours | build == real

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What clients accept, and the documents of discovery.
+
+tests/integration/local/test_discovery.py compares the documents with those of the real API server.
+"""
+
+import pytest
+
+from trainwright.controller.local.apiserver import discovery
+from trainwright.controller.local.apiserver.discovery import CUSTOM_VERBS, Resource, Subresource, groups_of
+from trainwright.controller.local.apiserver.negotiation import (
+    Accepted,
+    NotAcceptableError,
+    metadata_or_table,
+    negotiate,
+)
+
+V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+V2BETA1 = V2.replace("v=v2", "v=v2beta1")
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+FORM = ("meta.k8s.io", "v1", "Table")
+WIDGET = Resource("example.com", "v1", "Widget", "widgets", "widget", True, CUSTOM_VERBS, ("wi",), custom=True)
+
+
+@pytest.mark.parametrize(
+    ("header", "media_type", "form"),
+    [
+        ("", "application/json", None),
+        ("*/*", "application/json", None),
+        ("*", "application/json", None),
+        ("application/*", "application/json", None),
+        ("application/yaml", "application/yaml", None),
+        ("application/json;q=0.5, application/yaml", "application/yaml", None),
+        ("*/*, application/yaml", "application/yaml", None),
+        ("application/vnd.kubernetes.protobuf, */*", "application/json", None),
+        ("application/vnd.kubernetes.protobuf,application/json", "application/json", None),
+        ("application/json; charset=utf-8", "application/json", None),
+        ("application/json;stream=watch", "application/json", None),
+        (TABLE, "application/json", FORM),
+        (f"{TABLE},application/json", "application/json", FORM),
+        ("application/json;as=Foo;v=v1;g=meta.k8s.io,application/yaml", "application/yaml", None),
+        ("text/html;q=x, application/json", "application/json", None),
+        ("nonsense, application/json", "application/json", None),
+    ],
+)
+def test_negotiation(header: str, media_type: str, form: tuple[str, str, str] | None) -> None:
+    accepted = negotiate(header, metadata_or_table)
+    assert (accepted.media_type, accepted.form) == (media_type, form)
+
+
+def test_parameters() -> None:
+    assert negotiate("application/json;stream=watch;pretty=1") == Accepted(
+        parameters={"stream": "watch", "pretty": "1"}
+    )
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["text/html", "application/json;as=Foo;v=v1;g=meta.k8s.io", "application/json;stream=x", "application/json;v=v1"],
+)
+def test_what_is_not_acceptable(header: str) -> None:
+    with pytest.raises(NotAcceptableError) as raised:
+        negotiate(header, metadata_or_table)
+    assert str(raised.value) == "only the following media types are accepted: application/json, application/yaml"
+
+
+def test_forms_of_discovery() -> None:
+    served = groups_of([*discovery.BUILT_IN, WIDGET])
+    core = served[0]
+    legacy = discovery.groups("", served)
+    assert (legacy.document["kind"], legacy.content_type) == ("APIGroupList", "application/json")
+    assert [group["name"] for group in legacy.document["groups"]][-1] == "example.com"
+    for accept in (V2, f"{V2},{V2BETA1},application/json", f"{V2};profile=nopeer"):
+        aggregated = discovery.groups(accept, served)
+        assert aggregated.document["apiVersion"] == "apidiscovery.k8s.io/v2"
+        assert aggregated.content_type == V2
+        assert aggregated.media_type == "application/json"
+    assert discovery.core_versions(V2, core, "x").document["items"][0]["metadata"] == {}
+    # Kubernetes 1.36 has dropped it.
+    assert discovery.groups(f"{V2BETA1},application/json", served).document["kind"] == "APIGroupList"
+    with pytest.raises(NotAcceptableError):
+        discovery.groups(V2BETA1, served)
+    with pytest.raises(NotAcceptableError):
+        discovery.group(V2, core)
+
+
+def test_versions_of_a_group() -> None:
+    older = Resource(
+        "example.com", "v1beta1", "Widget", "widgets", "widget", True, custom=True, stored_as="example.com/v1"
+    )
+    (group,) = groups_of([older, WIDGET], {"example.com": ["v1", "v1beta1"]})
+    assert group.preferred == "v1"
+    assert discovery.group("", group).document == {
+        "kind": "APIGroup",
+        "apiVersion": "v1",
+        "name": "example.com",
+        "versions": [
+            {"groupVersion": "example.com/v1", "version": "v1"},
+            {"groupVersion": "example.com/v1beta1", "version": "v1beta1"},
+        ],
+        "preferredVersion": {"groupVersion": "example.com/v1", "version": "v1"},
+    }
+    hashes = [
+        discovery.resources("", one.group_version, [one]).document["resources"][0]["storageVersionHash"]
+        for one in (older, WIDGET)
+    ]
+    assert hashes[0] == hashes[1]
+
+
+def test_subresources() -> None:
+    subresources = (Subresource("status"), Subresource("thing", ("create",), "Thing", "other.com", "v2"))
+    made = Resource("example.com", "v1", "Widget", "widgets", "widget", False, subresources=subresources)
+    document = discovery.resources("application/yaml", "example.com/v1", [made])
+    assert document.media_type == "application/yaml"
+    assert document.document["resources"][1:] == [
+        {
+            "name": "widgets/status",
+            "singularName": "",
+            "namespaced": False,
+            "kind": "Widget",
+            "verbs": ["get", "patch", "update"],
+        },
+        {
+            "name": "widgets/thing",
+            "singularName": "",
+            "namespaced": False,
+            "group": "other.com",
+            "version": "v2",
+            "kind": "Thing",
+            "verbs": ["create"],
+        },
+    ]
+
+
+def test_version() -> None:
+    document = discovery.version("", "v1.36.3+local", "python3.11", "linux/amd64", "2026-01-02T03:04:05Z").document
+    assert (document["major"], document["minor"], document["minCompatibilityMinor"]) == ("1", "36", "35")
+    assert document["gitVersion"] == "v1.36.3+local"
+
+
+def test_etags() -> None:
+    assert discovery.etag(b"x") == discovery.etag(b"x") != discovery.etag(b"y")
+    assert len(discovery.etag(b"x")) == 130
