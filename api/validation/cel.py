@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluates CEL rules without an API server: the language with its common extensions.
+"""Evaluates CEL rules without an API server: the language with its common extensions and Kubernetes' own functions.
 
-Functions of Kubernetes alone (`quantity`, `isSorted`, `url` ...) are missing. Of a rule that calls one, only the syntax
-is checked, and validation reports that the rule was not evaluated.
+Values have no static types here, so a rule that names an unknown field compiles, and fails when it is evaluated. The
+texts of failures are those of the API server, as far as the evaluator tells them apart.
 """
 
 import re
@@ -10,38 +10,40 @@ from functools import cache
 from typing import Any
 
 from trainwright.api.validation.extra import load
+from trainwright.api.validation.functions import declarations
 
 _ENVIRONMENT = """
 name: kubernetes
 extensions:
 - name: strings
+  version: 2
 - name: optional
 - name: sets
 - name: lists
 - name: two-var-comprehensions
 """
-_ONLY_IN_KUBERNETES = frozenset(
-    {
-        "cidr",
-        "find",
-        "findAll",
-        "format",
-        "indexOf",
-        "ip",
-        "isCIDR",
-        "isIP",
-        "isQuantity",
-        "isSemver",
-        "isSorted",
-        "isURL",
-    }
-    | {"lastIndexOf", "max", "min", "quantity", "semver", "sum", "url"}
+_ONLY_IN_KUBERNETES = frozenset({"authorizer", "jsonpatch"})
+"""What an API server offers elsewhere than in a CRD."""
+_UNDECLARED = re.compile(r"undeclared reference to '(\w+)[.\w]*'|found no matching overload for '(\w+)'")
+_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r'Key not found in map : "?(.*?)"?$', re.DOTALL), r"no such key: \1"),
+    (re.compile(r"Index error: index=(-?\d+) size=\d+"), r"index out of bounds: \1"),
+    (re.compile(r"divide by zero"), "division by zero"),
+    (re.compile(r"No matching overloads found.*", re.DOTALL), "no such overload"),
+    (re.compile(r"Applying SELECT to non-message type"), "no such overload"),
+    (
+        re.compile(r"invalid regular expression: missing (.): (.*)", re.DOTALL),
+        r"error parsing regexp: missing closing \1: `\2`",
+    ),
 )
-_UNDECLARED = re.compile(r"undeclared reference to '(\w+)'|found no matching overload for '(\w+)'")
 
 
 class UnknownFunctionError(ValueError):
     """The rule calls a function that only an API server has."""
+
+
+class EvaluationError(ValueError):
+    """A rule could not be evaluated; the text is what the API server says, or near to it."""
 
 
 class Expression:
@@ -50,9 +52,40 @@ class Expression:
     def __init__(self, compiled: Any) -> None:
         self._compiled = compiled
 
+    @property
+    def result(self) -> str:
+        """The type of what it gives: `bool`, `string`, … or `dyn`."""
+        return str(self._compiled.return_type().name()).lower()
+
+    def run(self, variables: dict[str, Any]) -> Any:
+        """Evaluate it.
+
+        Raises:
+            EvaluationError: a key is missing, a value has an unexpected type, a number is too large ….
+        """
+        try:
+            answer = self._compiled.eval(data=variables)
+        except RuntimeError as error:
+            raise EvaluationError(_in_words_of_go(str(error))) from error
+        if answer.type().name() == "ERROR":
+            raise EvaluationError(_in_words_of_go(str(answer.value())))
+        return answer.plain_value()
+
     def evaluate(self, value: Any, old: Any) -> Any:
         """True, false, or anything else when the rule could not be evaluated."""
         return self._compiled.eval(data={"self": value, "oldSelf": old}).value()
+
+    def serialized(self) -> bytes:
+        """The checked expression as a message `google.protobuf.Any` that holds a `cel.expr.CheckedExpr`."""
+        return bytes(self._compiled.serialize())
+
+
+def _in_words_of_go(text: str) -> str:
+    text = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
+    for pattern, words in _TEXTS:
+        if pattern.match(text):
+            return pattern.sub(words, text)
+    return text
 
 
 @cache
@@ -60,18 +93,32 @@ def compiled(rule: str) -> Expression:
     """Compile a rule over `self` and `oldSelf`. Raises `UnknownFunctionError`, or `ValueError` if the rule is
     invalid."""
     try:
-        return Expression(_environment().compile(rule))
-    except RuntimeError as error:
+        return compiled_with_text(rule)
+    except ValueError as error:
         text = str(error)
         missing = _UNDECLARED.search(text)
         if missing is not None and (missing[1] or missing[2]) in _ONLY_IN_KUBERNETES:
             raise UnknownFunctionError(missing[1] or missing[2]) from error
-        first = text.splitlines()[0].partition("ERROR: ")[2] or text
+        first = text.splitlines()[0].removeprefix("ERROR: ")
         raise ValueError(first.removeprefix("<input>:")) from error
+
+
+@cache
+def compiled_with_text(rule: str) -> Expression:
+    """Compile a rule. Raises `ValueError` with all lines of the compiler: each error with its place in the rule."""
+    try:
+        return Expression(_environment().compile(rule))
+    except RuntimeError as error:
+        raise ValueError(re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", str(error))) from error
 
 
 @cache
 def _environment() -> Any:
     cel = load("cel_expr_python.cel")
     config = cel.NewEnvConfigFromYaml(_ENVIRONMENT)
-    return cel.NewEnv(config=config, variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN})
+    overloads: dict[str, list[Any]] = {}
+    for name, identity, result, parameters, is_method, call in declarations(cel.Type):
+        overloads.setdefault(name, []).append(cel.Overload(identity, result, parameters, is_method, impl=call))
+    functions = cel.CelExtension("kubernetes", [cel.FunctionDecl(name, found) for name, found in overloads.items()])
+    variables = dict.fromkeys(("self", "oldSelf", "newValue", "oldValue", "hasOld"), cel.Type.DYN)
+    return cel.NewEnv(config=config, variables=variables, extensions=[functions])

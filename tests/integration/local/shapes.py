@@ -297,3 +297,196 @@ def spec(random: Random, *, wildness: float = 0.15) -> Document:
     if random.random() < 0.2:
         made["unknown"] = wild(random)
     return made
+
+
+def rules(*texts: str, message: str = "", **words: Any) -> list[Document]:
+    """Rules, each with its text as message unless told otherwise."""
+    return [{"rule": text, **({"message": message} if message else {}), **words} for text in texts]
+
+
+_KEYED = {"type": "object", "required": ["name"], "properties": {"name": TEXT, "value": NUMBER}}
+_MAX = "self <= 10"
+
+RULED: dict[str, Document] = {
+    "number": {**NUMBER, "x-kubernetes-validations": rules("self < 5", "self != 3", message="too much")},
+    "plain": {**TEXT, "maxLength": 50, "x-kubernetes-validations": rules("self.startsWith('a')")},
+    "forbidden": {
+        **TEXT,
+        "maxLength": 50,
+        "x-kubernetes-validations": rules("self == 'x'", reason="FieldValueForbidden", message="no"),
+    },
+    "required": {
+        "type": "object",
+        "properties": {"a": NUMBER, "b-c": NUMBER, "namespace": TEXT},
+        "x-kubernetes-validations": [
+            {"rule": "has(self.a)", "reason": "FieldValueRequired", "fieldPath": ".a", "message": "a is needed"},
+            {"rule": "!has(self.b__dash__c) || self.b__dash__c == 1", "fieldPath": "['b-c']"},
+            {"rule": "!has(self.__namespace__) || self.__namespace__.size() < 3"},
+        ],
+    },
+    "doubled": {
+        **TEXT,
+        "maxLength": 50,
+        "x-kubernetes-validations": rules("self == 'd'", reason="FieldValueDuplicate"),
+    },
+    "spoken": {
+        **NUMBER,
+        "x-kubernetes-validations": [
+            {"rule": "self < 5", "messageExpression": "self > 100 ? 'much too much' : 'too much'"},
+            {"rule": "self != 7", "messageExpression": "1 / (self - 7) > 0 ? 'a' : 'b'", "message": "not seven"},
+            {"rule": "self != 8", "messageExpression": "'two\\nlines'", "message": "not eight"},
+        ],
+    },
+    "fixed": {**TEXT, "maxLength": 50, "x-kubernetes-validations": rules("self == oldSelf", message="fixed")},
+    "once": {
+        **TEXT,
+        "maxLength": 50,
+        "x-kubernetes-validations": rules(
+            "oldSelf.hasValue() ? oldSelf.value() == self : self == 'first'", optionalOldSelf=True, message="once"
+        ),
+    },
+    "listed": {
+        "type": "array",
+        "maxItems": 10,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+        "items": {**_KEYED, "x-kubernetes-validations": rules("self.value >= oldSelf.value", message="only up")},
+        "x-kubernetes-validations": rules("self.all(x, x.value < 100)", "self == oldSelf || size(self) < 4"),
+    },
+    "loose": {
+        "type": "array",
+        "maxItems": 10,
+        "items": {**NUMBER, "x-kubernetes-validations": rules(_MAX)},
+        "x-kubernetes-validations": rules("self.isSorted()", "self.sum() < 30", "self.max() < 20"),
+    },
+    "mapped": {
+        "type": "object",
+        "maxProperties": 10,
+        "additionalProperties": {**NUMBER, "x-kubernetes-validations": rules(_MAX, "self >= oldSelf")},
+        "x-kubernetes-validations": rules("self.all(k, k.size() < 3)", "'a' in self"),
+    },
+    "failing": {
+        "type": "object",
+        "properties": {"a": NUMBER, "b": NUMBER, "list": {"type": "array", "maxItems": 5, "items": NUMBER}},
+        "x-kubernetes-validations": rules("self.a / self.b > 0", "self.list[2] > 0", message="it must work"),
+    },
+    "mixed": {
+        "x-kubernetes-int-or-string": True,
+        "x-kubernetes-validations": rules("self < 5", "type(self) == int || self == 'x'"),
+    },
+    "when": {**TEXT, "format": "date-time", "x-kubernetes-validations": rules("self.getFullYear() > 2000")},
+    "times": {
+        "type": "object",
+        "properties": {
+            "from": {**TEXT, "format": "date-time"},
+            "to": {**TEXT, "format": "date-time"},
+            "for": {**TEXT, "format": "duration"},
+            "days": {"type": "array", "maxItems": 5, "items": {**TEXT, "format": "date"}},
+        },
+        "x-kubernetes-validations": rules(
+            "!has(self.from) || !has(self.to) || self.from < self.to",
+            "!has(self.__for__) || self.__for__ < duration('1h')",
+            "!has(self.days) || self.days.all(d, d.getDayOfWeek() != 0)",
+        ),
+    },
+    "ratio": {"type": "number", "x-kubernetes-validations": rules("self / 2.0 < 1.0")},
+    "raw": {**TEXT, "format": "byte", "maxLength": 50, "x-kubernetes-validations": rules("size(self) < 3")},
+    "amount": {
+        **TEXT,
+        "maxLength": 50,
+        "x-kubernetes-validations": rules("isQuantity(self)", "quantity(self).isLessThan(quantity('1Gi'))"),
+    },
+    "net": {
+        **TEXT,
+        "maxLength": 50,
+        "x-kubernetes-validations": rules(
+            "isCIDR(self)", "cidr(self).containsIP('10.0.0.1')", "cidr(self).ip().family() == 4"
+        ),
+    },
+    "site": {
+        **TEXT,
+        "maxLength": 50,
+        "x-kubernetes-validations": rules(
+            "isURL(self) && url(self).getScheme() == 'https'", "url(self).getPort() == ''"
+        ),
+    },
+    "dns": {
+        **TEXT,
+        "maxLength": 80,
+        "x-kubernetes-validations": [
+            {
+                "rule": "!format.dns1123Label().validate(self).hasValue()",
+                "messageExpression": "'not a label: ' + self",
+            },
+            {"rule": "self.find('[0-9]+') == ''"},
+        ],
+    },
+    "nullable": {**TEXT, "nullable": True, "maxLength": 5, "x-kubernetes-validations": rules("self == 'x'")},
+    "holder": {
+        "type": "object",
+        "properties": {"maybe": {**TEXT, "nullable": True, "maxLength": 5}, "other": TEXT},
+        "x-kubernetes-validations": rules("!has(self.maybe) || self.maybe == 'x'"),
+    },
+}
+"""Fields with rules."""
+
+RULED_VALUES: dict[str, list[Any]] = {
+    "number": [1, 3, 5, 6, "a"],
+    "plain": ["a", "b", ""],
+    "forbidden": ["x", "y"],
+    "required": [{}, {"a": 1}, {"a": 1, "b-c": 2}, {"a": 1, "namespace": "abc"}],
+    "doubled": ["d", "e"],
+    "spoken": [1, 6, 7, 8],
+    "fixed": ["a", "b"],
+    "once": ["first", "second"],
+    "listed": [
+        [{"name": "a", "value": 1}, {"name": "b", "value": 2}],
+        [{"name": "b", "value": 1}, {"name": "a", "value": 2}],
+        [{"name": "a", "value": 100}],
+        [{"name": "a"}],
+        [{"name": name, "value": 1} for name in "abcd"],
+        [{"name": name, "value": 1} for name in "dcba"],
+    ],
+    "loose": [[1, 2], [2, 1], [11, 12, 13], [25], []],
+    "mapped": [{"a": 1}, {"a": 0}, {"b": 1}, {"a": 1, "long": 11}],
+    "failing": [
+        {"a": 1, "b": 1, "list": [1, 2, 3]},
+        {"a": 1, "b": 0, "list": []},
+        {},
+        {"a": -1, "b": 1, "list": [1, 2, -3]},
+    ],
+    "mixed": [1, 7, "x", "y"],
+    "when": ["2026-01-01T00:00:00Z", "1999-01-01T00:00:00Z"],
+    "times": [
+        {},
+        {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:00+01:00"},
+        {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:01Z", "for": "2h"},
+        {"for": "5m", "days": ["2026-11-22", "2026-11-23"]},
+        {"for": "1 hour"},
+    ],
+    "ratio": [1, 1.5, 2, 3.5],
+    "raw": ["YQ==", "YWJj"],
+    "amount": ["1Mi", "2Gi", "x"],
+    "net": ["10.0.0.0/8", "11.0.0.0/8", "x", "::/0"],
+    "site": ["https://a", "http://a", "https://a:1", "x"],
+    "dns": ["a", "A", "a1"],
+    "nullable": [None, "x", "y"],
+    "holder": [{}, {"maybe": None}, {"maybe": "x"}, {"maybe": "y"}],
+}
+"""Values to try in them."""
+
+
+def ruled_definition(plural: str) -> Document:
+    """A definition whose fields have rules, as the object itself has."""
+    crd = definition(plural, RULED)
+    root = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    root["x-kubernetes-validations"] = rules(
+        "!self.metadata.name.startsWith('bad')", "!has(self.spec.number) || self.spec.number != 4"
+    )
+    return crd
+
+
+def ruled_spec(random: Random) -> Document:
+    """Several fields with values of their lists."""
+    names = random.sample(sorted(RULED), random.randint(1, 6))
+    return {name: random.choice(RULED_VALUES[name]) for name in names}

@@ -11,6 +11,8 @@ Source: `k8s.io/kube-openapi/pkg/validation/validate`.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from trainwright.api.validation.formats import check_of
+from trainwright.api.validation.patterns import PatternError, compiled
 from trainwright.controller.local.apiserver.apply.values import equal, json_text, quoted
 from trainwright.controller.local.apiserver.schema.alternatives import alternative_checks
 from trainwright.controller.local.apiserver.schema.errors import (
@@ -20,9 +22,7 @@ from trainwright.controller.local.apiserver.schema.errors import (
     TOO_MANY,
     WRONG_TYPE,
 )
-from trainwright.controller.local.apiserver.schema.formats import check_of
 from trainwright.controller.local.apiserver.schema.numbers import is_integral, number_checks
-from trainwright.controller.local.apiserver.schema.patterns import PatternError, compiled
 from trainwright.controller.local.apiserver.schema.problems import TYPES, Check, Checks, Problem, run
 
 Schema = Mapping[str, Any]

@@ -10,11 +10,12 @@ from trainwright.controller.local.apiserver.schema.correlation import Correlatio
 from trainwright.controller.local.apiserver.schema.defaulting import compile_default
 from trainwright.controller.local.apiserver.schema.embedded import coerce, compile_walk
 from trainwright.controller.local.apiserver.schema.embedded import validate as validate_embedded
-from trainwright.controller.local.apiserver.schema.errors import NOWHERE, FieldError
+from trainwright.controller.local.apiserver.schema.errors import BLOCKING, NOWHERE, FieldError
 from trainwright.controller.local.apiserver.schema.lists import Found, compile_list_check
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.schema.problems import Problem, path_text
 from trainwright.controller.local.apiserver.schema.pruning import compile_prune
+from trainwright.controller.local.apiserver.schema.rules import UNCHECKED, compile_rules
 
 Document = dict[str, Any]
 
@@ -34,6 +35,7 @@ class Schema:
         self._default = compile_default(schema)
         self._lists = compile_list_check(schema)
         self._embedded = compile_walk(schema)
+        self._rules = compile_rules(schema)
 
     @cached_property
     def _checks(self) -> Any:
@@ -93,16 +95,18 @@ class Schema:
         found = [*known, *(one.located() for one in _unexcused(problems_of(self._checks, new), root))]
         if self._embedded is not None:
             found += validate_embedded(self._embedded, new)
-        return found + self._list_errors(new, old)
+        found += self._list_errors(new, old)
+        return found + self._rule_errors(new, old, found, root)
 
     def validate_status(self, new: Document, old: Document, *, known: Sequence[FieldError] = ()) -> list[FieldError]:
         """The errors of a write to the endpoint `status`; both are whole objects."""
         found = list(known)
+        root = Correlation(self.schema, new, old)
         if "status" in new:
-            root = Correlation(self.schema, new, old).at("status")
-            problems = _unexcused(problems_of(self._status_checks, new["status"]), root)
+            problems = _unexcused(problems_of(self._status_checks, new["status"]), root.at("status"))
             found += [problem.located("status") for problem in problems]
-        return found + self._list_errors(new, old)
+        found += self._list_errors(new, old)
+        return found + self._rule_errors(new, old, found, root)
 
     def _list_errors(self, new: Document, old: Document | None) -> list[FieldError]:
         if self._lists is None:
@@ -110,6 +114,15 @@ class Schema:
         errors = [_placed(one) for one in self._lists(new)]
         # An object that had such errors before may have others now.
         return [] if errors and old is not None and self._lists(old) else errors
+
+    def _rule_errors(
+        self, new: Document, old: Document | None, found: list[FieldError], root: Correlation | None
+    ) -> list[FieldError]:
+        if self._rules is None:
+            return []
+        if any(one.reason in BLOCKING for one in found):
+            return [UNCHECKED]
+        return self._rules.errors(new, old, "", root, None)
 
 
 def _unexcused(problems: list[Problem], root: Correlation | None) -> list[Problem]:

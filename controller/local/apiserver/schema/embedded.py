@@ -7,7 +7,7 @@ Source: `apiextensions-apiserver/pkg/apiserver/schema/objectmeta`.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trainwright.controller.local.apiserver.schema import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.schema.errors import DecodeError, FieldError, invalid, required
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata, validate_metadata
 from trainwright.controller.local.apiserver.schema.problems import join

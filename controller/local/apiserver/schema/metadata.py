@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trainwright.api import times
-from trainwright.controller.local.apiserver.schema import names
+from trainwright.api.validation import names
 from trainwright.controller.local.apiserver.schema.errors import (
     FieldError,
     forbidden,

@@ -100,7 +100,7 @@ class Structs:
             return found
         model = self._models.get(name)
         special = gotypes.SPECIAL.get(name.rpartition(".")[2]) if name in gotypes.SELF_READING else None
-        if model is None and special is None:
+        if model is None and special is None and name not in gotypes.OPAQUE:
             raise SchemaError(f"no model named {name}")
         short = gotypes.short_name(name)
         if special is not None:

@@ -60,7 +60,7 @@ TEMPLATE = {"type": "object", "x-kubernetes-embedded-resource": True, "propertie
 
 def test_embedded_objects_keep_kind_and_metadata() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"b": 1}, "other": 1}
-    metadata = {"name": "a", "labels": {}, "creationTimestamp": None, "nonsense": 1}
+    metadata: dict[str, Any] = {"name": "a", "labels": {}, "creationTimestamp": None, "nonsense": 1}
     kept, dropped = decoded(TEMPLATE, {**pod, "metadata": metadata})
     assert kept == {"apiVersion": "v1", "kind": "Pod", "spec": {}, "metadata": {"name": "a"}}
     assert dropped == ["x.other", "x.spec.b", "x.metadata.nonsense"]

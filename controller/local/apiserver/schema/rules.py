@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CEL rules of a schema (`x-kubernetes-validations`): compiled once, evaluated where their value is.
+
+Costs are not counted. Source: `apiextensions-apiserver/pkg/apiserver/schema/cel`;
+https://kubernetes.io/docs/reference/using-api/cel/.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from trainwright.api.validation.cel import EvaluationError, Expression, compiled_with_text
+from trainwright.controller.local.apiserver.schema.celvalues import compile_conversion, reading_times
+from trainwright.controller.local.apiserver.schema.correlation import Correlation, items_by_key, key_of
+from trainwright.controller.local.apiserver.schema.errors import (
+    DUPLICATE,
+    FORBIDDEN,
+    INVALID,
+    NOWHERE,
+    OMITTED,
+    REQUIRED,
+    FieldError,
+    error,
+    invalid,
+)
+from trainwright.controller.local.apiserver.schema.fieldpaths import FieldPathError, resolve
+from trainwright.controller.local.apiserver.schema.problems import join
+
+Schema = Mapping[str, Any]
+
+UNCHECKED = invalid(
+    NOWHERE,
+    None,
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
+    "validation",
+)
+"""Stands for all rules where errors of another kind make it impossible to evaluate them."""
+
+_STRINGS = re.compile(r"'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+_OLD = re.compile(r"\boldSelf\b")
+_LONGEST_MESSAGE = 5 * 1024
+
+
+def uses_old(rule: str) -> bool:
+    """Whether a rule compares with the value before an update."""
+    return _OLD.search(_STRINGS.sub("''", rule)) is not None
+
+
+def _bound(expression: str, schema: Schema, *, old: bool, optional: bool, to: str) -> str:
+    """The expression with `self` and `oldSelf` made from what Python gives: `newValue`, `oldValue`, `hasOld`."""
+    made = f"({expression})"
+    if old:
+        value = reading_times(schema, "oldValue", expression) or "oldValue"
+        made = _with("oldSelf", f"hasOld ? optional.of({value}) : optional.none()" if optional else value, made, to)
+    return _with("self", reading_times(schema, "newValue", expression) or "newValue", made, to)
+
+
+def _with(name: str, value: str, expression: str, to: str) -> str:
+    return f"[{value}].all({name}, {expression})" if to == "bool" else f"[{value}].map({name}, {expression})[0]"
+
+
+class Rule:
+    """One rule of a schema."""
+
+    def __init__(self, words: Schema, schema: Schema) -> None:
+        self.text: str = words["rule"]
+        self._schema = schema
+        self._reason = words.get("reason", INVALID)
+        self._message = (words.get("message") or "").strip()
+        self._message_text: str = words.get("messageExpression") or ""
+        self.optional = bool(words.get("optionalOldSelf"))
+        self.uses_old = uses_old(self.text)
+        self._path = ""
+        if words.get("fieldPath"):
+            try:
+                self._path = resolve(words["fieldPath"], schema)[0]
+            except FieldPathError:
+                self._path = ""  # a definition with such a path is refused; of a stored one it is ignored
+
+    @cached_property
+    def _program(self) -> Expression:
+        # Errors are to be about the rule as it was written.
+        compiled_with_text(self.text)
+        bound = _bound(self.text, self._schema, old=self.uses_old, optional=self.optional, to="bool")
+        return compiled_with_text(bound)
+
+    @cached_property
+    def _message_program(self) -> Expression | None:
+        if not self._message_text:
+            return None
+        old = uses_old(self._message_text)
+        try:
+            return compiled_with_text(_bound(self._message_text, self._schema, old=old, optional=False, to="string"))
+        except ValueError:
+            return None  # refused with the definition; of a stored one the message counts
+
+    def broken(self, variables: dict[str, Any], path: str, value: Any) -> tuple[FieldError | None, bool]:
+        """The error of a value, and whether it is one that an unchanged value is excused."""
+        kind = self._schema.get("type", "")
+        shown = self._message or self.text.strip()
+        try:
+            answer = self._program.run(variables)
+        except EvaluationError as problem:
+            return invalid(path or NOWHERE, kind, _failure(str(problem), shown)), False
+        except ValueError as problem:
+            return invalid(path or NOWHERE, kind, f"rule compile error: compilation failed: {problem}"), False
+        if answer is True:
+            return None, False
+        detail = self._told(variables) or self._message or f"failed rule: {shown}"
+        reason = self._reason if self._reason in (FORBIDDEN, REQUIRED, DUPLICATE) else INVALID
+        hidden = OMITTED if kind in ("object", "array") else value
+        detail = "" if reason == DUPLICATE else detail
+        return error(reason, join(path, self._path) or NOWHERE, hidden, detail), not self.uses_old
+
+    def _told(self, variables: dict[str, Any]) -> str:
+        """What the messageExpression says, if it says something usable."""
+        if self._message_program is None:
+            return ""
+        try:
+            text = self._message_program.run(variables)
+        except EvaluationError:
+            return ""
+        text = text.strip() if isinstance(text, str) else ""
+        return "" if "\n" in text or len(text.encode()) > _LONGEST_MESSAGE else text
+
+
+def _failure(problem: str, shown: str) -> str:
+    if problem.startswith("no such overload"):
+        unfit = "call arguments did not match a supported operator, function or macro signature for rule"
+        return f"'{problem}': {unfit}: {shown}"
+    return f"{problem} evaluating rule: {shown}"
+
+
+class Rules:
+    """The rules of a schema and of what is in it."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._rules = [Rule(words, schema) for words in schema.get("x-kubernetes-validations") or ()]
+        properties: Mapping[str, Schema] = schema.get("properties", {})
+        self._fields = {name: rules for name, inner in properties.items() if (rules := compile_rules(inner))}
+        others, items = schema.get("additionalProperties"), schema.get("items")
+        self._others = compile_rules(others) if isinstance(others, Mapping) else None
+        self._items = compile_rules(items) if isinstance(items, Mapping) else None
+        self.any = bool(self._rules or self._fields or self._others or self._items)
+        self._conversions: dict[bool, Any] = {}
+
+    def _converted(self, value: Any, *, ordered: bool) -> Any:
+        if ordered not in self._conversions:
+            self._conversions[ordered] = compile_conversion(self._schema, ordered=ordered)
+        convert = self._conversions[ordered]
+        return convert(value) if convert is not None and value is not None else value
+
+    def errors(
+        self, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
+    ) -> list[FieldError]:
+        """The errors of a value.
+
+        Args:
+            value: as it would be stored.
+            old: what transition rules compare it with; None if nothing.
+            path: of the value; empty for the root.
+            here: what it is correlated with; None if with nothing.
+            around: the nearest correlated value around it.
+        """
+        if value is None:
+            return []
+        found = self._own_errors(value, old, path, here if here is not None else around)
+        if type(value) is list and self._items is not None:
+            before = items_by_key(self._schema, old)
+            for index, item in enumerate(value):
+                previous = before.get(key_of(self._schema, item)) if before else None
+                part, outer = (here.at(index), here) if here is not None else (None, around)
+                found += self._items.errors(item, previous, f"{path}[{index}]", part, outer)
+        elif type(value) is dict:
+            for name, inner in value.items():
+                found += self._field_errors(name, inner, old, path, here, around)
+        return found
+
+    def _field_errors(
+        self, name: str, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
+    ) -> list[FieldError]:
+        previous = old.get(name) if type(old) is dict else None
+        part, outer = (here.at(name), here) if here is not None else (None, around)
+        if here is not None and around is None and name in ("apiVersion", "kind"):
+            part, outer = None, None
+        found: list[FieldError] = []
+        if self._others is not None:
+            found += self._others.errors(value, previous, f"{path}[{name}]", part, outer)
+        if name in self._fields:
+            found += self._fields[name].errors(value, previous, join(path, name), part, outer)
+        return found
+
+    def _own_errors(self, value: Any, old: Any, path: str, judged: Correlation | None) -> list[FieldError]:
+        found: list[FieldError] = []
+        for rule in self._rules:
+            if not rule.text.strip() or (rule.uses_old and old is None and not rule.optional):
+                continue
+            variables = {"newValue": self._converted(value, ordered=rule.uses_old)}
+            if rule.uses_old or old is not None:
+                variables["oldValue"] = self._converted(old, ordered=rule.uses_old)
+                variables["hasOld"] = old is not None
+            problem, excusable = rule.broken(variables, path, value)
+            if problem is not None and not (excusable and judged is not None and judged.unchanged):
+                found.append(problem)
+        return found
+
+
+def compile_rules(schema: Schema) -> Rules | None:
+    """The rules of a schema; None if it has none. Nothing is compiled before a rule is first evaluated."""
+    made = Rules(schema)
+    return made if made.any else None
