@@ -2,12 +2,13 @@
 """The verbs on a resource: from a call to an answer."""
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import bodies, deletes, errors, metadata, negotiation, patching
+from trainwright.controller.local.apiserver import bodies, deletes, errors, metadata, patching
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.listoptions import list_options
 from trainwright.controller.local.apiserver.reads import Reads, answered, shown
 from trainwright.controller.local.apiserver.requests import Answer, write_options
+from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 from trainwright.controller.local.apiserver.watches import Watches
 from trainwright.controller.local.apiserver.writes import Writes, track
 
@@ -49,7 +50,7 @@ class Endpoints:
 
     async def create(self, call: Call) -> Answer:
         """POST on a collection."""
-        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=False)
+        wanted = wanted_by(call)
         options = write_options(call.request, "CreateOptions")
         document = bodies.read_object(call, options.validation)
         call.served.strategy.default(document)
@@ -57,7 +58,7 @@ class Endpoints:
 
     async def replace(self, call: Call) -> Answer:
         """PUT on an object."""
-        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=False)
+        wanted = wanted_by(call)
         options = write_options(call.request, "UpdateOptions")
         document = bodies.read_object(call, options.validation)
         call.served.strategy.default(document)
@@ -82,7 +83,7 @@ class Endpoints:
         types = patching.accepted(call)
         if media not in types:
             raise errors.unsupported_media_type(types)
-        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=False)
+        wanted = wanted_by(call)
         apply = media == patching.APPLY_PATCH
         options = write_options(call.request, "PatchOptions", apply=apply)
         transform = patching.transform_of(call, media, options)
@@ -91,7 +92,7 @@ class Endpoints:
 
     async def delete(self, call: Call) -> Answer:
         """DELETE of an object."""
-        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=False)
+        wanted = wanted_by(call)
         options = deletes.read_options(call)
         warning = call.served.strategy.deletion_warning
         if warning and not options.policy and options.orphans is None:
@@ -104,7 +105,7 @@ class Endpoints:
 
     async def delete_collection(self, call: Call) -> Answer:
         """DELETE of all objects of a collection that match."""
-        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=True)
+        wanted = wanted_by(call)
         options = deletes.read_options(call)
         listing = list_options(call)
         items, version, _, _ = await self._reads.select(call, listing, self._reads.selection(call))

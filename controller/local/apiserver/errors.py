@@ -88,12 +88,6 @@ def method_not_allowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
-def not_acceptable(accepted: Sequence[str]) -> StatusError:
-    """406: none of the formats that the client accepts is offered."""
-    text = ", ".join(accepted)
-    return StatusError(406, "NotAcceptable", f"only the following media types are accepted: {text}")
-
-
 def already_exists(group: str, plural: str, name: str) -> StatusError:
     """409: the name is taken."""
     message = f'{qualified(group, plural)} "{name}" already exists'

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import errors, negotiation, rendering
+from trainwright.controller.local.apiserver import errors, rendering
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.listoptions import Continuation, ListOptions, parsed_version
 from trainwright.controller.local.apiserver.requests import Answer
@@ -23,6 +23,8 @@ from trainwright.controller.local.apiserver.tables import (
     table_of_list,
     table_of_object,
 )
+from trainwright.controller.local.apiserver.wanted import Wanted
+from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 
 FUTURE_SECONDS = 3.0
 """How long a read waits for a version that is not there yet."""
@@ -36,7 +38,7 @@ class Reads:
 
     async def get(self, call: Call) -> Answer:
         """One object. Raises StatusError."""
-        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=False)
+        wanted = wanted_by(call)
         await self.reach(parsed_version(call.request.asked("resourceVersion")))
         one = self._store.get(call.served.type.stored_in, call.key)
         await self._store.committed(one.version if one else None)
@@ -48,7 +50,7 @@ class Reads:
 
     async def list(self, call: Call, options: ListOptions) -> Answer:
         """A list, or a page of one. Raises StatusError."""
-        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=True)
+        wanted = wanted_by(call)
         selection = selection_of(call)
         items, version, next_page, remaining = await self.select(call, options, selection)
         metadata = rendering.list_metadata(version, next_page, remaining)
@@ -138,7 +140,7 @@ class Reads:
         return error
 
 
-def shown(call: Call, document: Document, wanted: negotiation.Wanted, status: int = 200) -> Answer:
+def shown(call: Call, document: Document, wanted: Wanted, status: int = 200) -> Answer:
     """One object in the form that the client wants."""
     if wanted.form == "table":
         made = table_of_object(call.served.table, document, now=call.now, include=include(call), version=wanted.version)
@@ -156,7 +158,7 @@ def include(call: Call) -> Include:
         raise errors.bad_request(str(error)) from error
 
 
-def answered(document: Any, wanted: negotiation.Wanted, status: int = 200) -> Answer:
+def answered(document: Any, wanted: Wanted, status: int = 200) -> Answer:
     """A document as JSON or YAML."""
     if wanted.yaml:
         return Answer(status=status, body=yaml.safe_dump(document).encode(), content_type="application/yaml")

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 
 from trainwright.api.objects import Document
 from trainwright.api.times import wall_clock
-from trainwright.controller.local.apiserver import errors, negotiation, rendering
+from trainwright.controller.local.apiserver import errors, rendering
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.listoptions import ListOptions, parsed_version
 from trainwright.controller.local.apiserver.reads import Reads, include
@@ -19,6 +19,8 @@ from trainwright.controller.local.apiserver.requests import Answer, encode
 from trainwright.controller.local.apiserver.selecting import Selection, selection_of
 from trainwright.controller.local.apiserver.store import Change, Expired, Overflow, Store, Stored, Watch
 from trainwright.controller.local.apiserver.tables import partial_metadata, table_of_object
+from trainwright.controller.local.apiserver.wanted import Wanted
+from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 
 SECONDS = 1800
 """How long a watch lasts at least that does not say it; up to twice as long, so that not all end together."""
@@ -37,7 +39,7 @@ class Watches:
 
     async def watch(self, call: Call, options: ListOptions) -> Answer:
         """Begin a watch. Raises StatusError."""
-        wanted = negotiation.wanted(call.request.headers.get("accept", ""), a_list=False)
+        wanted = wanted_by(call)
         selection = selection_of(call)
         version = parsed_version(options.version)
         seconds = float(options.seconds or SECONDS * (1 + random.random()))  # noqa: S311 - no secret
@@ -107,7 +109,7 @@ class Watches:
 class _Frames:
     """The frames of one watch."""
 
-    def __init__(self, call: Call, selection: Selection, wanted: negotiation.Wanted) -> None:
+    def __init__(self, call: Call, selection: Selection, wanted: Wanted) -> None:
         self._call = call
         self._served = call.served
         self._selection = selection

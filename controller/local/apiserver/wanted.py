@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In which form a client wants an object or a list."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.negotiation import YAML, NotAcceptableError, metadata_or_table, negotiate
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to answer."""
+
+    form: Literal["object", "table", "metadata"] = "object"
+    version: str = "v1"
+    """Of meta.k8s.io, for tables and metadata."""
+    yaml: bool = False
+
+
+def wanted(call: Call) -> Wanted:
+    """What the header `Accept` asks for first, of what is offered. Raises StatusError where that is nothing."""
+    try:
+        accepted = negotiate(call.request.headers.get("accept", ""), metadata_or_table)
+    except NotAcceptableError as error:
+        raise errors.StatusError(error.code, error.reason, str(error)) from error
+    yaml = accepted.media_type == YAML
+    if accepted.form is None:
+        return Wanted(yaml=yaml)
+    _, version, kind = accepted.form
+    return Wanted("table" if kind == "Table" else "metadata", version, yaml)
