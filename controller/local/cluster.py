@@ -25,6 +25,7 @@ from trainwright.controller.local.apiserver.built_in import serve_built_in
 from trainwright.controller.local.apiserver.definitions import Definitions
 from trainwright.controller.local.apiserver.identity import TokenAuthenticator
 from trainwright.controller.local.apiserver.pages import DiscoveryPages, health, version
+from trainwright.controller.local.apiserver.podaccess import LogRequest, LogSource, PodLogs, UnavailableLogError
 from trainwright.controller.local.apiserver.presets import add_presets
 from trainwright.controller.local.apiserver.resources import Registry
 from trainwright.controller.local.apiserver.server import APIServer
@@ -32,6 +33,7 @@ from trainwright.controller.local.apiserver.serving import HOST, served
 from trainwright.controller.local.apiserver.store import Store
 from trainwright.controller.local.apiserver.transport import InProcessTransport
 from trainwright.controller.local.apiserver.webhooks import WebhookCaller, Webhooks
+from trainwright.controller.local.node.interface import LogOptions, UnavailableError
 from trainwright.controller.local.node.node import Node
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.reviews import answerer
@@ -148,6 +150,8 @@ async def local_cluster(
         declare_workloads(manager)
         node = Node(manager.client, settings, server=api.config.server, now=now)
         node.declare(manager)
+        logs = PodLogs(api.server.store, _logs_of(node))
+        api.server.handle_specially("", "pods", "log", logs.get)
         async with TaskScope("local cluster") as tasks:
             running = tasks.start("controllers", manager.run())
             try:
@@ -157,6 +161,25 @@ async def local_cluster(
                 # Pods end with their grace while the API server still answers.
                 manager.stop()
                 await asyncio.wait({running})
+
+
+def _logs_of(node: Node) -> LogSource:
+    async def logs(namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:
+        options = LogOptions(
+            follow=request.follow,
+            previous=request.previous,
+            timestamps=request.timestamps,
+            tail_lines=request.tail_lines,
+            since_seconds=request.since_seconds,
+            since_time=request.since_time,
+            limit_bytes=request.limit_bytes,
+        )
+        try:
+            return await node.logs(namespace, pod, request.container, options)
+        except UnavailableError as error:
+            raise UnavailableLogError(str(error)) from error
+
+    return logs
 
 
 async def install(client: Client, documents: Iterable[Document], *, owner: str) -> None:

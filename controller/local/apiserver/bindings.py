@@ -27,9 +27,7 @@ class Bindings:
             raise errors.invalid("", "Binding", call.name, [required("target.name")])
         meta = binding.get("metadata") or {}
 
-        async def bind(live: Document | None) -> Document:
-            if live is None:
-                raise call.not_found()
+        def bind(live: Document) -> Document:
             uid = meta.get("uid")
             if uid and uid != live["metadata"]["uid"]:
                 raise call.conflict(
@@ -37,8 +35,7 @@ class Bindings:
                 )
             return track(call, live, _bound(call, live, node, meta), options)
 
-        call.subresource = "binding"
-        await self._writes.update(call, bind, options, create=False)
+        await self._writes.change(call, bind, options)
         return Answer.of(errors.status("Success", code=201), 201)
 
 

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers that are about the server and not about an object: health, version, discovery."""
 
+import platform
+
 from trainwright import __version__
-from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest
+from trainwright.controller.local.apiserver import discovery, errors
+from trainwright.controller.local.apiserver.negotiation import NotAcceptableError
+from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, encode
 from trainwright.controller.local.apiserver.resources import Registry, ServedResource
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
 KUBERNETES_VERSION = "1.36.3"
+_BUILD_DATE = "1970-01-01T00:00:00Z"
 
 
 def health(request: ServerRequest) -> Answer | None:
@@ -21,85 +25,92 @@ def version(request: ServerRequest) -> Answer | None:
     """The version of Kubernetes that the server behaves as."""
     if request.path.rstrip("/") != "/version":
         return None
-    major, minor, _ = KUBERNETES_VERSION.split(".")
-    return Answer.of(
-        {
-            "major": major,
-            "minor": minor,
-            "gitVersion": f"v{KUBERNETES_VERSION}+trainwright.{__version__}",
-            "gitCommit": "",
-            "gitTreeState": "clean",
-            "buildDate": "1970-01-01T00:00:00Z",
-            "goVersion": "",
-            "compiler": "cpython",
-            "platform": "",
-        }
-    )
+    system = f"{platform.system().lower()}/{platform.machine()}"
+    git_version = f"v{KUBERNETES_VERSION}+trainwright.{__version__}"
+    accept = request.headers.get("accept", "")
+    return _answer(discovery.version(accept, git_version, platform.python_version(), system, _BUILD_DATE))
 
 
 class DiscoveryPages:
-    """What is served, in the legacy form."""
+    """Which resources there are."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self._described: tuple[int, list[discovery.Resource]] = (-1, [])
 
     def __call__(self, request: ServerRequest) -> Answer | None:
-        """Answer a request for discovery."""
+        """Answer a request for discovery. Raises StatusError."""
         parts = [part for part in request.path.split("/") if part]
-        if parts == ["api"]:
-            return Answer.of({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
-        if parts == ["apis"]:
-            groups = dict.fromkeys(served.type.group for served in self._registry if served.type.group)
-            return Answer.of(
-                {"kind": "APIGroupList", "apiVersion": "v1", "groups": [self._group(name) for name in groups]}
-            )
-        if parts[:1] == ["api"] and len(parts) == 2:
-            return self._resources("", parts[1])
-        if parts[:1] == ["apis"] and len(parts) == 2 and self._registry.has_group(parts[1]):
-            return Answer.of({"kind": "APIGroup", "apiVersion": "v1", **self._group(parts[1])})
-        if parts[:1] == ["apis"] and len(parts) == 3:
-            return self._resources(parts[1], parts[2])
+        if parts[:1] not in (["api"], ["apis"]) or len(parts) > 3:
+            return None
+        try:
+            answer = self._discovered(parts, request.headers.get("accept", ""), request.headers.get("host", ""))
+        except NotAcceptableError as error:
+            raise errors.StatusError(error.code, error.reason, str(error)) from error
+        if answer is None:
+            return None
+        made = _answer(answer)
+        if "as=APIGroupDiscoveryList" in made.content_type:
+            tag = discovery.etag(made.body)
+            if request.headers.get("if-none-match") == tag:
+                return Answer(status=304, headers={"ETag": tag})
+            made.headers["ETag"] = tag
+        return made
+
+    def _discovered(self, parts: list[str], accept: str, host: str) -> discovery.Answer | None:
+        described = self._resources()
+        groups = {group.name: group for group in discovery.groups_of(described)}
+        match parts:
+            case ["api"]:
+                return discovery.core_versions(accept, groups[""], host)
+            case ["apis"]:
+                return discovery.groups(accept, groups.values())
+            case ["api", name]:
+                return _version(accept, groups.get(""), name, name)
+            case ["apis", name] if name in groups:
+                return discovery.group(accept, groups[name])
+            case ["apis", name, number]:
+                return _version(accept, groups.get(name), number, f"{name}/{number}")
         return None
 
-    def _group(self, name: str) -> Document:
-        versions = dict.fromkeys(served.version for served in self._registry if served.type.group == name)
-        entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
-        return {"name": name, "versions": entries, "preferredVersion": entries[0]}
-
-    def _resources(self, group: str, version_: str) -> Answer | None:
-        if not self._registry.has_version(group, version_):
-            return None
-        entries = [
-            entry
-            for served in self._registry
-            if (served.type.group, served.version) == (group, version_)
-            for entry in _entries(served)
-        ]
-        name = f"{group}/{version_}" if group else version_
-        return Answer.of({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": entries})
+    def _resources(self) -> list[discovery.Resource]:
+        if self._described[0] != self._registry.generation:
+            self._described = (self._registry.generation, [_described(served) for served in self._registry])
+        return self._described[1]
 
 
-def _entries(served: ServedResource) -> list[Document]:
+def _version(accept: str, group: discovery.Group | None, name: str, group_version: str) -> discovery.Answer | None:
+    if group is None or name not in group.versions:
+        return None
+    return discovery.resources(accept, group_version, group.versions[name])
+
+
+def _described(served: ServedResource) -> discovery.Resource:
     kind = served.type
-    main: Document = {
-        "name": kind.plural,
-        "singularName": kind.singular,
-        "namespaced": kind.namespaced,
-        "kind": kind.kind,
-        "verbs": list(served.verbs),
-    }
-    if kind.short_names:
-        main["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        main["categories"] = list(kind.categories)
-    subs = [
-        {
-            "name": f"{kind.plural}/{sub.name}",
-            "singularName": "",
-            "namespaced": kind.namespaced,
-            "kind": sub.kind,
-            "verbs": list(sub.verbs),
-        }
-        for sub in served.subresources.values()
-    ]
-    return [main, *subs]
+    return discovery.Resource(
+        group=kind.group,
+        version=served.version,
+        kind=kind.kind,
+        plural=kind.plural,
+        singular=kind.singular,
+        namespaced=kind.namespaced,
+        verbs=discovery.CUSTOM_VERBS if kind.custom else served.verbs,
+        short_names=kind.short_names,
+        categories=kind.categories,
+        subresources=tuple(
+            discovery.Subresource(
+                name=sub.name,
+                verbs=sub.verbs,
+                kind=sub.kind,
+                group=sub.group if sub.version else None,
+                version=sub.version or None,
+            )
+            for sub in sorted(served.subresources.values(), key=lambda sub: sub.name)
+        ),
+        custom=kind.custom,
+        stored_as=f"{kind.group}/{kind.storage_version}" if kind.group else kind.storage_version,
+    )
+
+
+def _answer(made: discovery.Answer) -> Answer:
+    return Answer(body=encode(made.document), content_type=made.content_type)

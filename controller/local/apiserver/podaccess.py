@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the API server asks of the node: logs, and processes in running containers.
+
+The node is not known here; whoever puts the cluster together passes something that fits.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+from trainwright.api import times
+from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver import errors, fields
+from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.requests import Answer
+from trainwright.controller.local.apiserver.store import Store
+
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+class UnavailableLogError(Exception):
+    """There is no log; the text is for the client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRequest:
+    """What of a log is wanted (PodLogOptions)."""
+
+    container: str
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    tail_lines: int | None = None
+    since_seconds: int | None = None
+    since_time: datetime | None = None
+    limit_bytes: int | None = None
+
+
+class LogSource(Protocol):
+    """Gives the logs of containers."""
+
+    async def __call__(self, namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:
+        """The log in chunks of any size. Raises UnavailableLogError before the first one."""
+        ...
+
+
+class PodLogs:
+    """Serves `pods/log`."""
+
+    def __init__(self, store: Store, source: LogSource) -> None:
+        self._store = store
+        self._source = source
+
+    async def get(self, call: Call) -> Answer:
+        """Stream a log. Raises StatusError."""
+        if call.request.method not in ("GET", "HEAD"):
+            raise errors.method_not_allowed()
+        request = _log_request(call)
+        stored = self._store.get("pods", call.key)
+        if stored is None:
+            raise call.not_found()
+        pod = stored.document()
+        container = container_of(pod, request.container)
+        if not (pod.get("spec") or {}).get("nodeName"):
+            # As the real server: a pod without a node has an empty log.
+            return Answer(content_type="text/plain")
+        try:
+            stream = await self._source(call.namespace, call.name, replace(request, container=container))
+        except UnavailableLogError as error:
+            raise errors.bad_request(str(error)) from error
+        return Answer(stream=stream, content_type="text/plain")
+
+
+def container_of(pod: Document, name: str) -> str:
+    """The container that is meant: the only one, if none is named. Raises StatusError."""
+    spec, pod_name = pod.get("spec") or {}, pod["metadata"]["name"]
+    known = [one["name"] for field in _CONTAINERS for one in spec.get(field) or ()]
+    if name:
+        if name not in known:
+            raise errors.bad_request(f"container {name} is not valid for pod {pod_name}")
+        return name
+    if len(spec.get("containers") or ()) != 1:
+        listed = " ".join(known)
+        raise errors.bad_request(f"a container name must be specified for pod {pod_name}, choose one of: [{listed}]")
+    only: str = spec["containers"][0]["name"]
+    return only
+
+
+def _log_request(call: Call) -> LogRequest:
+    request = call.request
+    tail, limit, since = (_number(call, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
+    moment = request.asked("sinceTime")
+    found: list[DocumentError] = []
+    if tail is not None and tail < 0:
+        found.append(fields.wrong("tailLines", tail, "must be greater than or equal to 0"))
+    if limit is not None and limit < 1:
+        found.append(fields.wrong("limitBytes", limit, "must be greater than 0"))
+    if since is not None and moment:
+        text = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+        found.append(fields.not_allowed("", text))
+    elif since is not None and since < 1:
+        found.append(fields.wrong("sinceSeconds", since, "must be greater than 0"))
+    if found:
+        raise errors.invalid("", "PodLogOptions", call.name, found)
+    try:
+        since_time = times.parse(moment) if moment else None
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from error
+    return LogRequest(
+        container=request.asked("container"),
+        follow=request.flag("follow"),
+        previous=request.flag("previous"),
+        timestamps=request.flag("timestamps"),
+        tail_lines=tail,
+        since_seconds=since,
+        since_time=since_time,
+        limit_bytes=limit,
+    )
+
+
+def _number(call: Call, name: str) -> int | None:
+    text = call.request.asked(name)
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
