@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 import trainwright
 from trainwright.controller.cli import manager, plugins, rbac, render
+from trainwright.controller.cli.local import commands as local
 
-COMMANDS = (manager, plugins, rbac, render)
+COMMANDS = (local, manager, plugins, rbac, render)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The local cluster with what training needs: our definitions, the shipped runtimes, and the manager, in one process."""
+"""The local cluster with what training needs: our definitions, the shipped runtimes, the manager; in one process."""
 
 import asyncio
 import socket

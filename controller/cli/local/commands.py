@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright local up | down | status | list | logs | run`."""
+
+import argparse
+import asyncio
+import contextlib
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainwright.controller.cli.local import serving, state
+from trainwright.controller.cli.local.options import add_node, add_place, options_of
+
+_SUCCESS, _FAILURE, _REFUSED = 0, 1, 125
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the sub-command."""
+    parser = subparsers.add_parser(
+        "local",
+        help="a cluster on this machine: train without containers",
+        description="A Kubernetes cluster in one process on this machine: an API server, controllers and a node whose "
+        "pods are processes. For learning, for trying jobs, for tests of operators; not for other users.",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="local_command")
+    _add_up(commands)
+    _add_down(commands)
+    _add_status(commands)
+    _add_list(commands)
+    _add_logs(commands)
+    _add_run(commands)
+
+    def usage(_: argparse.Namespace) -> int:
+        parser.print_help(sys.stderr)
+        return 2
+
+    parser.set_defaults(run=usage)
+
+
+def _command(
+    commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], int], **more: Any
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=more.pop("description", None))
+    parser.set_defaults(run=run)
+    return parser
+
+
+# ---------------------------------------------------------------------- up and down
+
+
+def _add_up(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "up",
+        "start a cluster in the background",
+        _up,
+        description="Start a cluster in the background and return when it is ready. Doing it twice is fine. "
+        "Exit code 0, or 1 if it could not be started.",
+    )
+    add_place(parser)
+    add_node(parser)
+    parser.add_argument("--foreground", action="store_true", help="run it in this terminal until Ctrl-C")
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    options = options_of(arguments)
+    try:
+        if arguments.foreground:
+            serving.run_in_foreground(options)
+            return _SUCCESS
+        run = state.running(options.folder)
+        if run is None:
+            run = serving.start_in_background(options)
+            print(f"cluster {options.name}: ready at {run.server}")
+        else:
+            print(f"cluster {options.name}: runs already, at {run.server}")
+        print(f"export KUBECONFIG={options.folder / 'kubeconfig'}")
+    except (serving.StartError, state.InUseError, OSError) as error:
+        return _fail(error)
+    except Exception as error:
+        if type(error).__name__ in ("StateFileError", "ConfigurationError"):
+            return _fail(error)
+        raise
+    return _SUCCESS
+
+
+def _add_down(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "down",
+        "end a cluster",
+        _down,
+        description="End the pods with their grace, then the cluster. Its objects stay, for the next `up`.",
+    )
+    add_place(parser)
+    parser.add_argument(
+        "--delete", action="store_true", help="delete its folder too, with all objects, logs and volumes"
+    )
+
+
+def _down(arguments: argparse.Namespace) -> int:
+    options = options_of(arguments)
+    run = state.running(options.folder)
+    if run is None:
+        print(f"cluster {options.name}: does not run")
+    elif not serving.stop(options.folder, run):
+        return _fail(f"cluster {options.name}: process {run.pid} did not end within {serving.STOP_SECONDS:.0f} s")
+    else:
+        print(f"cluster {options.name}: ended")
+    if arguments.delete and options.folder.exists():
+        shutil.rmtree(options.folder)
+        print(f"{options.folder}: deleted")
+    return _SUCCESS
+
+
+# ---------------------------------------------------------------------- looking
+
+
+def _add_status(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "status",
+        "say how a cluster is",
+        _status,
+        description="Exit code 0 if it runs, 1 if it does not.",
+    )
+    add_place(parser)
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    options = options_of(arguments)
+    run = state.running(options.folder)
+    if run is None:
+        print(f"cluster {options.name}: does not run; start it with: trainwright local up")
+        return _FAILURE
+    from trainwright.controller.cli.local import views  # noqa: PLC0415 - the help needs none of it
+
+    print(f"cluster {run.name}: runs since {run.began} as process {run.pid}, version {run.version}")
+    print(f"  API server   {run.server}")
+    print(f"  kubeconfig   {options.folder / 'kubeconfig'}")
+    print(f"  folder       {options.folder}")
+    print(
+        f"  pods         {'in namespaces of the kernel' if run.mode == 'namespaces' else 'names and paths rewritten'}"
+    )
+    for line in asyncio.run(views.status(options.folder)):
+        print(f"  {line}")
+    return _SUCCESS
+
+
+def _add_list(commands: Any) -> None:
+    _command(commands, "list", "list the clusters of this user", _list)
+
+
+def _list(_: argparse.Namespace) -> int:
+    found = state.all_running()
+    if not found:
+        print("no cluster; start one with: trainwright local up")
+    for folder, run in found:
+        print(f"{folder.name:<20} {'runs at ' + run.server if run else 'does not run':<32} {folder}")
+    return _SUCCESS
+
+
+def _add_logs(commands: Any) -> None:
+    parser = _command(commands, "logs", "show the lines of a job's ranks", _logs)
+    add_place(parser)
+    parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
+    parser.add_argument("--namespace", "-n", default="default", help="its namespace (default: %(default)s)")
+    parser.add_argument("--follow", "-f", action="store_true", help="go on until the job ends")
+
+
+def _logs(arguments: argparse.Namespace) -> int:
+    options = options_of(arguments)
+    if state.running(options.folder) is None:
+        return _fail(f"cluster {options.name} does not run; start it with: trainwright local up")
+    from trainwright.controller.cli.local import views  # noqa: PLC0415 - the help needs none of it
+
+    return asyncio.run(views.logs(options.folder, arguments.namespace, arguments.job, follow=arguments.follow))
+
+
+# ---------------------------------------------------------------------- run
+
+
+def _add_run(commands: Any) -> None:
+    parser = _command(
+        commands,
+        "run",
+        "run a TrainJob here and follow it",
+        _run,
+        description="Submit a TrainJob, show the lines of its ranks, and end as it ends. Uses the cluster that runs, "
+        "or one of its own for as long as the job. Exit code: 0 if the job is Complete; else that of the container "
+        "that failed first; 124 if nothing started in time, 125 for wrong use, 130 after Ctrl-C.",
+    )
+    add_place(parser)
+    add_node(parser)
+    what = parser.add_argument_group("what to run")
+    what.add_argument("--file", "-f", type=Path, metavar="FILE", help="manifest with a TrainJob and what it needs")
+    what.add_argument("script", nargs="?", metavar="SCRIPT", help="a Python script, instead of a manifest")
+    what.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="of the script")
+    what.add_argument(
+        "--runtime", default="torch-distributed", metavar="NAME", help="runtime of the script (default: %(default)s)"
+    )
+    what.add_argument("--nodes", type=int, metavar="N", help="number of nodes of the script (default: the runtime's)")
+    how = parser.add_argument_group("how")
+    how.add_argument("--dry-run", action="store_true", help="print the TrainJob of the script, run nothing")
+    how.add_argument("--detach", action="store_true", help="submit it and return; needs a cluster that runs")
+    how.add_argument("--keep", action="store_true", help="keep the job when it has ended")
+    how.add_argument(
+        "--restarts",
+        choices=("none", "as-cluster"),
+        default="none",
+        help="what to do when a container of the trainer fails: end the job at once, or restart it as a cluster does "
+        "(default: %(default)s)",
+    )
+    how.add_argument(
+        "--start-timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long to wait for the first container (default: %(default)s)",
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from trainwright.controller.cli.local import running  # noqa: PLC0415 - the help needs none of it
+
+    options = options_of(arguments)
+    try:
+        documents = running.documents_of(arguments)
+    except running.WrongUseError as error:
+        return _fail(error, _REFUSED)
+    if arguments.dry_run:
+        running.show(documents)
+        return _SUCCESS
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            return asyncio.run(running.run(options, documents, arguments))
+    except running.WrongUseError as error:
+        return _fail(error, _REFUSED)
+    return 130
+
+
+def _fail(error: object, code: int = _FAILURE) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return code

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that all commands of a local cluster share."""
+
+import argparse
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainwright.controller.cli.local import state
+
+if TYPE_CHECKING:
+    from trainwright.controller.local.node.settings import NodeSettings
+
+IMAGES = "images.yaml"
+_ISOLATION = ("auto", "namespaces", "rewrite")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Which cluster, and how it runs."""
+
+    name: str
+    folder: Path
+    port: int = 0
+    isolation: str = "auto"
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    inherit: tuple[str, ...] = ()
+    share_gpus: bool = False
+    verbose: bool = False
+
+    def node_settings(self) -> "NodeSettings":
+        """For the node. Raises ConfigurationError where `images.yaml` has a mistake."""
+        from trainwright.controller.local.node.images import Images  # noqa: PLC0415 - the help needs none of it
+        from trainwright.controller.local.node.settings import Isolation, NodeSettings  # noqa: PLC0415
+
+        return NodeSettings(
+            name=node_name(),
+            folder=self.folder,
+            images=Images.read(self.folder / IMAGES),
+            isolation=Isolation(self.isolation),
+            capacity=self.capacity,
+            inherit=self.inherit,
+            share_gpus=self.share_gpus,
+        )
+
+    def arguments(self) -> list[str]:
+        """The command line that says the same."""
+        made = [f"--name={self.name}", f"--dir={self.folder}", f"--isolation={self.isolation}"]
+        if self.port:
+            made.append(f"--port={self.port}")
+        if self.capacity:
+            made.append("--capacity=" + ",".join(f"{key}={value}" for key, value in self.capacity.items()))
+        made += [f"--inherit-env={name}" for name in self.inherit]
+        if self.share_gpus:
+            made.append("--share-gpus")
+        if self.verbose:
+            made.append("--verbose")
+        return made
+
+
+def node_name() -> str:
+    """The name of this machine as the name of an object."""
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in socket.gethostname().lower())
+    return name.strip("-")[:63].strip("-") or "laptop"
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """The options that say which cluster is meant."""
+    parser.add_argument("--name", type=_name, default=state.DEFAULT, help="name of the cluster (default: %(default)s)")
+    parser.add_argument(
+        "--dir", type=Path, metavar="FOLDER", help="its folder (default: one below ~/.local/state/trainwright/local)"
+    )
+
+
+def add_node(parser: argparse.ArgumentParser) -> None:
+    """The options that say how a cluster runs."""
+    parser.add_argument(
+        "--port", type=_port, default=0, help="port of the API server on 127.0.0.1 (default: a free one)"
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=_ISOLATION,
+        default="auto",
+        help="how pods get their names and paths: in namespaces of the kernel, or by rewriting what they are given "
+        "(default: namespaces where they work)",
+    )
+    parser.add_argument(
+        "--capacity",
+        type=_capacity,
+        default={},
+        metavar="cpu=N,memory=N,…",
+        help="what pods may request (default: what this machine has, less 10 %%)",
+    )
+    parser.add_argument(
+        "--inherit-env",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a variable of this shell that all pods get; may be given several times",
+    )
+    parser.add_argument("--share-gpus", action="store_true", help="leave all GPUs visible to every pod")
+    parser.add_argument("--verbose", action="store_true", help="log what the controllers do")
+
+
+def options_of(arguments: argparse.Namespace) -> Options:
+    """The options of a parsed command line."""
+    given = vars(arguments)
+    return Options(
+        name=arguments.name,
+        folder=state.folder_of(arguments.name, arguments.dir),
+        port=given.get("port", 0),
+        isolation=given.get("isolation", "auto"),
+        capacity=given.get("capacity", {}),
+        inherit=tuple(given.get("inherit_env", ())),
+        share_gpus=given.get("share_gpus", False),
+        verbose=given.get("verbose", False),
+    )
+
+
+def _name(text: str) -> str:
+    if not state.NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a name: use lower case letters, digits and dashes, at most 32"
+        )
+    return text
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or not 0 < int(text) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: use a number from 1 to 65535")
+    return int(text)
+
+
+def _capacity(text: str) -> dict[str, str]:
+    from trainwright.api.quantity import Quantity  # noqa: PLC0415 - the help needs none of it
+
+    made: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        try:
+            Quantity.parse(value)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(
+                f"{part!r}: write resource=quantity, such as cpu=4 or memory=8Gi"
+            ) from error
+        if not name or not equals:
+            raise argparse.ArgumentTypeError(f"{part!r}: write resource=quantity, such as cpu=4 or memory=8Gi")
+        made[name] = value
+    return made

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a cluster in this process until it is told to stop, and starts such a process in the background."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import trainwright
+from trainwright.api.times import format_time, wall_clock
+from trainwright.controller.cli.local import state
+from trainwright.controller.cli.local.options import Options
+
+READY_SECONDS = 60.0
+STOP_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+_LOG = "cluster.log"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StartError(Exception):
+    """The cluster in the background did not become ready."""
+
+
+async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]]) -> None:
+    """Run the cluster of the folder until SIGINT, SIGTERM or SIGHUP.
+
+    Args:
+        options: of the cluster.
+        ready: called once it is ready.
+
+    Raises:
+        InUseError: another process runs it.
+        StateFileError, ConfigurationError: it cannot be started.
+    """
+    # Imported here: the other commands do not need it.
+    from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    state.make_folder(options.folder)
+    with state.held(options.folder):
+        async with training_cluster(options.node_settings(), port=options.port) as cluster:
+            run = state.Run(
+                name=options.name,
+                pid=os.getpid(),
+                server=cluster.api.config.server,
+                version=trainwright.__version__,
+                mode=str(cluster.node.settings.isolation),
+                began=format_time(wall_clock()),
+            )
+            state.write(options.folder, run)
+            try:
+                await ready(run)
+                await stop.wait()
+            finally:
+                state.remove(options.folder)
+
+
+def run_in_foreground(options: Options) -> None:
+    """`local up --foreground`. Raises as `serve`."""
+    from trainwright.controller.runtime.manager import logs  # noqa: PLC0415 - as above
+
+    logs.configure("INFO" if options.verbose else "WARNING", "text")
+
+    async def ready(run: state.Run) -> None:
+        print(f"ready: {run.server}", flush=True)
+
+    asyncio.run(serve(options, ready))
+
+
+def start_in_background(options: Options) -> state.Run:
+    """Start the cluster as a process of its own and wait until it is ready.
+
+    Raises:
+        StartError: it ended or took too long; the text has its last lines.
+    """
+    state.make_folder(options.folder)
+    log = options.folder / _LOG
+    with log.open("w", encoding="utf-8") as output:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "trainwright.controller.cli.main",
+                "local",
+                "up",
+                "--foreground",
+                *options.arguments(),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        run = state.running(options.folder)
+        if run is not None and run.pid == process.pid:
+            return run
+        if process.poll() is not None:
+            raise StartError(f"the cluster did not start:\n{_tail(log)}")
+        if time.monotonic() > deadline:
+            process.terminate()
+            raise StartError(f"the cluster was not ready after {READY_SECONDS:.0f} s:\n{_tail(log)}")
+        time.sleep(_POLL_SECONDS)
+
+
+def stop(folder: Path, run: state.Run) -> bool:
+    """End a cluster in another process; returns whether it ended in time."""
+    try:
+        os.kill(run.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return True
+    deadline = time.monotonic() + STOP_SECONDS
+    while state.is_held(folder):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(f"  {line}" for line in lines[-15:])

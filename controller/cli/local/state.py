@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The folders of local clusters, and what is known of those that run.
+
+A cluster's folder is `$XDG_STATE_HOME/trainwright/local/<name>`, or the one of `--dir`. `run.json` in it says who
+serves it; whoever does holds a lock on `lock`, so a file that a killed process left behind misleads nobody.
+"""
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
+DEFAULT = "default"
+
+
+class InUseError(Exception):
+    """Another process runs the cluster of this folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A cluster that runs."""
+
+    name: str
+    pid: int
+    server: str
+    """URL of the API server."""
+    version: str
+    mode: str
+    """How pods are kept apart: `namespaces` or `rewrite`."""
+    began: str
+    """RFC 3339."""
+
+
+def root() -> Path:
+    """The folder of all clusters of this user."""
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "trainwright" / "local"
+
+
+def folder_of(name: str, directory: Path | None) -> Path:
+    """The folder of a cluster."""
+    return directory.resolve() if directory is not None else root() / name
+
+
+def make_folder(folder: Path) -> None:
+    """Create the folder, readable by this user alone."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold the folder for the length of the block. Raises InUseError."""
+    with (folder / "lock").open("a", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InUseError(f"a cluster runs from {folder} already") from error
+        yield
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a process runs the cluster of the folder."""
+    try:
+        with held(folder):
+            return False
+    except InUseError:
+        return True
+    except OSError:
+        return False
+
+
+def write(folder: Path, run: Run) -> None:
+    """Say that the cluster runs."""
+    temporary = folder / "run.json.new"
+    temporary.write_text(json.dumps(asdict(run)) + "\n", encoding="utf-8")
+    temporary.replace(folder / "run.json")
+
+
+def remove(folder: Path) -> None:
+    """Say that it runs no more."""
+    (folder / "run.json").unlink(missing_ok=True)
+
+
+def running(folder: Path) -> Run | None:
+    """The cluster of the folder, if it runs and is ready."""
+    if not is_held(folder):
+        return None
+    with suppress(OSError, ValueError, TypeError):
+        known: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        return Run(**known)
+    return None
+
+
+def all_running() -> list[tuple[Path, Run | None]]:
+    """All clusters under the root, with those that run."""
+    if not root().is_dir():
+        return []
+    return [(folder, running(folder)) for folder in sorted(root().iterdir()) if folder.is_dir()]
