@@ -33,10 +33,17 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     parser = build_parser()
-    arguments, unknown = parser.parse_known_args(argv)
+    given = list(sys.argv[1:] if argv is None else argv)
+    # What follows `--` is for a program that the command starts; argparse would only drop the dashes.
+    own, rest = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, None)
+    arguments, unknown = parser.parse_known_args(own)
     if unknown:
         command = " ".join(filter(None, (parser.prog, arguments.command)))
         parser.error(f"unknown arguments: {' '.join(unknown)} (see `{command} --help`)")
+    if rest is not None:
+        if not hasattr(arguments, "passed_on"):
+            parser.error("nothing is started that could take what follows --")
+        arguments.passed_on = rest
     if not hasattr(arguments, "run"):
         parser.print_help(sys.stderr)
         return 2

@@ -197,11 +197,12 @@ def _add_run(commands: Any) -> None:
     what = parser.add_argument_group("what to run")
     what.add_argument("--file", "-f", type=Path, metavar="FILE", help="manifest with a TrainJob and what it needs")
     what.add_argument("script", nargs="?", metavar="SCRIPT", help="a Python script, instead of a manifest")
-    what.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="of the script")
+    what.add_argument("arguments", nargs="*", metavar="ARGS", help="of the script; put its options behind --")
     what.add_argument(
         "--runtime", default="torch-distributed", metavar="NAME", help="runtime of the script (default: %(default)s)"
     )
     what.add_argument("--nodes", type=int, metavar="N", help="number of nodes of the script (default: the runtime's)")
+    parser.set_defaults(passed_on=[])
     how = parser.add_argument_group("how")
     how.add_argument("--dry-run", action="store_true", help="print the TrainJob of the script, run nothing")
     how.add_argument("--detach", action="store_true", help="submit it and return; needs a cluster that runs")

@@ -66,6 +66,7 @@ class Follower:
         self._stop_at_failure = stop_at_failure
         self._streams: set[tuple[str, str, int]] = set()
         self._told: set[str] = set()
+        self._last = ""
         self._started = False
         self._copies: list[asyncio.Task[None]] = []
 
@@ -91,7 +92,8 @@ class Follower:
                     await self._drain()
                     return ended
                 if not self._started and loop.time() > limit:
-                    return Followed(NOT_STARTED, f"nothing of the job runs after {start_seconds:.0f} s")
+                    why = f"; the last word on it: {self._last}" if self._last else ""
+                    return Followed(NOT_STARTED, f"nothing of the job runs after {start_seconds:.0f} s{why}")
                 await asyncio.sleep(_LOOK_SECONDS)
 
     async def _job(self) -> Document:
@@ -121,6 +123,7 @@ class Follower:
     # ------------------------------------------------------------------ what is said
 
     def _say(self, text: str) -> None:
+        self._last = text
         if text not in self._told:
             self._told.add(text)
             print(f"| {text}", file=self._out, flush=True)

@@ -64,7 +64,7 @@ def _job_of(arguments: argparse.Namespace) -> Document:
     if not script.is_file():
         raise WrongUseError(f"{script}: there is no such file")
     name = "".join(letter if letter.isalnum() else "-" for letter in script.stem.lower()).strip("-")[:40] or "script"
-    trainer: Document = {"command": ["python", str(script.resolve()), *arguments.arguments]}
+    trainer: Document = {"command": ["python", str(script.resolve()), *arguments.arguments, *arguments.passed_on]}
     if arguments.nodes is not None:
         trainer["numNodes"] = arguments.nodes
     return {
