@@ -43,6 +43,8 @@ class Order:
     """Descriptors for standard input, output and error; None: no input, and output to the log."""
     terminal: bool = False
     """Whether they are a terminal, which the program gets as its own."""
+    launcher: Sequence[str] = ()
+    """Program that makes the namespaces and then runs the command (mode A); see `launcher`. Empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

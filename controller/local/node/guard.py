@@ -146,24 +146,38 @@ class Guard:
         order = self._order
         stdin, stdout, stderr = order["stdio"] if passed else (subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE)
         terminal = order["terminal"]
+        failed, failing = os.pipe()
+        launched = [*order["launcher"], str(failing)] if order["launcher"] else []
         self._child = child = subprocess.Popen(
-            order["command"],
+            launched or order["command"],
             env=order["environment"],
-            cwd=order["folder"],
+            cwd="/" if launched else order["folder"],
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            # A terminal needs a session, whose leader leads a process group, too.
-            process_group=None if terminal else 0,
-            start_new_session=terminal,
-            preexec_fn=_take_terminal if terminal else _die_with_parent,  # noqa: PLW1509 - a single thread
+            # A terminal needs a session, whose leader leads a process group, too. A launcher makes it inside.
+            process_group=None if terminal and not launched else 0,
+            start_new_session=terminal and not launched,
+            preexec_fn=_take_terminal if terminal and not launched else _die_with_parent,  # noqa: PLW1509
+            pass_fds=[failing] if launched else [],
         )
-        if passed:
-            for descriptor in {stdin, stdout, stderr} - {subprocess.DEVNULL}:
-                os.close(descriptor)
+        for descriptor in {failing, *(one for one in (stdin, stdout, stderr) if one >= 0)}:
+            os.close(descriptor)
+        if reason := self._launch_failure(failed):
+            raise OSError(0, reason)
         pid = child.pid
         self._report({"started": pid, "start_time": start_time(pid), "guard": os.getpid(), "at": time.time()})
         return child
+
+    def _launch_failure(self, failed: int) -> str:
+        """Why a launcher could not run the program; empty if it runs, or without a launcher."""
+        text = b""
+        while data := os.read(failed, 4096):
+            text += data
+        os.close(failed)
+        if text:
+            self.end_descendants()
+        return text.decode("utf-8", "replace")
 
     def _watch(self, wake: int, streams: dict[int, str]) -> None:
         """Copy the output and obey the control pipe until the program has ended."""
@@ -265,6 +279,8 @@ class Guard:
 
 def reason(error: Exception, order: dict[str, Any]) -> str:
     """Why the program cannot run, in the words of container runtimes."""
+    if isinstance(error, OSError) and error.errno == 0:
+        return error.strerror or str(error)  # the words of the launcher
     name: str = order["command"][0]
     if isinstance(error, FileNotFoundError) and error.filename == order["folder"]:
         return f'working directory "{order["folder"]}" does not exist'

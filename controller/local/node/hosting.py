@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the node offers to all its pods: sources, plans, processes, events."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.node import containers
 from trainwright.controller.local.node.containers import ContainerProcess, Order
+from trainwright.controller.local.node.isolation import (
+    Launch,
+    container_launch,
+    hosts_text,
+    launcher_command,
+    write_hosts,
+)
 from trainwright.controller.local.node.plan import Places, Plan, Workplace, make_plan
 from trainwright.controller.local.node.projections import Sources
 from trainwright.controller.local.node.settings import NodeSettings
@@ -52,7 +61,37 @@ class Hosting:
         """What a container runs. Raises ConfigError, CreateError."""
         return await make_plan(pod, container, volumes, places, self._workplace, devices={})
 
-    async def start(self, pod: Document, order: Order, plan: Plan, record: Path, tasks: TaskScope) -> ContainerProcess:
-        """Start a process. Raises StartError, OSError."""
-        del pod, plan
+    def isolate(self, *, rewrite: bool) -> None:
+        """Choose between namespaces and rewriting, before the first pod."""
+        self._workplace = replace(self._workplace, rewrite=rewrite)
+
+    async def start(
+        self, pod: Document, order: Order, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
+    ) -> ContainerProcess:
+        """Start a process, beside that of `join` if it is given. Raises StartError, OSError."""
+        if not self._workplace.rewrite:
+            pid = join.pid if join is not None else 0
+            launcher = await asyncio.to_thread(self._launcher, pod, order, plan, record, pid)
+            order = replace(order, launcher=launcher)
         return await containers.start(order, record=record, follow=tasks.start)
+
+    def _launcher(self, pod: Document, order: Order, plan: Plan, record: Path, join: int) -> list[str]:
+        scratch = self._scratch(record.parent)
+        scratch.mkdir(exist_ok=True)
+        if join:
+            launch = Launch(command=order.command, folder=order.folder, join=join, terminal=order.terminal)
+        else:
+            write_hosts(scratch / "hosts", hosts_text(pod, self._workplace.pods()))
+            work = record.parent / "work"
+            launch = container_launch(pod, order.command, order.folder, plan.mounts, scratch=scratch, work=work)
+        return launcher_command(launch, scratch / f"{record.stem}.json")
+
+    def write_hosts(self, pod: Document, container: Path) -> None:
+        """Bring the hosts file of a container up to date; `container` is its folder. Rewriting has none."""
+        file = self._scratch(container) / "hosts"
+        if file.exists():
+            write_hosts(file, hosts_text(pod, self._workplace.pods()))
+
+    @staticmethod
+    def _scratch(container: Path) -> Path:
+        return container / "namespaces"

@@ -21,7 +21,9 @@ from trainwright.api.objects import AnyObject, Document, Key, key_of, name_of, n
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node import capacity, recovery
 from trainwright.controller.local.node.hosting import Hosting
+from trainwright.controller.local.node.hostnames import group_of
 from trainwright.controller.local.node.interface import LogOptions, UnavailableError
+from trainwright.controller.local.node.isolation import probe
 from trainwright.controller.local.node.logreading import read_log
 from trainwright.controller.local.node.logs import run_to_show
 from trainwright.controller.local.node.plan import inherited
@@ -29,7 +31,7 @@ from trainwright.controller.local.node.pods import is_deleted, is_finished, spec
 from trainwright.controller.local.node.registration import Registration
 from trainwright.controller.local.node.runs import log_folder
 from trainwright.controller.local.node.sessions import Session
-from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.local.node.sources import ClusterSources
 from trainwright.controller.local.node.state import Verdict
 from trainwright.controller.local.node.status import differs, status_document
@@ -39,7 +41,7 @@ from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.controller import mappers
 from trainwright.controller.runtime.controller.sources import Trigger
-from trainwright.controller.runtime.errors import Conflict, KubernetesError, NotFound
+from trainwright.controller.runtime.errors import ConfigurationError, Conflict, KubernetesError, NotFound
 from trainwright.controller.runtime.events.recorder import EventRecorder
 from trainwright.controller.runtime.kinds import MetadataOnly
 from trainwright.controller.runtime.manager.manager import Manager
@@ -85,6 +87,10 @@ class Node:
         self._running = asyncio.Event()
         self._stopping = asyncio.Event()
         self._lost: frozenset[str] = frozenset()
+        self.isolation = settings.isolation
+        """NAMESPACES or REWRITE, once the node runs."""
+        self.isolation_reason = ""
+        """Why namespaces do not work here; empty if they do or were not asked for."""
         self._cache: Cache | None = None
         self.sources = ClusterSources(client, allocatable=lambda: self.resources()[1], now=now)
         self._hosting = Hosting(
@@ -162,6 +168,7 @@ class Node:
         """Run the pods until `request_stop`, then end them with their grace and report how they ended."""
         await asyncio.to_thread(self._prepare_folders)
         self._lost = await asyncio.to_thread(recovery.end_survivors, self.settings.pods)
+        await self._choose_isolation()
         # Beside the workers, not among them: events are still written while pods end.
         async with TaskScope("node") as around:
             around.start("node/events", self._recorder.run())
@@ -180,6 +187,19 @@ class Node:
     def request_stop(self) -> None:
         """End all pods, then return from `run`."""
         self._stopping.set()
+
+    async def _choose_isolation(self) -> None:
+        """Find out how containers get their names and paths. Raises ConfigurationError if namespaces are demanded."""
+        wanted = self.settings.isolation
+        if wanted is not Isolation.REWRITE:
+            self.isolation_reason = await asyncio.to_thread(probe)
+            if self.isolation_reason and wanted is Isolation.NAMESPACES:
+                raise ConfigurationError(f"namespaces do not work on this machine: {self.isolation_reason}")
+        self.isolation = (
+            Isolation.REWRITE if wanted is Isolation.REWRITE or self.isolation_reason else Isolation.NAMESPACES
+        )
+        self._hosting.isolate(rewrite=self.isolation is Isolation.REWRITE)
+        log.info("node %s: isolation by %s %s", self.settings.name, self.isolation, self.isolation_reason)
 
     def _prepare_folders(self) -> None:
         for folder in (self.settings.folder, self.settings.pods, self.settings.logs):
@@ -237,6 +257,7 @@ class Node:
                 await self._finish(pod)
                 return
             worker = self._begin(pod)
+            await self._tell_peers(worker)
         worker.update(pod)
         await self._report(pod, worker)
         if worker.done.is_set() and is_deleted(pod) and await self._delete(pod):
@@ -250,11 +271,19 @@ class Node:
         self._tasks.start(f"pod:{key}", worker.run())
         return worker
 
+    async def _tell_peers(self, worker: PodWorker) -> None:
+        """A pod has come or gone: the others of its job learn of its name."""
+        if self.isolation is Isolation.NAMESPACES:
+            group = group_of(worker.pod)
+            for other in [one for one in self._workers.values() if one is not worker and group_of(one.pod) == group]:
+                await asyncio.to_thread(other.write_hosts)
+
     async def _gone(self, worker: PodWorker) -> None:
         """The object is gone: nothing of the pod may stay."""
         worker.end(grace=0.0)
         await worker.done.wait()
         self._workers.pop(worker.uid, None)
+        await self._tell_peers(worker)
         await asyncio.to_thread(self._remove_files, worker.pod)
 
     async def _finish(self, pod: Document) -> None:

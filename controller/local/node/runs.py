@@ -49,8 +49,10 @@ class Host(Protocol):
         """What to run. Raises ConfigError, CreateError."""
         ...
 
-    async def start(self, order: Order, plan: Plan, record: Path, tasks: TaskScope) -> ContainerProcess:
-        """Start the process. Raises StartError, OSError."""
+    async def start(
+        self, order: Order, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
+    ) -> ContainerProcess:
+        """Start a process, beside that of `join` if it is given. Raises StartError, OSError."""
         ...
 
     async def source_change(self) -> None:
@@ -172,7 +174,8 @@ class ContainerRunner:
             log=str(self.folders.log(self.state.restarts)),
         )
         try:
-            return await self._host.start(order, plan, self.folders.container / "process.json", self._tasks)
+            record = self.folders.container / "process.json"
+            return await self._host.start(order, plan, record, self._tasks, join=None)
         except (StartError, OSError) as error:
             return error
 
@@ -216,7 +219,7 @@ class ContainerRunner:
                 stdio=stdio,
                 terminal=terminal,
             )
-            return await self._host.start(order, plan, record, self._tasks)
+            return await self._host.start(order, plan, record, self._tasks, join=self.process)
 
         try:
             return await open_session(start, stdin=stdin, tty=tty)

@@ -84,6 +84,11 @@ class PodWorker:
         self._updated.set()
         self._sources_changed.set()
 
+    def write_hosts(self) -> None:
+        """Pods of the group came or went: bring the hosts files of the containers up to date. Blocks."""
+        for runner in list(self.runners.values()):
+            self._hosting.write_hosts(self.pod, runner.folders.container)
+
     def notice_sources(self) -> None:
         """A ConfigMap or Secret of the namespace has changed."""
         self._sources_changed.set()
@@ -111,9 +116,11 @@ class PodWorker:
         """What a container runs."""
         return await self._hosting.plan(self.pod, container, self.volumes, places)
 
-    async def start(self, order: Order, plan: Plan, record: Path, tasks: TaskScope) -> ContainerProcess:
-        """Start a process."""
-        return await self._hosting.start(self.pod, order, plan, record, tasks)
+    async def start(
+        self, order: Order, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
+    ) -> ContainerProcess:
+        """Start a process, beside that of `join` if it is given."""
+        return await self._hosting.start(self.pod, order, plan, record, tasks, join=join)
 
     async def source_change(self) -> None:
         """Wait for the next change of a ConfigMap, a Secret or the pod."""

@@ -129,10 +129,17 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.fixture(params=[Isolation.REWRITE, Isolation.NAMESPACES])
+def isolation(request: pytest.FixtureRequest) -> Isolation:
+    """Both modes."""
+    found: Isolation = request.param
+    return found
+
+
 @pytest.fixture
-def settings(tmp_path: Path) -> NodeSettings:
-    """A node that rewrites names and paths."""
-    return NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
+def settings(isolation: Isolation, tmp_path: Path) -> NodeSettings:
+    """A node in each mode."""
+    return NodeSettings(name="laptop", folder=tmp_path / "state", isolation=isolation)
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods on the real API server become processes, and their ends become statuses."""
 
+import json
+
 from tests.integration.local.node.conftest import POD, Pods, container, is_alive, python, status
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.controller.local.node.settings import NodeSettings
@@ -34,18 +36,17 @@ async def test_a_pod_runs_and_succeeds(pods: Pods, client: Client) -> None:
 
 
 async def test_a_running_pod_is_ready_and_ends_with_its_deletion(pods: Pods, settings: NodeSettings) -> None:
-    code = "import os,time; open('pid','w').write(str(os.getpid())); time.sleep(600)"
-    made = await pods.create("sleeper", *python(code), terminationGracePeriodSeconds=20)
+    made = await pods.create("sleeper", *python("import time; time.sleep(600)"), terminationGracePeriodSeconds=20)
     pod = await pods.reach("sleeper", "Running")
     assert container(pod)["ready"]
     assert container(pod)["started"]
-    folder = settings.pods / made["metadata"]["uid"] / "containers" / "main"
-    pid = int(await eventually((folder / "work" / "pid").read_text, ignore=(FileNotFoundError,)))
+    folder = settings.pods / made["metadata"]["uid"]
+    pid = json.loads((folder / "containers" / "main" / "process.json").read_text())["pid"]
     assert is_alive(pid)
     await pods.client.delete(POD, "sleeper", pods.namespace)
     await pods.gone("sleeper", seconds=10)
     assert not is_alive(pid)
-    await eventually(folder.parents[1].exists, is_empty)
+    await eventually(folder.exists, is_empty)
 
 
 async def test_a_failure_keeps_its_exit_code(pods: Pods) -> None:

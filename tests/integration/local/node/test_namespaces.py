@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mode A: what a process sees in namespaces of its own, and that the machine stays as it is."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.local.node.conftest import POD, Pods, container, python
+from trainwright.api.objects import uid_of
+from trainwright.controller.local.node.interface import LogOptions
+from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.settings import Isolation
+from trainwright.controller.runtime.testing.waiting import eventually
+
+LOOK = """
+import json, os, socket
+def lookup(name):
+    try:
+        return socket.gethostbyname(name)
+    except OSError as error:
+        return str(error)
+def write(path):
+    try:
+        open(path, "w").write("x")
+    except OSError as error:
+        return error.strerror
+print(json.dumps({
+    "uid": os.getuid(),
+    "pids": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
+    "host": socket.gethostname(),
+    "names": {name: lookup(name) for name in ["a-0.train", f"a-1.train.NAMESPACE.svc.cluster.local"]},
+    "written": [write("/no/such/place/file"), write("/etc/train/file")],
+    "folder": os.getcwd(),
+    "passwd": os.path.exists("/etc/passwd"),
+    "null": open("/dev/null").read(),
+}))
+"""
+
+
+@pytest.fixture
+def isolation() -> Isolation:
+    """This mode alone."""
+    return Isolation.NAMESPACES
+
+
+async def test_the_world_of_a_container(pods: Pods, node: Node) -> None:
+    await pods.create("a-1", *python("import time; time.sleep(600)"), hostname="a-1", subdomain="train")
+    await pods.reach("a-1", "Running")
+    mounts = [
+        {"name": "data", "mountPath": "/no/such/place"},
+        {"name": "data", "mountPath": "/etc/train", "readOnly": True},
+    ]
+    main = {
+        "name": "main",
+        "image": "python",
+        "command": list(python(LOOK.replace("NAMESPACE", pods.namespace))),
+        "volumeMounts": mounts,
+        "workingDir": "/no/such/folder",
+    }
+    await pods.create(
+        "a-0", containers=[main], volumes=[{"name": "data", "emptyDir": {}}], hostname="a-0", subdomain="train"
+    )
+    await pods.reach("a-0", "Succeeded")
+    seen = json.loads(await log(node, pods, "a-0"))
+    assert seen == {
+        "uid": os.getuid(),
+        "pids": [1, 2],
+        "host": "a-0",
+        "names": {"a-0.train": "127.0.0.1", f"a-1.train.{pods.namespace}.svc.cluster.local": "127.0.0.1"},
+        "written": [None, "Read-only file system"],
+        "folder": "/no/such/folder",
+        "passwd": True,
+        "null": "",
+    }
+    assert_machine_untouched()
+
+
+def assert_machine_untouched() -> None:
+    assert not Path("/no").exists()
+    assert not Path("/etc/train").exists()
+    assert "train" not in Path("/etc/hosts").read_text()
+
+
+async def log(node: Node, pods: Pods, name: str, **options: Any) -> str:
+    chunks = [chunk async for chunk in await node.logs(pods.namespace, name, "main", LogOptions(**options))]
+    return b"".join(chunks).decode()
+
+
+async def test_names_follow_pods_that_come_and_go(pods: Pods, node: Node) -> None:
+    code = "import time\nwhile True: print(open('/etc/hosts').read().count('b-1.train'), flush=True); time.sleep(0.05)"
+    await pods.create("b-0", *python(code), hostname="b-0", subdomain="train")
+    await pods.reach("b-0", "Running")
+    await eventually(lambda: log(node, pods, "b-0", tail_lines=1), lambda text: text == "0\n")
+    await pods.create("b-1", *python("import time; time.sleep(600)"), hostname="b-1", subdomain="train")
+    await eventually(lambda: log(node, pods, "b-0", tail_lines=1), lambda text: text == "4\n")
+    await pods.client.delete(POD, "b-1", pods.namespace, grace_period=0)
+    await eventually(lambda: log(node, pods, "b-0", tail_lines=1), lambda text: text == "0\n")
+
+
+async def test_exec_joins_the_namespaces(pods: Pods, node: Node) -> None:
+    await pods.create("joined", *python("import time; time.sleep(600)"), hostname="joined")
+    await pods.reach("joined", "Running")
+    code = "import os,socket; print(socket.gethostname(), os.path.exists('/proc/1/root'), os.getpid() < 100)"
+    session = await node.exec(pods.namespace, "joined", "main", python(code))
+    assert b"".join([chunk async for chunk in session.stdout]) == b"joined True True\n"
+    assert await session.wait() == 0
+    await session.close()
+
+
+async def test_a_detached_process_ends_with_its_container(pods: Pods, node: Node) -> None:
+    code = "import os,time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\ntime.sleep(600)"
+    made = await pods.create("detached", *python(code), terminationGracePeriodSeconds=1)
+    await pods.reach("detached", "Running")
+    folder = str(node.settings.pods / uid_of(made)).encode()
+    await eventually(lambda: len(processes_with(folder)) >= 3)
+    await pods.client.delete(POD, "detached", pods.namespace)
+    await pods.gone("detached", seconds=10)
+    await eventually(lambda: processes_with(folder), lambda found: not found, seconds=5)
+
+
+def processes_with(text: bytes) -> list[str]:
+    """Processes whose environment holds a text."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if text in path.read_bytes():
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+async def test_a_program_that_is_not_there(pods: Pods) -> None:
+    await pods.create("absent", "/no/such/program")
+    ended = container(await pods.reach("absent", "Failed"))["state"]["terminated"]
+    assert (ended["reason"], ended["exitCode"]) == ("StartError", 128)
+    assert ended["message"] == 'exec: "/no/such/program": stat /no/such/program: no such file or directory'
