@@ -9,6 +9,7 @@ from pathlib import Path
 from trainwright.api.objects import Document
 from trainwright.controller.local.node import containers
 from trainwright.controller.local.node.containers import ContainerProcess, Order
+from trainwright.controller.local.node.gpus import Gpus
 from trainwright.controller.local.node.isolation import (
     Launch,
     container_launch,
@@ -24,7 +25,7 @@ from trainwright.controller.runtime.tasks import TaskScope
 
 
 class Hosting:
-    """One node as its pods see it. It keeps nothing of a pod."""
+    """One node as its pods see it. Of pods it keeps only who has which GPU."""
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class Hosting:
         event: records an event about a pod: type, reason, note.
         """
         self.settings = settings
+        self.gpus = Gpus()
         self.sources = sources
         self.event = event
         self._workplace = Workplace(
@@ -59,7 +61,9 @@ class Hosting:
 
     async def plan(self, pod: Document, container: Document, volumes: Volumes, places: Places) -> Plan:
         """What a container runs. Raises ConfigError, CreateError."""
-        return await make_plan(pod, container, volumes, places, self._workplace, devices={})
+        return await make_plan(
+            pod, container, volumes, places, self._workplace, devices=self.gpus.variables(pod, container)
+        )
 
     def isolate(self, *, rewrite: bool) -> None:
         """Choose between namespaces and rewriting, before the first pod."""

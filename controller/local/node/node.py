@@ -19,7 +19,8 @@ from trainwright import __version__
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
 from trainwright.api.objects import AnyObject, Document, Key, key_of, name_of, namespace_of, uid_of
 from trainwright.api.times import Now, wall_clock
-from trainwright.controller.local.node import capacity, recovery
+from trainwright.controller.local.node import capacity, gpus, recovery
+from trainwright.controller.local.node.gpus import Gpus
 from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.hostnames import group_of
 from trainwright.controller.local.node.interface import LogOptions, UnavailableError
@@ -37,7 +38,7 @@ from trainwright.controller.local.node.state import Verdict
 from trainwright.controller.local.node.status import differs, status_document
 from trainwright.controller.local.node.worker import PodWorker
 from trainwright.controller.runtime.cache.cache import Cache
-from trainwright.controller.runtime.cache.events import Event
+from trainwright.controller.runtime.cache.events import Event, EventType
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.controller import mappers
 from trainwright.controller.runtime.controller.sources import Trigger
@@ -110,6 +111,7 @@ class Node:
         self._cache = manager.cache
         builder = manager.controller("node").watches(POD, mappers.itself, predicates=(self._is_ours,))
         builder.source(self._trigger).reconcile(self._reconcile, workers=WORKERS, needs_leader=False)
+        manager.cache.informer(POD).add_handler(self._pod_changed)
         for kind in (ConfigMap, Secret):
             manager.cache.informer(MetadataOnly(kind)).add_handler(self._source_changed)
         manager.add(self, Group.OTHERS, "node")
@@ -118,7 +120,9 @@ class Node:
 
     def resources(self) -> tuple[dict[str, str], dict[str, str]]:
         """Capacity and allocatable of the node."""
-        return capacity.node_resources(capacity.machine_capacity(), {}, self.settings.capacity)
+        count = self._hosting.gpus.count
+        devices = {gpus.RESOURCE: str(count)} if count else {}
+        return capacity.node_resources(capacity.machine_capacity(), devices, self.settings.capacity)
 
     def pods(self) -> Sequence[Document]:
         """All pods of the node, as the workers know them."""
@@ -169,6 +173,7 @@ class Node:
         await asyncio.to_thread(self._prepare_folders)
         self._lost = await asyncio.to_thread(recovery.end_survivors, self.settings.pods)
         await self._choose_isolation()
+        self._hosting.gpus = Gpus(await asyncio.to_thread(gpus.discover), share=self.settings.share_gpus)
         # Beside the workers, not among them: events are still written while pods end.
         async with TaskScope("node") as around:
             around.start("node/events", self._recorder.run())
@@ -176,6 +181,7 @@ class Node:
             async with TaskScope("node:pods") as tasks:
                 self._tasks = tasks
                 self._running.set()
+                tasks.start("node/leftovers", self._remove_leftovers())
                 try:
                     await self._stopping.wait()
                 finally:
@@ -187,6 +193,14 @@ class Node:
     def request_stop(self) -> None:
         """End all pods, then return from `run`."""
         self._stopping.set()
+
+    async def _remove_leftovers(self) -> None:
+        """Remove the files of pods whose objects were deleted while no node ran."""
+        assert self._cache is not None
+        await self._cache.wait_synced([POD])
+        stored = {uid_of(pod) for pod in self._cache.list(POD)}
+        for uid in self._lost - stored:
+            await asyncio.to_thread(self._remove_folders, uid)
 
     async def _choose_isolation(self) -> None:
         """Find out how containers get their names and paths. Raises ConfigurationError if namespaces are demanded."""
@@ -230,6 +244,14 @@ class Node:
     def _is_ours(self, event: Event[AnyObject]) -> bool:
         pod = event.obj
         return isinstance(pod, dict) and spec_of(pod).get("nodeName") == self.settings.name
+
+    def _pod_changed(self, event: Event[AnyObject]) -> None:
+        """The files of a pod without a worker (from an earlier run) go with its object, whoever deletes that."""
+        pod = event.obj
+        if self._tasks is None or event.type is not EventType.DELETED or not self._is_ours(event):
+            return
+        if isinstance(pod, dict) and uid_of(pod) not in self._workers:
+            self._tasks.start("node/remove", asyncio.to_thread(self._remove_files, pod))
 
     def _source_changed(self, event: Event[AnyObject]) -> None:
         for worker in self._workers.values():
@@ -290,8 +312,8 @@ class Node:
         """A pod without a worker: one that has ended, or that an earlier run of the cluster left behind."""
         if not is_finished(pod):
             await self._write_status(pod, recovery.lost_status(pod, self._now()))
-        if is_deleted(pod) and await self._delete(pod):
-            await asyncio.to_thread(self._remove_files, pod)
+        if is_deleted(pod):
+            await self._delete(pod)
 
     async def _report(self, pod: Document, worker: PodWorker) -> None:
         document = status_document(pod, worker.state, self._now())
@@ -321,8 +343,12 @@ class Node:
         return left is None
 
     def _remove_files(self, pod: Document) -> None:
-        shutil.rmtree(self.settings.pods / uid_of(pod), ignore_errors=True)
-        shutil.rmtree(log_folder(self.settings.logs, pod, ""), ignore_errors=True)
+        self._remove_folders(uid_of(pod))
+
+    def _remove_folders(self, uid: str) -> None:
+        """Remove what a pod left: its folder, and its logs, whose folder ends with the uid."""
+        for folder in (self.settings.pods / uid, *self.settings.logs.glob(f"*_{uid}")):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _service_variables(server: str) -> dict[str, str]:

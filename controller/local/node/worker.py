@@ -134,6 +134,7 @@ class PodWorker:
         try:
             await self._run()
         finally:
+            self._hosting.gpus.release(self.uid)
             self.state.over = True
             self.done.set()
         self.changed()

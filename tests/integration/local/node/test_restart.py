@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a node, orderly and by a crash, and its next start."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.local.node.conftest import POD, Pods, container, is_alive, python, running_node, status
+from trainwright.api.objects import uid_of
+from trainwright.controller.local.node.interface import LogOptions
+from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.runtime import Client, ClusterConfig
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.waiting import eventually, is_empty
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
+from trainwright.controller.runtime import NO_SERVERS, Manager, load_config
+
+async def main():
+    config = load_config(Path(sys.argv[1]))
+    manager = Manager(config, field_manager="kubelet", servers=NO_SERVERS)
+    settings = NodeSettings(name="laptop", folder=Path(sys.argv[2]), isolation=Isolation(sys.argv[3]))
+    Node(manager.client, settings, server=config.server).declare(manager)
+    await manager.run()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def unmanaged(client: Client, namespace: str, settings: NodeSettings) -> Pods:
+    """Pods whose node the test runs itself."""
+    return Pods(client, namespace, settings.name)
+
+
+def record(settings: NodeSettings, pod: dict[str, object]) -> int:
+    path = settings.pods / uid_of(pod) / "containers" / "main" / "process.json"
+    return int(json.loads(path.read_text())["pid"])
+
+
+async def test_a_stopped_node_ends_its_pods(config: ClusterConfig, unmanaged: Pods, settings: NodeSettings) -> None:
+    pods = unmanaged
+    async with running_node(config, settings):
+        made = await pods.create("stopped", *python("import time; time.sleep(600)"))
+        await pods.reach("stopped", "Running")
+        pid = record(settings, made)
+    assert not is_alive(pid)
+    pod = await pods.get("stopped")
+    assert (status(pod)["phase"], status(pod)["reason"]) == ("Failed", "Terminated")
+    assert container(pod)["state"]["terminated"]["exitCode"] == 143
+
+
+async def test_after_a_crash_running_pods_are_lost_and_finished_ones_stay(
+    control_plane: ControlPlane, config: ClusterConfig, unmanaged: Pods, settings: NodeSettings
+) -> None:
+    pods = unmanaged
+    arguments = [str(control_plane.kubeconfig), str(settings.folder), str(settings.isolation)]
+    with start(*arguments) as crashing:
+        made = await pods.create("running", *python("import time; print('up'); time.sleep(600)"))
+        gone = await pods.create("gone", *python("import time; time.sleep(600)"))
+        await pods.create("done", *python("print('done')"))
+        await pods.reach("done", "Succeeded")
+        await pods.reach("running", "Running")
+        await pods.reach("gone", "Running")
+        pid = record(settings, made)
+        crashing.send_signal(signal.SIGKILL)
+        crashing.wait()
+    await eventually(lambda: is_alive(pid), lambda alive: not alive, seconds=15)
+    # Deleted while no node runs: the object waits for the node.
+    await pods.client.delete(POD, "gone", pods.namespace)
+    async with running_node(config, settings) as node:
+        lost = await pods.reach("running", "Failed")
+        assert status(lost)["reason"] == "NodeLost"
+        ended = container(lost)["state"]["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (137, "NodeLost")
+        assert status(await pods.get("done"))["phase"] == "Succeeded"
+        await pods.gone("gone")
+        chunks = [chunk async for chunk in await node.logs(pods.namespace, "running", "main", LogOptions())]
+        assert b"".join(chunks) == b"up\n"
+        assert await pods.create("next", *python("pass"))
+        await pods.reach("next", "Succeeded")
+        await pods.client.delete(POD, "running", pods.namespace)
+        await pods.gone("running")
+        uids = uid_of(made), uid_of(gone)
+        await eventually(lambda: [uid for uid in uids if (settings.pods / uid).exists()], is_empty, seconds=10)
+
+
+def start(*arguments: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments])
