@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, uid_of
 from trainwright.controller.local.node import containers
 from trainwright.controller.local.node.containers import ContainerProcess, Order
 from trainwright.controller.local.node.gpus import Gpus
@@ -17,7 +17,8 @@ from trainwright.controller.local.node.isolation import (
     launcher_command,
     write_hosts,
 )
-from trainwright.controller.local.node.plan import Places, Plan, Workplace, make_plan
+from trainwright.controller.local.node.plan import CreateError, Places, Plan, Workplace, make_plan
+from trainwright.controller.local.node.ports import REFUSED, Ports
 from trainwright.controller.local.node.projections import Sources
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.node.volumes import Volumes
@@ -25,7 +26,7 @@ from trainwright.controller.runtime.tasks import TaskScope
 
 
 class Hosting:
-    """One node as its pods see it. Of pods it keeps only who has which GPU."""
+    """One node as its pods see it. Of pods it keeps only who has which GPUs and ports."""
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Hosting:
         service: Mapping[str, str],
         pods: Callable[[], Iterable[Document]],
         event: Callable[[Document, str, str, str], None],
+        released: Callable[[], None],
     ) -> None:
         """Args:
         settings: of the node.
@@ -44,11 +46,14 @@ class Hosting:
         service: KUBERNETES_SERVICE_HOST and its like.
         pods: all pods of the node, for host names.
         event: records an event about a pod: type, reason, note.
+        released: called when a pod has given its devices and ports back.
         """
         self.settings = settings
         self.gpus = Gpus()
+        self.ports = Ports()
         self.sources = sources
         self.event = event
+        self._released = released
         self._workplace = Workplace(
             images=settings.images,
             lookup=sources,
@@ -61,9 +66,23 @@ class Hosting:
 
     async def plan(self, pod: Document, container: Document, volumes: Volumes, places: Places) -> Plan:
         """What a container runs. Raises ConfigError, CreateError."""
+        if not self.ports.admit(pod, self._workplace.pods()):
+            raise CreateError(REFUSED)
         return await make_plan(
-            pod, container, volumes, places, self._workplace, devices=self.gpus.variables(pod, container)
+            pod,
+            container,
+            volumes,
+            places,
+            self._workplace,
+            devices=self.gpus.variables(pod, container),
+            moved=self.ports.moved(pod),
         )
+
+    def release(self, pod: Document) -> None:
+        """Nothing of the pod runs any more: others can have its devices and ports."""
+        self.gpus.release(uid_of(pod))
+        self.ports.release(pod)
+        self._released()
 
     def isolate(self, *, rewrite: bool) -> None:
         """Choose between namespaces and rewriting, before the first pod."""

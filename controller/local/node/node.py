@@ -29,6 +29,7 @@ from trainwright.controller.local.node.logreading import read_log
 from trainwright.controller.local.node.logs import run_to_show
 from trainwright.controller.local.node.plan import inherited
 from trainwright.controller.local.node.pods import is_deleted, is_finished, spec_of, status_of
+from trainwright.controller.local.node.ports import Ports
 from trainwright.controller.local.node.registration import Registration
 from trainwright.controller.local.node.runs import log_folder
 from trainwright.controller.local.node.sessions import Session
@@ -101,6 +102,7 @@ class Node:
             service=_service_variables(server),
             pods=self.pods,
             event=self._event,
+            released=self._room_made,
         )
         self.registration = Registration(
             client, settings.name, resources=self.resources, labels={}, version=f"v{__version__}", now=now
@@ -123,6 +125,11 @@ class Node:
         count = self._hosting.gpus.count
         devices = {gpus.RESOURCE: str(count)} if count else {}
         return capacity.node_resources(capacity.machine_capacity(), devices, self.settings.capacity)
+
+    @property
+    def ports(self) -> Ports:
+        """Who holds which port; a scheduler may ask it before it binds a pod."""
+        return self._hosting.ports
 
     def pods(self) -> Sequence[Document]:
         """All pods of the node, as the workers know them."""
@@ -257,6 +264,10 @@ class Node:
         for worker in self._workers.values():
             if namespace_of(worker.pod) == event.key.namespace:
                 worker.notice_sources()
+
+    def _room_made(self) -> None:
+        for worker in self._workers.values():
+            worker.notice_room()
 
     def _event(self, pod: Document, kind: str, reason: str, note: str) -> None:
         self._recorder.event(pod, "Warning" if kind == "Warning" else "Normal", reason, note)

@@ -18,6 +18,7 @@ from trainwright.controller.local.node.expansion import expand
 from trainwright.controller.local.node.hostnames import name_pattern
 from trainwright.controller.local.node.images import Environment, Images
 from trainwright.controller.local.node.pods import hostname_of
+from trainwright.controller.local.node.ports import PortRewriter
 from trainwright.controller.local.node.rewriting import Rewriter
 from trainwright.controller.local.node.volumes import Mount, Volumes
 
@@ -98,8 +99,9 @@ async def make_plan(
     workplace: Workplace,
     *,
     devices: Mapping[str, str],
+    moved: Mapping[int, int],
 ) -> Plan:
-    """The plan of a container. `devices` are variables that name the devices of the pod.
+    """The plan of a container. `devices` are variables that name its devices, `moved` the ports that differ.
 
     Raises CreateError for an image that cannot run here, ConfigError for a missing object of the environment.
     """
@@ -110,6 +112,10 @@ async def make_plan(
     known = {**workplace.service, **document_variables}
     command = [expand(word, known) for word in _command(container, environment, workplace.images.file)]
     _refuse(container, environment, command, document_variables)
+    if moved:
+        ports = PortRewriter(pod, moved, workplace.pods())
+        command = [ports.text(word) for word in command]
+        document_variables = ports.variables(document_variables)
     mounts = volumes.mounts_of(container, known)
     termination = Mount(container.get("terminationMessagePath") or TERMINATION_PATH, str(places.termination), False)
     folder = container.get("workingDir") or environment.folder or str(places.work)

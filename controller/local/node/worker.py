@@ -93,6 +93,12 @@ class PodWorker:
         """A ConfigMap or Secret of the namespace has changed."""
         self._sources_changed.set()
 
+    def notice_room(self) -> None:
+        """Another pod has given devices or ports back: a container that waits for some is tried again."""
+        states = [one.state for one in (*self.state.init.values(), *self.state.main.values())]
+        if any(isinstance(one, Waiting) and one.reason == "CreateContainerError" for one in states):
+            self._sources_changed.set()
+
     def end(self, *, grace: float | None = None, verdict: Verdict | None = None) -> None:
         """Stop the pod. `grace` in seconds shortens that of the pod; `verdict` is the phase to report."""
         if verdict is not None and self.state.verdict is None:
@@ -134,7 +140,7 @@ class PodWorker:
         try:
             await self._run()
         finally:
-            self._hosting.gpus.release(self.uid)
+            self._hosting.release(self.pod)
             self.state.over = True
             self.done.set()
         self.changed()

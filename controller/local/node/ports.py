@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports: all pods share those of this machine, and every framework meets on the same one.
+
+A declared containerPort is held by its JobSet (or by its pod). A second JobSet that declares it gets a free port
+instead, if everything that says the number can be rewritten: a variable with PORT in its name and exactly that value,
+and `name:port` with a name of its own pods. Otherwise its pods wait.
+"""
+
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from typing import TypeAlias
+
+from trainwright.api.objects import Document, namespace_of, uid_of
+from trainwright.controller.local.node.hostnames import group_of, name_pattern
+from trainwright.controller.local.node.pods import all_containers
+
+Holder: TypeAlias = tuple[str, str]
+"""Namespace and JobSet or subdomain; or namespace and uid of a pod that has no group."""
+
+REFUSED = "the node didn't have free ports for the requested pod ports"
+
+
+class Ports:
+    """Who holds which port of this machine."""
+
+    def __init__(self, *, is_free: Callable[[int], bool] | None = None, pick: Callable[[], int] | None = None) -> None:
+        """`is_free`: whether no process of the machine listens on a port; `pick` returns a free one."""
+        self._is_free = is_free or port_is_free
+        self._pick = pick or free_port
+        self._used: dict[Holder, dict[int, int]] = {}
+        """The real port by declared one."""
+        self._pods: dict[Holder, set[str]] = {}
+
+    def admit(self, pod: Document, pods: Iterable[Document]) -> bool:
+        """Hold the ports that a pod declares; False if one of them is not to be had. Can be called again.
+
+        `pods` are those of the node, for host names.
+        """
+        holder = holder_of(pod)
+        used = dict(self._used.get(holder, {}))
+        taken = {port for other, ports in self._used.items() if other != holder for port in ports.values()}
+        known = list(pods)
+        for port in declared_ports(pod):
+            if port not in used:
+                used[port] = port if port not in taken and self._is_free(port) else self._other(taken)
+            if used[port] != port and not can_rewrite(pod, port, known):
+                return False
+        if used:
+            self._used[holder] = used
+            self._pods.setdefault(holder, set()).add(uid_of(pod))
+        return True
+
+    def release(self, pod: Document) -> None:
+        """Nothing of the pod runs any more. The last pod of a holder gives its ports back."""
+        holder = holder_of(pod)
+        left = self._pods.get(holder, set())
+        left.discard(uid_of(pod))
+        if not left:
+            self._pods.pop(holder, None)
+            self._used.pop(holder, None)
+
+    def moved(self, pod: Document) -> dict[int, int]:
+        """The ports of a pod that differ from what it declares: the real one by declared one."""
+        return {old: new for old, new in self._used.get(holder_of(pod), {}).items() if old != new}
+
+    def _other(self, taken: set[int]) -> int:
+        while (port := self._pick()) in taken:
+            continue
+        return port
+
+
+def holder_of(pod: Document) -> Holder:
+    """Who holds the ports of a pod."""
+    group = group_of(pod)
+    return group if group[1] else (namespace_of(pod), uid_of(pod))
+
+
+def declared_ports(pod: Document) -> list[int]:
+    """The TCP ports that the containers of a pod declare, each once."""
+    found = [
+        int(port["containerPort"])
+        for container in all_containers(pod)
+        for port in container.get("ports") or ()
+        if port.get("protocol", "TCP") == "TCP"
+    ]
+    return list(dict.fromkeys(found))
+
+
+def can_rewrite(pod: Document, port: int, pods: Iterable[Document]) -> bool:
+    """Whether the pod says the port at all, and only where it can be rewritten."""
+    number = re.compile(rf"(?<!\d){port}(?!\d)")
+    at_name = _at_name(pod, port, pods)
+    said = 0
+    for name, text in _texts(pod):
+        if "PORT" in name and text == str(port):
+            said += 1
+            continue
+        mentions = len(number.findall(text))
+        if mentions != (len(at_name.findall(text)) if at_name is not None else 0):
+            return False
+        said += mentions
+    return said > 0
+
+
+class PortRewriter:
+    """Says the real ports where a pod says the declared ones."""
+
+    def __init__(self, pod: Document, moved: Mapping[int, int], pods: Iterable[Document]) -> None:
+        known = list(pods)
+        self._moved = {str(old): str(new) for old, new in moved.items()}
+        self._patterns = [(pattern, str(new)) for old, new in moved.items() if (pattern := _at_name(pod, old, known))]
+
+    def text(self, text: str) -> str:
+        """Replace the port after a name of the pod's group."""
+        for pattern, new in self._patterns:
+            text = pattern.sub(rf"\g<1>:{new}", text)
+        return text
+
+    def variables(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Replace ports in all values, and values of port variables."""
+        return {
+            name: self._moved[value] if "PORT" in name and value in self._moved else self.text(value)
+            for name, value in values.items()
+        }
+
+
+def _at_name(pod: Document, port: int, pods: Iterable[Document]) -> re.Pattern[str] | None:
+    names = name_pattern(pod, pods)
+    return None if names is None else re.compile(rf"({names.pattern}):{port}(?!\d)")
+
+
+def _texts(pod: Document) -> Iterator[tuple[str, str]]:
+    """Everything of the document that may say a port: name of the variable (or nothing) and text."""
+    for container in all_containers(pod):
+        for entry in container.get("env") or ():
+            yield entry["name"], entry.get("value") or ""
+        for word in [*(container.get("command") or ()), *(container.get("args") or ())]:
+            yield "", word
+
+
+def port_is_free(port: int) -> bool:
+    """Whether a program could listen on a port of all addresses now."""
+    with closing(socket.socket()) as one:
+        # As servers do: a connection that was closed a moment ago does not count.
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port() -> int:
+    """A port on which nothing listens."""
+    with closing(socket.socket()) as one:
+        one.bind(("", 0))
+        return int(one.getsockname()[1])

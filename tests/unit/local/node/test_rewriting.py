@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mode B: which names and paths in a text are replaced, and which are left alone."""
+
+import pytest
+
+from tests.unit.local.node.pods import member, pod
+from trainwright.controller.local.node.hostnames import group_of, name_pattern, names_of, peers_of
+from trainwright.controller.local.node.rewriting import Rewriter
+
+FOLDERS = {"/workspace": "/v/w", "/workspace/dataset/": "/v/d", "/data": "/v/data", "/dev/termination-log": "/c/t"}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("/workspace", "/v/w"),
+        ("/workspace/", "/v/w/"),
+        ("/workspace/a/b", "/v/w/a/b"),
+        ("/workspace/dataset", "/v/d"),
+        ("/workspace/dataset/x", "/v/d/x"),
+        ("/workspace/dataset2", "/v/w/dataset2"),
+        ("/workspaces", "/workspaces"),
+        ("/workspace-old/x", "/workspace-old/x"),
+        ("/workspace.bak", "/workspace.bak"),
+        ("--dir=/workspace/x", "--dir=/v/w/x"),
+        ("cd /data && ls '/data/x'", "cd /v/data && ls '/v/data/x'"),
+        ("/data:/workspace", "/v/data:/v/w"),
+        ("see /data.", "see /v/data."),
+        ("s3://bucket/data/x", "s3://bucket/data/x"),
+        ("https://host:80/data", "https://host:80/data"),
+        ("/mnt/data", "/mnt/data"),
+        ("./data", "./data"),
+        ("file:///data/x", "file:///v/data/x"),
+        ("echo no > /dev/termination-log", "echo no > /c/t"),
+        ("$HOME/data", "$HOME/data"),
+        ("", ""),
+    ],
+)
+def test_paths(text: str, wanted: str) -> None:
+    assert Rewriter(None, FOLDERS).text(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("/workspace", "/v/w"),
+        ("/workspace/x/", "/v/w/x"),
+        ("/workspace/dataset/a", "/v/d/a"),
+        ("/workspaces", None),
+        ("/", None),
+    ],
+)
+def test_the_folder_of_a_path(path: str, wanted: str | None) -> None:
+    assert Rewriter(None, FOLDERS).path(path) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("mnist-node-0-0.mnist", "127.0.0.1"),
+        ("mnist-node-0-0.mnist:29500", "127.0.0.1:29500"),
+        ("tcp://mnist-node-0-0.mnist.ns:1", "tcp://127.0.0.1:1"),
+        ("mnist-node-0-0.mnist.ns.svc", "127.0.0.1"),
+        ("mnist-node-0-0.mnist.ns.svc.cluster.local", "127.0.0.1"),
+        ("mnist-node-0-0", "127.0.0.1"),
+        ("mnist-node-0-17", "127.0.0.1"),
+        ("mnist-launcher-0-0.mnist", "127.0.0.1"),
+        ("a,mnist-node-0-0.mnist,mnist-node-0-1.mnist", "a,127.0.0.1,127.0.0.1"),
+        # Names of pods have a suffix, names of jobs no index.
+        ("mnist-node-0-0-abcde", "mnist-node-0-0-abcde"),
+        ("mnist-node-0", "mnist-node-0"),
+        ("mnist", "mnist"),
+        # Other replicated jobs are known with their subdomain only.
+        ("mnist-launcher-0-0", "mnist-launcher-0-0"),
+        ("other-node-0-0.other", "other-node-0-0.other"),
+        ("mnist-node-0-0.other", "mnist-node-0-0.other"),
+        ("mnist-node-0-0.mnist.elsewhere", "mnist-node-0-0.mnist.elsewhere"),
+        ("mnist-node-0-0.mnist.ns.svc.example.com", "mnist-node-0-0.mnist.ns.svc.example.com"),
+        ("x-mnist-node-0-0.mnist", "x-mnist-node-0-0.mnist"),
+        ("mnist-node-0-0.log", "mnist-node-0-0.log"),
+    ],
+)
+def test_names_of_a_jobset(text: str, wanted: str) -> None:
+    one = member(1)
+    assert Rewriter(name_pattern(one, [one]), {}).text(text) == wanted
+
+
+def test_names_of_an_indexed_job() -> None:
+    labels = {"batch.kubernetes.io/job-name": "fit", "batch.kubernetes.io/job-completion-index": "0"}
+    one = pod(name="fit-0-abcde", labels=labels, hostname="fit-0", subdomain="fit")
+    rewriter = Rewriter(name_pattern(one, []), {})
+    texts = ["fit-3.fit.ns.svc:80", "fit-0", "fit", "fit.py", "benefit-3.fit"]
+    assert rewriter.texts(texts) == ["127.0.0.1:80", "127.0.0.1", "fit", "fit.py", "benefit-3.fit"]
+
+
+def test_a_pod_alone_has_no_names_that_others_know() -> None:
+    one = pod(name="train")
+    assert names_of(one) == []
+    assert name_pattern(one, [one, pod(name="other")]) is None
+    assert peers_of(one, [one, pod(name="other")]) == [one]
+
+
+def test_plain_words_are_not_taken_for_host_names() -> None:
+    one = pod(name="w", hostname="worker", subdomain="train")
+    found = Rewriter(name_pattern(one, [one]), {}).texts(["worker", "worker.train", "worker.py", "train"])
+    assert found == ["worker", "127.0.0.1", "worker.py", "train"]
+
+
+def test_peers_are_of_one_namespace_and_group() -> None:
+    one, two, other = member(0), member(1), member(0, jobset="other")
+    elsewhere = member(2)
+    elsewhere["metadata"]["namespace"] = "elsewhere"
+    assert peers_of(one, [one, two, other, elsewhere]) == [one, two]
+    assert group_of(one) == ("ns", "mnist")
+
+
+def test_what_was_replaced_is_remembered_once() -> None:
+    rewriter = Rewriter(None, FOLDERS)
+    rewriter.variables({"A": "/data/a", "B": "/data/b", "/data": "x"})
+    assert rewriter.replaced == {"/data": "/v/data"}
