@@ -8,18 +8,26 @@ functions on documents, apart from the reconciler that carries them out.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from trainwright.api.rights import Rule, merged
 from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.workloads.accounts.controller import AccountController
+from trainwright.controller.local.workloads.claims.controller import ClaimController
+from trainwright.controller.local.workloads.finished.jobs import FinishedJobs
+from trainwright.controller.local.workloads.finished.pods import MOST as MOST_FINISHED_PODS
+from trainwright.controller.local.workloads.finished.pods import FinishedPods
 from trainwright.controller.local.workloads.garbage.collector import REPORTER as GARBAGE_REPORTER
 from trainwright.controller.local.workloads.garbage.collector import GarbageCollector
 from trainwright.controller.local.workloads.job.controller import REPORTER as JOB_REPORTER
 from trainwright.controller.local.workloads.job.controller import JobController
 from trainwright.controller.local.workloads.jobset.controller import REPORTER as JOBSET_REPORTER
 from trainwright.controller.local.workloads.jobset.controller import JobSetController
+from trainwright.controller.local.workloads.namespaces.controller import NamespaceController
 from trainwright.controller.local.workloads.scheduler.controller import REPORTER as SCHEDULER_REPORTER
 from trainwright.controller.local.workloads.scheduler.controller import Scheduler
 from trainwright.controller.runtime import EventRecorder, Group, Manager
+from trainwright.controller.runtime.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +36,12 @@ class WorkloadSettings:
 
     now: Now = wall_clock
     """For everything that is written into objects or waits for a time of day."""
+    authority: str = ""
+    """PEM of the authority that signed the API server's certificate, for the ConfigMaps of the namespaces."""
+    volumes: Path | None = None
+    """Folder in which each volume claim gets a folder; needed for `claims`."""
+    finished_pods: int = MOST_FINISHED_PODS
+    """Finished pods that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +77,36 @@ def _declare_garbage(manager: Manager, settings: WorkloadSettings) -> None:  # n
     manager.add(collector, Group.LEADER, "garbage")
 
 
+def _declare_namespace(manager: Manager, settings: WorkloadSettings) -> None:
+    NamespaceController(manager, now=settings.now)
+
+
+def _declare_accounts(manager: Manager, settings: WorkloadSettings) -> None:
+    AccountController(manager, settings.authority)
+
+
+def _declare_claims(manager: Manager, settings: WorkloadSettings) -> None:
+    if settings.volumes is None:
+        raise ConfigurationError("volume claims need a folder: set WorkloadSettings.volumes, or leave `claims` out")
+    ClaimController(manager, settings.volumes)
+
+
+def _declare_finished_jobs(manager: Manager, settings: WorkloadSettings) -> None:
+    FinishedJobs(manager, now=settings.now)
+
+
+def _declare_finished_pods(manager: Manager, settings: WorkloadSettings) -> None:
+    FinishedPods(manager, most=settings.finished_pods)
+
+
 WORKLOADS: Mapping[str, Workload] = {
     "job": Workload(tuple(JobController.RULES), _declare_job),
     "jobset": Workload(tuple(JobSetController.RULES), _declare_jobset),
+    "finished-jobs": Workload(tuple(FinishedJobs.RULES), _declare_finished_jobs),
+    "finished-pods": Workload(tuple(FinishedPods.RULES), _declare_finished_pods),
+    "namespace": Workload(tuple(NamespaceController.RULES), _declare_namespace),
+    "accounts": Workload(tuple(AccountController.RULES), _declare_accounts),
+    "claims": Workload(tuple(ClaimController.RULES), _declare_claims),
     "garbage": Workload(tuple(GarbageCollector.RULES), _declare_garbage),
     "scheduler": Workload(tuple(Scheduler.RULES), _declare_scheduler),
 }

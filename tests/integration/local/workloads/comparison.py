@@ -18,10 +18,20 @@ import pytest
 from tests.integration.local.workloads.conftest import World
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document, name_of, uid_of
-from trainwright.controller.local.workloads.kinds import CLAIM, JOB, JOBSET, POD, SERVICE
-from trainwright.controller.runtime.testing.waiting import at_least, eventually
+from trainwright.controller.local.workloads.kinds import (
+    ACCOUNT,
+    CLAIM,
+    CONFIG_MAP,
+    JOB,
+    JOBSET,
+    NAMESPACE,
+    POD,
+    SERVICE,
+)
+from trainwright.controller.runtime.errors import NotFound
+from trainwright.controller.runtime.testing.waiting import at_least, eventually, is_empty
 
-KINDS = (JOBSET, JOB, SERVICE, CLAIM, POD)
+KINDS = (JOBSET, JOB, SERVICE, CLAIM, POD, ACCOUNT, CONFIG_MAP)
 EVENT = Resource(group="events.k8s.io", version="v1", kind="Event", plural="events", namespaced=True)
 Note: TypeAlias = Callable[[str], Awaitable[None]]
 Scenario: TypeAlias = Callable[[World, Note], Awaitable[None]]
@@ -30,6 +40,7 @@ Notes: TypeAlias = dict[str, list[str]]
 _DROPPED = {"managedFields", "resourceVersion", "creationTimestamp", "clusterIP", "clusterIPs"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _RANDOM = re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}(?![a-z0-9])")
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\\n", re.DOTALL)
 _SETTLED_SECONDS = 2.0
 """How long nothing may change. kube-controller-manager looks at a Job one second after its pods have changed."""
 
@@ -43,7 +54,17 @@ async def notes_of(world: World, scenario: Scenario) -> Notes:
 
     await scenario(world, note)
     notes["events"] = await _events(world)
+    await world.client.delete(NAMESPACE, world.namespace)
+    notes["left at the end"] = await eventually(lambda: _left(world), is_empty)
     return notes
+
+
+async def _left(world: World) -> list[str]:
+    """The namespace as long as it is there."""
+    try:
+        return [json.dumps(await world.client.get(NAMESPACE, world.namespace))]
+    except NotFound:
+        return []
 
 
 async def compare(real: World, ours: World, scenario: Scenario) -> None:
@@ -93,7 +114,7 @@ def _shown(obj: Document, names: dict[str, str]) -> str:
     text = json.dumps(_stripped(obj), indent=1, sort_keys=True)
     for uid, name in names.items():
         text = text.replace(uid, name)
-    return _RANDOM.sub("xxxxx", _TIME.sub("TIME", text))
+    return _CERTIFICATE.sub("PEM", _RANDOM.sub("xxxxx", _TIME.sub("TIME", text)))
 
 
 def _stripped(value: Any) -> Any:

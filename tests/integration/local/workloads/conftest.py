@@ -11,7 +11,7 @@ import pytest
 from tests.integration.local.workloads.kubelet import Kubelet, add_node
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document, key_of, name_of
-from trainwright.controller.local.workloads import WORKLOADS, declare_workloads
+from trainwright.controller.local.workloads import WorkloadSettings, declare_workloads
 from trainwright.controller.local.workloads.kinds import POD
 from trainwright.controller.runtime import (
     NO_SERVERS,
@@ -27,6 +27,9 @@ from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.waiting import eventually
 
 CONTAINER: dict[str, Any] = {"name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": "1"}}}
+
+IN_ONE_NAMESPACE = ("job", "jobset", "scheduler", "finished-jobs", "finished-pods", "garbage")
+"""The controllers that can be kept to one namespace."""
 
 
 @pytest.fixture(scope="session")
@@ -45,22 +48,33 @@ async def world(with_jobsets: ControlPlane, namespace: str) -> "AsyncIterator[Wo
 
 @asynccontextmanager
 async def living(
-    control_plane: ControlPlane, namespace: str, workloads: Sequence[str] = tuple(WORKLOADS), **allocatable: str
+    control_plane: ControlPlane,
+    namespace: str,
+    workloads: Sequence[str] = IN_ONE_NAMESPACE,
+    *,
+    everywhere: bool = False,
+    **allocatable: str,
 ) -> "AsyncIterator[World]":
-    """A node, its kubelet and some of our controllers for the length of the block."""
+    """A node, its kubelet and some of our controllers for the length of the block.
+
+    They work in one namespace, so that they leave the objects of other tests alone, or with `everywhere` in all.
+    """
+    scope = "" if everywhere else namespace
     config = load_config(control_plane.kubeconfig)
     client = Client(HTTPTransport(config), user_agent="test")
     await add_node(client, **allocatable)
     manager = Manager(
         config,
         field_manager="workloads",
-        namespace=namespace,
+        namespace=scope,
         servers=NO_SERVERS,
         process=ProcessSettings(detect_mutation=True),
     )
-    declare_workloads(manager, only=tuple(workloads))
+    folder = control_plane.folder / "volumes"
+    settings = WorkloadSettings(authority=control_plane.ca.decode(), volumes=folder)
+    declare_workloads(manager, settings=settings, only=tuple(workloads))
     # A manager of its own: the kubelet's writes must not be taken for those of the controllers.
-    node = Manager(config, field_manager="kubelet", namespace=namespace, servers=NO_SERVERS)
+    node = Manager(config, field_manager="kubelet", namespace=scope, servers=NO_SERVERS)
     kubelet = Kubelet(node)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(node.run())

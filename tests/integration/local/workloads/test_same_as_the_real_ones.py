@@ -48,7 +48,8 @@ async def worlds(with_real_ones: ControlPlane, with_ours: ControlPlane) -> Async
         found = []
         for control_plane, workloads in ((with_real_ones, ()), (with_ours, tuple(WORKLOADS))):
             control_plane.kubectl("create", "namespace", namespace)
-            found.append(await stack.enter_async_context(living(control_plane, namespace, workloads)))
+            world = living(control_plane, namespace, workloads, everywhere=True)
+            found.append(await stack.enter_async_context(world))
         await stack.enter_async_context(jobset_webhooks(with_ours))
         yield found[0], found[1]
 
