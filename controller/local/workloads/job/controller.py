@@ -72,6 +72,12 @@ class JobController:
 
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one Job."""
+        try:
+            return await self._reconcile(key)
+        except NotFound:
+            return None  # deleted meanwhile; the event of the deletion brings what follows
+
+    async def _reconcile(self, key: Key) -> Result:
         failures: list[Exception] = []
         while True:
             job = self._cache.get(JOB, key.name, key.namespace)

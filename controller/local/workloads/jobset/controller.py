@@ -57,6 +57,12 @@ class JobSetController:
 
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one JobSet."""
+        try:
+            return await self._reconcile(key)
+        except NotFound:
+            return None  # the JobSet or a Job was deleted meanwhile; the event of the deletion brings what follows
+
+    async def _reconcile(self, key: Key) -> Result:
         for _ in range(_PASSES):
             jobset = self._cache.get(JOBSET, key.name, key.namespace)
             if jobset is None or deletion_timestamp_of(jobset) is not None or not _is_ours(jobset):

@@ -162,13 +162,13 @@ def _resumed(job: Document, replicated: Document) -> Change:
     """The Job with what the template of the JobSet has more now; nothing is taken away."""
     template = spec_of(job).get("template") or {}
     source = spec_of(replicated.get("template") or {}).get("template") or {}
-    wanted = {
-        **template,
+    parts = {
         "metadata": _merged(template.get("metadata"), source.get("metadata"), ("labels", "annotations"), ()),
         "spec": _merged(
             template.get("spec"), source.get("spec"), ("nodeSelector",), ("tolerations", "schedulingGates")
         ),
     }
+    wanted = {**template, **{name: part for name, part in parts.items() if part}}
     patch: Document = {"spec": {"suspend": False}}
     if changed := merge_patch(template, wanted):
         patch["spec"]["template"] = changed

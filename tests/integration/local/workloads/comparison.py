@@ -40,6 +40,7 @@ Notes: TypeAlias = dict[str, list[str]]
 _DROPPED = {"managedFields", "resourceVersion", "creationTimestamp", "clusterIP", "clusterIPs"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _RANDOM = re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}(?![a-z0-9])")
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\\n", re.DOTALL)
 _SETTLED_SECONDS = 2.0
 """How long nothing may change. kube-controller-manager looks at a Job one second after its pods have changed."""
@@ -114,6 +115,7 @@ def _shown(obj: Document, names: dict[str, str]) -> str:
     text = json.dumps(_stripped(obj), indent=1, sort_keys=True)
     for uid, name in names.items():
         text = text.replace(uid, name)
+    text = _UID.sub("<uid of nothing>", text)
     return _CERTIFICATE.sub("PEM", _RANDOM.sub("xxxxx", _TIME.sub("TIME", text)))
 
 

@@ -96,7 +96,9 @@ class World:
         self.client, self.namespace, self.kubelet = client, namespace, kubelet
 
     async def create(self, kind: Resource, name: str, spec: Document, **metadata: Any) -> Document:
-        document = {"metadata": {"name": name, "namespace": self.namespace, **metadata}, "spec": spec}
+        document: Document = {"metadata": {"name": name, "namespace": self.namespace, **metadata}}
+        if spec:
+            document["spec"] = spec
         return await self.client.create(document, kind=kind)
 
     async def get(self, kind: Resource, name: str) -> Document | None:

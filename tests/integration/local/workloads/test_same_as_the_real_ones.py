@@ -11,11 +11,13 @@ import pytest
 
 from tests.integration.local.workloads.comparison import Note, Scenario, compare
 from tests.integration.local.workloads.conftest import CONTAINER, World, conditions, job_spec, living
-from trainwright.api.objects import Document, name_of
+from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.controller.local.workloads import WORKLOADS
 from trainwright.controller.local.workloads.jobset.webhooks import configurations, handlers
-from trainwright.controller.local.workloads.kinds import JOB, JOBSET, POD
+from trainwright.controller.local.workloads.kinds import CONFIG_MAP, JOB, JOBSET, POD
 from trainwright.controller.runtime import Client, HTTPTransport, Webhooks, load_config
+from trainwright.controller.runtime.client.writes import Propagation
+from trainwright.controller.runtime.errors import Invalid
 from trainwright.controller.runtime.metrics.registry import Metrics
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
@@ -306,6 +308,95 @@ async def job_has_a_limit_per_index(world: World, note: Note) -> None:
     await note("failed")
 
 
+async def job_replaces_a_failed_pod(world: World, note: Note) -> None:
+    await world.create(JOB, "job", job_spec(completionMode="Indexed", completions=1, parallelism=1, backoffLimit=2))
+    (pod,) = await world.running(1)
+    world.end(pod, code=1)
+    await world.running(0)
+    await note("waits")
+    (pod,) = await world.running(1)
+    await note("replaced")
+    world.end(pod)
+    await job_ended(world)
+    await note("complete")
+
+
+async def job_is_deleted_without_a_policy(world: World, note: Note) -> None:
+    await world.create(JOB, "job", job_spec())
+    await world.running(1)
+    await world.client.delete(JOB, "job", world.namespace)
+    await world.gone(JOB, "job")
+    await note("the pod is an orphan")
+
+
+async def jobset_is_deleted(world: World, note: Note) -> None:
+    await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a"), replicated("b")]})
+    await world.running(2)
+    await world.client.delete(JOBSET, "train", world.namespace, propagation="Foreground")
+    await world.gone(JOBSET, "train")
+    await note("in the foreground")
+    await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a")]})
+    await world.running(1)
+    await world.client.delete(JOBSET, "train", world.namespace, propagation="Background")
+    await world.pods(lambda pods: not pods)
+    await note("in the background")
+
+
+async def finished_objects_go(world: World, note: Note) -> None:
+    await world.create(JOB, "job", job_spec(ttlSecondsAfterFinished=1))
+    jobs = [replicated("a")]
+    await world.create(JOBSET, "train", {"replicatedJobs": jobs, "ttlSecondsAfterFinished": 1})
+    world.end(*await world.running(2))
+    await world.gone(JOB, "job")
+    await world.gone(JOBSET, "train")
+    await note("gone")
+
+
+def owned(*owners: Document, block: bool = False) -> list[Document]:
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": name_of(o), "uid": uid_of(o), "blockOwnerDeletion": block}
+        for o in owners
+    ]
+
+
+async def garbage_goes(world: World, note: Note) -> None:
+    async def config_map(name: str, *owners: Document, block: bool = False, **metadata: Any) -> Document:
+        return await world.create(CONFIG_MAP, name, {}, ownerReferences=owned(*owners, block=block), **metadata)
+
+    async def delete(owner: Document, propagation: Propagation) -> None:
+        await world.client.delete(CONFIG_MAP, name_of(owner), world.namespace, propagation=propagation)
+
+    never = {"metadata": {"name": "never", "uid": "00000000-0000-0000-0000-000000000000"}}
+    await config_map("of-nobody", never)
+    one, other = await config_map("one"), await config_map("other")
+    await config_map("of-both", one, other)
+    await config_map("of-one", one)
+    await config_map("of-one-and-nobody", one, never)
+    await note("of nobody is gone")
+    await delete(one, "Background")
+    await note("one is gone")
+    waiting = await config_map("waiting")
+    held = await config_map("held", waiting, block=True, finalizers=["example.com/hold"])
+    await config_map("below", held, block=True)
+    await config_map("not-blocking", waiting, finalizers=["example.com/hold"])
+    await delete(waiting, "Foreground")
+    await note("waiting is held")
+    await world.client.patch(CONFIG_MAP, "held", world.namespace, {"metadata": {"finalizers": None}})
+    await note("waiting is gone")
+    giver = await config_map("giver")
+    await config_map("given", giver)
+    await delete(giver, "Orphan")
+    await note("given stays")
+    # Two that own each other, both in the foreground.
+    first = await config_map("first")
+    second = await config_map("second", first, block=True)
+    references = owned(second, block=True)
+    await world.client.patch(CONFIG_MAP, "first", world.namespace, {"metadata": {"ownerReferences": references}})
+    await delete(first, "Foreground")
+    await note("the circle is gone")
+    await world.client.patch(CONFIG_MAP, "not-blocking", world.namespace, {"metadata": {"finalizers": None}})
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     jobset_completes,
     jobset_fails,
@@ -323,7 +414,72 @@ SCENARIOS: tuple[Scenario, ...] = (
     job_has_no_room,
     job_ends_by_its_policy,
     job_has_a_limit_per_index,
+    job_replaces_a_failed_pod,
+    job_is_deleted_without_a_policy,
+    jobset_is_deleted,
+    finished_objects_go,
+    garbage_goes,
 )
+
+
+def wrong_jobsets() -> list[Document]:
+    """Specs that the webhook refuses, each for another reason."""
+    long = "x" * 64
+    dependent = replicated("a")
+    dependent["dependsOn"] = [{"name": "a", "status": "Ready"}]
+    rules = [
+        {"name": "1wrong", "action": "FailJobSet", "targetReplicatedJobs": ["none"]},
+        {"name": "same", "action": "FailJobSet", "onJobFailureReasons": ["DeadlineExceeded"]},
+        {"name": "same", "action": "FailJobSet"},
+    ]
+    grouped = replicated("a")
+    grouped["groupName"] = "Not-A-Label"
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    unmounted = {"templates": [claim, claim]}
+    one = [replicated("a")]
+    return [
+        {"replicatedJobs": [replicated("a" * 60)]},
+        {"replicatedJobs": [dependent]},
+        {"replicatedJobs": [grouped]},
+        {"replicatedJobs": one, "network": {"subdomain": "1net"}},
+        {"replicatedJobs": one, "network": {"subdomain": long}},
+        {"replicatedJobs": one, "managedBy": "nobody"},
+        {"replicatedJobs": one, "managedBy": f"Example.com/{long}"},
+        {"replicatedJobs": one, "successPolicy": {"operator": "All", "targetReplicatedJobs": ["none"]}},
+        {"replicatedJobs": one, "failurePolicy": {"maxRestarts": 1, "rules": rules}},
+        {"replicatedJobs": one, "failurePolicy": {"restartStrategy": "InPlaceRestart"}},
+        {"replicatedJobs": one, "failurePolicy": {"rules": [{"name": "a", "action": "RestartJob"}]}},
+        {"replicatedJobs": one, "coordinator": {"replicatedJob": "none"}},
+        {"replicatedJobs": one, "coordinator": {"replicatedJob": "a", "jobIndex": 3}},
+        {"replicatedJobs": one, "coordinator": {"replicatedJob": "a", "podIndex": 3}},
+        {"replicatedJobs": one, "volumeClaimPolicies": [unmounted]},
+    ]
+
+
+@pytest.mark.parametrize("spec", wrong_jobsets(), ids=lambda spec: ",".join(spec.keys() - {"replicatedJobs"}) or "jobs")
+async def test_they_refuse_the_same(worlds: Worlds, spec: Document) -> None:
+    said = []
+    for world in worlds:
+        with pytest.raises(Invalid) as caught:
+            await world.create(JOBSET, "train", spec)
+        said.append((caught.value.status, caught.value.reason, caught.value.message, caught.value.causes))
+    assert said[1] == said[0]
+
+
+async def test_they_refuse_the_same_changes(worlds: Worlds) -> None:
+    changed = replicated("a")
+    changed["template"]["spec"]["template"]["spec"]["hostNetwork"] = True
+    changes: list[Document] = [{"replicatedJobs": [changed]}, {"managedBy": "example.com/other"}]
+    said: list[list[Any]] = []
+    for world in worlds:
+        await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a")], "suspend": True})
+        said.append([])
+        for change in changes:
+            with pytest.raises(Invalid) as caught:
+                await world.client.patch(JOBSET, "train", world.namespace, {"spec": change})
+            said[-1].append([(cause.reason, cause.field) for cause in caught.value.causes])
+            assert caught.value.message.endswith("field is immutable")
+    assert said[1] == said[0]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
