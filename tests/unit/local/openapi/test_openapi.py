@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenAPI documents: complete, and with what kubectl looks for.
+
+kubectl itself reads them in tests/integration/local/test_openapi.py.
+"""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainwright.controller.local.apiserver.discovery import (
+    BUILT_IN,
+    CUSTOM_VERBS,
+    Group,
+    Resource,
+    Subresource,
+    groups_of,
+)
+from trainwright.controller.local.apiserver.openapi import document, document_path, index
+
+Document = dict[str, Any]
+
+GROUPS = groups_of(BUILT_IN)
+WIDGET = Resource(
+    *("example.com", "v1", "Widget", "widgets", "widget", True, CUSTOM_VERBS),
+    subresources=(Subresource("status"),),
+    custom=True,
+)
+SCHEMA: Document = {
+    "type": "object",
+    "description": "A widget.",
+    "properties": {
+        "apiVersion": {"type": "string"},
+        "metadata": {"type": "object"},
+        "spec": {
+            "type": "object",
+            "properties": {"template": {"type": "object", "x-kubernetes-embedded-resource": True}},
+        },
+    },
+}
+
+
+def references(value: Any) -> Iterable[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for inner in value.values():
+            yield from references(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from references(inner)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name or "core")
+def test_documents_of_built_in_kinds(group: Group) -> None:
+    resources = group.versions["v1"]
+    made = document(resources, {}, "1.36")
+    known = {f"#/components/schemas/{name}" for name in made["components"]["schemas"]}
+    assert set(references(made)) <= known
+    identifiers = [
+        operation["operationId"]
+        for item in made["paths"].values()
+        for method, operation in item.items()
+        if method != "parameters"
+    ]
+    assert len(identifiers) == len(set(identifiers))
+    patched = {
+        operation["x-kubernetes-group-version-kind"]["kind"]
+        for item in made["paths"].values()
+        for method, operation in item.items()
+        if method == "patch" and "fieldValidation" in [one["name"] for one in operation["parameters"]]
+    }
+    assert patched == {resource.kind for resource in resources if "patch" in resource.verbs}
+
+
+def test_documents_of_custom_resources() -> None:
+    made = document([WIDGET], {"Widget": SCHEMA}, "1.36")
+    collection = "/apis/example.com/v1/namespaces/{namespace}/widgets"
+    assert list(made["paths"]) == [
+        collection,
+        f"{collection}/{{name}}",
+        f"{collection}/{{name}}/status",
+        "/apis/example.com/v1/widgets",
+    ]
+    patch = made["paths"][f"{collection}/{{name}}"]["patch"]
+    assert patch["operationId"] == "patchExampleComV1NamespacedWidget"
+    assert patch["x-kubernetes-action"] == "patch"
+    assert patch["x-kubernetes-group-version-kind"] == {"group": "example.com", "version": "v1", "kind": "Widget"}
+    assert "application/strategic-merge-patch+json" not in patch["requestBody"]["content"]
+    model = made["components"]["schemas"]["com.example.v1.Widget"]
+    metadata = {"allOf": [{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}]}
+    assert model["properties"]["metadata"] == metadata
+    assert model["properties"]["spec"]["properties"]["template"]["properties"]["metadata"] == metadata
+    assert model["description"] == "A widget."
+    assert "com.example.v1.WidgetList" in made["components"]["schemas"]
+    # The definition's schema stays as it is.
+    assert SCHEMA["properties"]["metadata"] == {"type": "object"}
+    options = made["components"]["schemas"]["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"]
+    assert [kind["group"] for kind in options["x-kubernetes-group-version-kind"]] == ["", "example.com"]
+
+
+def test_the_index() -> None:
+    paths = {document_path("", "v1"): "a", document_path("batch", "v1"): "b"}
+    assert index(paths) == {
+        "paths": {
+            "api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=a"},
+            "apis/batch/v1": {"serverRelativeURL": "/openapi/v3/apis/batch/v1?hash=b"},
+        }
+    }
+
+
+def test_the_largest_document_is_made_quickly() -> None:
+    started = time.process_time()
+    msgspec.json.encode(document(GROUPS[0].versions["v1"], {}, "1.36"))
+    assert time.process_time() - started < 1.0
