@@ -231,9 +231,11 @@ def ours(live: Document, kind: str, body: bytes, models: Document, model: str) -
     return strategic_merge_patch(live, read_strategic_patch(body), models, model)
 
 
-async def compare(transport: HTTPTransport, namespace: str, cases: list[tuple[str, str, bytes]]) -> list[str]:
-    """The cases in which the two differ."""
-    different: list[str] = []
+async def compare(
+    transport: HTTPTransport, namespace: str, cases: list[tuple[str, str, bytes]]
+) -> list[tuple[str, Document, Document]]:
+    """The cases in which the two differ, with our answer and the real one."""
+    different: list[tuple[str, Document, Document]] = []
     models: Document = {}
     for group in ("api/v1", "apis/batch/v1"):
         got = await transport.send(Request("GET", f"/openapi/v3/{group}"))
@@ -253,7 +255,7 @@ async def compare(transport: HTTPTransport, namespace: str, cases: list[tuple[st
             else:
                 found = await answer(transport, "PUT", f"{folder}/a", json.dumps(made).encode())
             if found != real:
-                different.append(f"{plural} {kind} {body.decode()}\nours {found}\nreal {real}\n")
+                different.append((f"{plural} {kind} {body.decode()}", found, real))
     return different
 
 
