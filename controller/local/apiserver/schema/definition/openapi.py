@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules that hold for every schema inside a definition: what is supported, list types, and the rules in CEL.
+
+Source: `apiextensions-apiserver/pkg/apis/apiextensions/validation`. Costs of rules are not estimated, and rules are not
+checked against the types of the schema.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trainwright.api.validation.cel import compiled_with_text
+from trainwright.controller.local.apiserver.schema.definition import shown
+from trainwright.controller.local.apiserver.schema.errors import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from trainwright.controller.local.apiserver.schema.fieldpaths import FieldPathError, resolve
+from trainwright.controller.local.apiserver.schema.rules import uses_old
+
+Schema = Mapping[str, Any]
+
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+_UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+_META = ("metadata", "kind", "apiVersion")
+_LINE_BREAK = re.compile(r"[\n\r]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What is around a schema."""
+
+    no_defaults: str | None = None
+    """Why defaults are not allowed; None if they are."""
+    inside_metadata: bool = False
+    uncorrelated: str = ""
+    """The outermost schema in which old values have no counterpart."""
+    rules: bool = True
+    """Rules are compiled here."""
+
+
+def openapi_errors(schema: Schema, path: str, *, rules: bool) -> list[FieldError]:
+    """The errors of a schema; `rules` to compile its rules, which is done where it is structural."""
+    found, in_rules = _errors(schema, path, _Context(rules=rules), root=True)
+    return found + in_rules
+
+
+def _errors(
+    schema: Any, path: str, context: _Context, *, root: bool = False
+) -> tuple[list[FieldError], list[FieldError]]:
+    """The errors of a schema, and those of its rules, which are only looked at if there are no others."""
+    if not isinstance(schema, Mapping):
+        return [], []
+    found = [*_unsupported(schema, path, context)]
+    in_rules: list[FieldError] = []
+    for inner, inner_path, inner_context in _parts(schema, path, context, root=root):
+        more, more_rules = _errors(inner, inner_path, inner_context)
+        found += more
+        in_rules += more_rules
+    found += [*_map_and_list_types(schema, path), *_list_map_keys(schema, path), *_unique_items(schema, path)]
+    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+        found += _rule_words(rule, schema, f"{path}.x-kubernetes-validations[{index}]")
+    if not found and context.rules:
+        for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
+            in_rules += _rule_errors(rule, f"{path}.x-kubernetes-validations[{index}]", context)
+    return found, in_rules
+
+
+def _unsupported(schema: Schema, path: str, context: _Context) -> Iterator[FieldError]:
+    kind = schema.get("type") or ""
+    if kind and kind not in _TYPES:
+        yield not_supported(f"{path}.type", kind, _TYPES)
+    if schema.get("default") is not None and context.no_defaults is not None:
+        yield forbidden(f"{path}.default", f"must not be set {context.no_defaults}".rstrip())
+    for word in _UNSUPPORTED:
+        if schema.get(word):
+            yield forbidden(f"{path}.{word}", f"{word} is not supported")
+    if kind == "null":
+        yield forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
+    if isinstance(schema.get("items"), list):
+        yield forbidden(f"{path}.items", "items must be a schema object and not an array")
+    if context.inside_metadata and schema.get("x-kubernetes-embedded-resource"):
+        yield forbidden(f"{path}.x-kubernetes-embedded-resource", "must not be used inside of resource meta")
+    if schema.get("uniqueItems"):
+        wrong = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield forbidden(f"{path}.uniqueItems", wrong)
+    if schema.get("properties") and schema.get("additionalProperties") not in (None, True):
+        wrong = "additionalProperties and properties are mutual exclusive"
+        yield forbidden(f"{path}.additionalProperties", wrong)
+    if schema.get("x-kubernetes-preserve-unknown-fields") is False:
+        yield invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+
+
+def _parts(schema: Schema, path: str, context: _Context, *, root: bool) -> Iterator[tuple[Any, str, _Context]]:
+    """The schemas inside a schema, with their paths and contexts."""
+    inner = context
+    if context.inside_metadata:
+        inner = replace(context, no_defaults="inside additionalProperties applying to object metadata")
+    yield schema.get("additionalProperties"), f"{path}.additionalProperties", inner
+    for name, one in (schema.get("properties") or {}).items():
+        inner = context
+        if (root or schema.get("x-kubernetes-embedded-resource")) and name in _META:
+            inner = replace(inner, inside_metadata=True)
+            if root:
+                inner = replace(inner, no_defaults=f"in top-level {name}")
+        yield one, f"{path}.properties[{name}]", inner
+    without = replace(context, rules=False)
+    yield schema.get("not"), f"{path}.not", without
+    for word in ("allOf", "oneOf", "anyOf"):
+        for index, one in enumerate(schema.get(word) or ()):
+            yield one, f"{path}.{word}[{index}]", without
+    inner = context
+    if schema.get("x-kubernetes-list-type") != "map" and not context.uncorrelated:
+        inner = replace(context, uncorrelated=path)
+    yield schema.get("items"), f"{path}.items", inner
+
+
+def _map_and_list_types(schema: Schema, path: str) -> Iterator[FieldError]:
+    kind, map_type, list_type = schema.get("type") or "", *map(schema.get, _EXTENSIONS)
+    for value, wanted, known, word in (
+        (map_type, "object", ("atomic", "granular"), _EXTENSIONS[0]),
+        (list_type, "array", ("atomic", "set", "map"), _EXTENSIONS[1]),
+    ):
+        if value is not None and kind != wanted:
+            wrong = f"must be {wanted} if {word} is specified"
+            yield invalid(f"{path}.type", kind, wrong) if kind else required(f"{path}.type", wrong)
+        if value is not None and value not in known:
+            yield not_supported(f"{path}.{word}", value, known)
+    items = schema.get("items")
+    if list_type == "set" and kind == "array" and isinstance(items, Mapping):
+        yield from _set_items(items, f"{path}.items")
+
+
+_EXTENSIONS = ("x-kubernetes-map-type", "x-kubernetes-list-type")
+
+
+def _set_items(items: Schema, path: str) -> Iterator[FieldError]:
+    wrong = "must be atomic as item of a list with x-kubernetes-list-type=set"
+    list_type, map_type = items.get("x-kubernetes-list-type"), items.get("x-kubernetes-map-type")
+    if items.get("type") == "array" and list_type not in (None, "atomic"):
+        yield invalid(f"{path}.x-kubernetes-list-type", list_type, wrong)
+    if items.get("type") == "object" and map_type != "atomic":
+        # The server shows the list type here.
+        yield invalid(f"{path}.x-kubernetes-map-type", list_type, wrong)
+
+
+def _list_map_keys(schema: Schema, path: str) -> Iterator[FieldError]:
+    keys, list_type = schema.get("x-kubernetes-list-map-keys") or [], schema.get("x-kubernetes-list-type")
+    items = schema.get("items")
+    if keys and list_type != "map":
+        at, wrong = f"{path}.x-kubernetes-list-type", "must be map if x-kubernetes-list-map-keys is non-empty"
+        yield required(at, wrong) if list_type is None else invalid(at, list_type, wrong)
+    if list_type != "map":
+        return
+    if not keys:
+        wrong = "must not be empty if x-kubernetes-list-type is map"
+        yield required(f"{path}.x-kubernetes-list-map-keys", wrong)
+    if items is None:
+        yield required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
+    if not isinstance(items, Mapping):
+        return
+    if items.get("type") != "object":
+        wrong = "must be object if parent array's x-kubernetes-list-type is map"
+        yield invalid(f"{path}.items.type", items.get("type", ""), wrong)
+        return
+    properties: Mapping[str, Schema] = items.get("properties") or {}
+    for index, key in enumerate(keys):
+        if properties.get(key, {}).get("type") in ("array", "object"):
+            wrong = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+            yield invalid(f"{path}.items.properties[{key}].type", "object", wrong)
+        if key not in properties:
+            yield invalid(f"{path}.x-kubernetes-list-map-keys", keys, "entries must all be names of item properties")
+        if key in keys[:index]:
+            yield invalid(f"{path}.x-kubernetes-list-map-keys", keys, "must not contain duplicate entries")
+
+
+def _unique_items(schema: Schema, path: str) -> Iterator[FieldError]:
+    """Items of sets and map lists are not null, and keys of map lists are always there."""
+    list_type, items = schema.get("x-kubernetes-list-type"), schema.get("items")
+    if list_type not in ("set", "map") or not isinstance(items, Mapping):
+        return
+    if items.get("nullable"):
+        yield forbidden(f"{path}.items.nullable", f"cannot be nullable when x-kubernetes-list-type is {list_type}")
+    if list_type == "set":
+        return
+    for key in schema.get("x-kubernetes-list-map-keys") or ():
+        declared = (items.get("properties") or {}).get(key)
+        if declared is None:
+            continue
+        at, this = f"{path}.items.properties[{key}]", "this property is in x-kubernetes-list-map-keys, so it"
+        if key not in (items.get("required") or ()) and declared.get("default") is None:
+            yield required(f"{at}.default", f"{this} must have a default or be a required property")
+        if declared.get("nullable"):
+            yield forbidden(f"{at}.nullable", f"{this} cannot be nullable")
+
+
+def _rule_words(rule: Schema, schema: Schema, path: str) -> Iterator[FieldError]:
+    text, message = (rule.get("rule") or "").strip(), rule.get("message") or ""
+    if not text:
+        yield required(f"{path}.rule", "rule is not specified")
+    elif message and not message.strip():
+        yield invalid(f"{path}.message", message, "must be non-empty if specified")
+    elif _LINE_BREAK.search(message.strip()):
+        yield invalid(f"{path}.message", message, "must not contain line breaks")
+    elif _LINE_BREAK.search(text) and not message.strip():
+        yield required(f"{path}.message", "message must be specified if rule contains line breaks")
+    if rule.get("messageExpression") and not rule["messageExpression"].strip():
+        yield required(f"{path}.messageExpression", "messageExpression must be non-empty if specified")
+    if rule.get("reason") is not None and rule["reason"] not in _REASONS:
+        yield not_supported(f"{path}.reason", rule["reason"], _REASONS)
+    field = rule.get("fieldPath") or ""
+    if field and not field.strip():
+        yield invalid(f"{path}.fieldPath", field, "must be non-empty if specified")
+    if _LINE_BREAK.search(field):
+        yield invalid(f"{path}.fieldPath", field, "must not contain line breaks")
+    if field:
+        try:
+            resolve(field, schema)
+        except FieldPathError:
+            yield invalid(f"{path}.fieldPath", field, "must be a valid path")
+
+
+def _rule_errors(rule: Schema, path: str, context: _Context) -> Iterator[FieldError]:
+    problem = _compile_problem(rule["rule"], "bool", "cel expression must evaluate to a bool", "compilation failed: ")
+    if problem:
+        yield invalid(f"{path}.rule", shown.rule(rule), problem)
+    elif rule.get("messageExpression"):
+        wrong = "messageExpression must evaluate to a string"
+        failed = "messageExpression compilation failed: "
+        problem = _compile_problem(rule["messageExpression"], "string", wrong, failed)
+        if problem:
+            yield invalid(f"{path}.messageExpression", shown.rule(rule), problem)
+    if uses_old(rule["rule"]):
+        if context.uncorrelated:
+            wrong = "oldSelf cannot be used on the uncorrelatable portion of the schema within"
+            yield invalid(f"{path}.rule", rule["rule"], f"{wrong} {context.uncorrelated}")
+    elif rule.get("optionalOldSelf") is not None:
+        wrong = "may not be set if oldSelf is not used in rule"
+        yield invalid(f"{path}.optionalOldSelf", rule["optionalOldSelf"], wrong)
+
+
+def _compile_problem(text: str, wanted: str, unfit: str, failed: str) -> str:
+    try:
+        found = compiled_with_text(text).result
+    except ValueError as error:
+        return f"{failed}{error}"
+    return "" if found in (wanted, "dyn") else unfit

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Definitions that an API server refuses or takes, each one change of a good one."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+Document = dict[str, Any]
+GROUP = "schema.example.com"
+
+TEXT: Document = {"type": "string"}
+_ITEM: Document = {"type": "object", "properties": {"name": TEXT, "n": {"type": "integer"}}}
+_MAP = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+
+
+def good(plural: str = "things") -> Document:
+    """A definition without mistakes, of one version."""
+    kind = plural[:-1].title()
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"x": TEXT}}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [version],
+        },
+    }
+
+
+Change = Callable[[Document], object]
+
+
+def field(schema: Document, **version: Any) -> Change:
+    """The definition has a field of this schema."""
+
+    def change(crd: Document) -> None:
+        one = crd["spec"]["versions"][0]
+        one["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["f"] = schema
+        one |= version
+
+    return change
+
+
+def root(**words: Any) -> Change:
+    """The schema says this at its root."""
+    return lambda crd: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].update(words)
+
+
+def spec(**words: Any) -> Change:
+    """The spec says this; None takes a word out."""
+
+    def change(crd: Document) -> None:
+        for word, value in words.items():
+            if value is None:
+                crd["spec"].pop(word, None)
+            else:
+                crd["spec"][word] = value
+
+    return change
+
+
+def names(**words: Any) -> Change:
+    """The names say this."""
+    return lambda crd: crd["spec"]["names"].update(words)
+
+
+def version(**words: Any) -> Change:
+    """The version says this."""
+    return lambda crd: crd["spec"]["versions"][0].update(words)
+
+
+def second(name: str = "v2", *, storage: bool = False, alike: bool = True) -> Change:
+    """There is another version."""
+
+    def change(crd: Document) -> None:
+        made = copy.deepcopy(crd["spec"]["versions"][0]) | {"name": name, "storage": storage}
+        if not alike:
+            made["schema"]["openAPIV3Schema"]["properties"]["more"] = {"type": "array"}
+        crd["spec"]["versions"].append(made)
+
+    return change
+
+
+def column(**words: Any) -> Change:
+    """There is a printer column."""
+    return version(additionalPrinterColumns=[words])
+
+
+def rule(text: str, **words: Any) -> Change:
+    """A field with a rule."""
+    return field({**TEXT, "maxLength": 10, "x-kubernetes-validations": [{"rule": text, **words}]})
+
+
+def _items(item: Document, **words: Any) -> Change:
+    return field({"type": "array", "maxItems": 5, "items": item, **words})
+
+
+_OLD_RULE = [{"rule": "self == oldSelf"}]
+
+CHANGES: dict[str, Change] = {
+    "nothing": names(),
+    "metadata name": lambda crd: crd["metadata"].update(name="other.example.com"),
+    "name with capital": lambda crd: crd["metadata"].update(name="Things.schema.example.com"),
+    "no group": spec(group=""),
+    "group without dot": spec(group="example"),
+    "group wrong": spec(group="Example.com"),
+    "no scope": spec(scope=""),
+    "other scope": spec(scope="World"),
+    "no versions": spec(versions=[]),
+    "no schema": lambda crd: crd["spec"]["versions"][0].pop("schema"),
+    "no storage": version(storage=False),
+    "version name": version(name="V1"),
+    "two storages": second(storage=True),
+    "same version": second("v1"),
+    "second alike": second(),
+    "second differs": second(alike=False),
+    "deprecated": version(deprecated=True, deprecationWarning="old"),
+    "deprecation without": version(deprecationWarning="old"),
+    "deprecation empty": version(deprecated=True, deprecationWarning=""),
+    "deprecation line": version(deprecated=True, deprecationWarning="a\nb"),
+    "no kind": names(kind=""),
+    "no plural": names(plural=""),
+    "kind lower": names(kind="thing"),
+    "kind wrong": names(kind="my_kind"),
+    "kind is list kind": names(listKind="Thing"),
+    "short names": names(shortNames=["a", "B", "c_d"]),
+    "categories": names(categories=["all", "No No"]),
+    "singular wrong": names(singular="Thing"),
+    "conversion": spec(conversion={"strategy": "Nothing"}),
+    "preserve": spec(preserveUnknownFields=True),
+    "protected": lambda crd: (crd["spec"].update(group="x.k8s.io"), crd["metadata"].update(name="things.x.k8s.io")),
+    "protected, approved": lambda crd: (
+        crd["spec"].update(group="x.k8s.io"),
+        crd["metadata"].update(
+            name="things.x.k8s.io", annotations={"api-approved.kubernetes.io": "unapproved, experimental"}
+        ),
+    ),
+    "protected, approved badly": lambda crd: (
+        crd["spec"].update(group="x.k8s.io"),
+        crd["metadata"].update(name="things.x.k8s.io", annotations={"api-approved.kubernetes.io": "yes"}),
+    ),
+    "column": column(name="A", type="string", jsonPath=".spec.x"),
+    "column type": column(name="A", type="text", jsonPath=".spec.x"),
+    "column empty": column(name="", type="", jsonPath=""),
+    "column format": column(name="A", type="string", format="long", jsonPath="spec.x"),
+    "scale": version(subresources={"scale": {"specReplicasPath": ".status.a", "statusReplicasPath": "a"}}),
+    "scale selector": version(
+        subresources={
+            "scale": {"specReplicasPath": ".spec.a", "statusReplicasPath": ".status.a", "labelSelectorPath": ".a"}
+        }
+    ),
+    "selectable": version(selectableFields=[{"jsonPath": ".spec.x"}]),
+    "selectable twice": version(selectableFields=[{"jsonPath": ".spec.x"}, {"jsonPath": ".spec.x"}]),
+    "selectable unknown": version(selectableFields=[{"jsonPath": ".spec.y"}, {"jsonPath": ""}, {"jsonPath": "x"}]),
+    "selectable object": version(selectableFields=[{"jsonPath": ".spec"}, {"jsonPath": ".spec['x']"}]),
+    "status root": lambda crd: (version(subresources={"status": {}})(crd), root(minProperties=1)(crd)),
+    "status type": lambda crd: (version(subresources={"status": {}})(crd), root(type="string")(crd)),
+    "root nullable": root(nullable=True),
+    "root type": root(type="array"),
+    "root without type": root(type=""),
+    "root others": root(additionalProperties=TEXT),
+    "root metadata": lambda crd: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].update(
+        metadata={"type": "object", "properties": {"labels": {"type": "object"}}}
+    ),
+    "root metadata name": lambda crd: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].update(
+        metadata={"type": "object", "properties": {"name": {**TEXT, "maxLength": 5}}}
+    ),
+    "root kind": lambda crd: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].update(
+        kind={"type": "integer"}
+    ),
+    "no type": field({"description": "x"}),
+    "other type": field({"type": "text"}),
+    "null type": field({"type": "null"}),
+    "array without items": field({"type": "array"}),
+    "items list": _items([TEXT]),  # type: ignore[arg-type]
+    "items without type": _items({}),
+    "unique": _items(TEXT, uniqueItems=True),
+    "nested type": field({**TEXT, "anyOf": [{"type": "string"}]}),
+    "nested words": field({**TEXT, "allOf": [{"description": "a", "nullable": True, "default": "x", "title": "t"}]}),
+    "nested undeclared": field({"type": "object", "anyOf": [{"properties": {"a": {"minLength": 1}}}]}),
+    "root undeclared": root(anyOf=[{"properties": {"a": {"minLength": 1}}}]),
+    "nested metadata": field({"type": "object", "not": {"properties": {"metadata": {}}}}),
+    "both kinds of fields": field({"type": "object", "properties": {"a": TEXT}, "additionalProperties": TEXT}),
+    "int or string": field({"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}),
+    "int or string, reversed": field(
+        {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "string"}, {"type": "integer"}]}
+    ),
+    "int or string, preserve": field(
+        {"x-kubernetes-int-or-string": True, "x-kubernetes-preserve-unknown-fields": True}
+    ),
+    "preserve false": field({"type": "object", "x-kubernetes-preserve-unknown-fields": False}),
+    "embedded": field({"type": "object", "x-kubernetes-embedded-resource": True}),
+    "embedded text": field({"type": "string", "x-kubernetes-embedded-resource": True}),
+    "pattern": field({**TEXT, "pattern": "["}),
+    "pattern group": field({**TEXT, "pattern": "(a"}),
+    "pattern ahead": field({**TEXT, "pattern": "(?=a)"}),
+    "map type": field({**TEXT, "x-kubernetes-map-type": "atomic"}),
+    "map type unknown": field({"type": "object", "x-kubernetes-map-type": "weird"}),
+    "list type": field({**TEXT, "x-kubernetes-list-type": "set"}),
+    "list type unknown": _items(TEXT, **{"x-kubernetes-list-type": "bag"}),
+    "set of objects": _items(_ITEM, **{"x-kubernetes-list-type": "set"}),
+    "set of nullables": _items({**TEXT, "nullable": True}, **{"x-kubernetes-list-type": "set"}),
+    "keys without map": _items(_ITEM, **{"x-kubernetes-list-map-keys": ["name"]}),
+    "map without keys": _items(_ITEM, **{"x-kubernetes-list-type": "map"}),
+    "map of texts": _items(TEXT, **_MAP),
+    "key not required": _items(_ITEM, **_MAP),
+    "key required": _items({**_ITEM, "required": ["name"]}, **_MAP),
+    "key unknown": _items(_ITEM, **{**_MAP, "x-kubernetes-list-map-keys": ["x"]}),
+    "key twice": _items({**_ITEM, "required": ["name"]}, **{**_MAP, "x-kubernetes-list-map-keys": ["name", "name"]}),
+    "key nullable": _items(
+        {"type": "object", "required": ["name"], "properties": {"name": {**TEXT, "nullable": True}}}, **_MAP
+    ),
+    "key object": _items({"type": "object", "required": ["name"], "properties": {"name": {"type": "object"}}}, **_MAP),
+    "default": field({**TEXT, "default": "a"}),
+    "default wrong type": field({**TEXT, "default": 1}),
+    "default too long": field({**TEXT, "maxLength": 1, "default": "ab"}),
+    "default unknown field": field({"type": "object", "properties": {"a": TEXT}, "default": {"b": 1}}),
+    "default missing field": field({"type": "object", "required": ["a"], "properties": {"a": TEXT}, "default": {}}),
+    "default breaks rule": field(
+        {**TEXT, "maxLength": 5, "default": "b", "x-kubernetes-validations": [{"rule": "self == 'a'"}]}
+    ),
+    "default in kind": lambda crd: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].update(
+        kind={**TEXT, "default": "Thing"}
+    ),
+    "rule": rule("self == 'a'"),
+    "rule empty": rule(" "),
+    "rule syntax": rule("self =="),
+    "rule not bool": rule("size(self)"),
+    "rule function": rule("foo(self)"),
+    "rule overload": rule("1 + 'a' == 'b'"),
+    "rule two errors": rule("foo(self) || bar()"),
+    "rule lines": rule("self ==\n'a'"),
+    "rule message lines": rule("self == 'a'", message="a\nb"),
+    "rule message empty": rule("self == 'a'", message=" "),
+    "rule expression": rule("self == 'a'", messageExpression="'x'"),
+    "rule expression wrong": rule("self == 'a'", messageExpression="1"),
+    "rule expression syntax": rule("self == 'a'", messageExpression="foo("),
+    "rule reason": rule("self == 'a'", reason="FieldValueWrong"),
+    "rule optional": rule("self == 'a'", optionalOldSelf=True),
+    "rule path": rule("self == 'a'", fieldPath=".x"),
+    "rule old in list": _items({**TEXT, "maxLength": 5, "x-kubernetes-validations": _OLD_RULE}),
+    "rule old in map list": _items(
+        {**_ITEM, "required": ["name"], "x-kubernetes-validations": [{"rule": "has(self.n) == has(oldSelf.n)"}]}, **_MAP
+    ),
+    "format unknown": field({**TEXT, "format": "weird"}),
+}
+"""What makes the good definition another one."""
