@@ -8,6 +8,7 @@ once more, which is safe for every verb because the server did not process it.
 """
 
 import asyncio
+import re
 import socket
 import ssl
 import urllib.request
@@ -43,6 +44,8 @@ READ_BUFFER = 2**18
 _USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 """Milliseconds that sent data may stay unacknowledged; only Linux has this option."""
 _LONGEST = 2**31 - 1
+_WARNING = re.compile(r'299 \S+ "((?:\\.|[^"\\])*)"')
+"""A warning as Kubernetes writes it: code, agent and a quoted text."""
 
 
 class HTTPTransport:
@@ -281,13 +284,8 @@ def _lost(request: Request, error: Exception) -> TransportError:
 
 
 def _warnings(values: tuple[str, ...] | list[str]) -> tuple[str, ...]:
-    texts = []
-    for value in values:
-        code, _, rest = value.partition(" ")
-        if code == "299":
-            _, _, text = rest.partition(" ")
-            texts.append(text.strip().strip('"'))
-    return tuple(texts)
+    found = (_WARNING.match(value) for value in values)
+    return tuple(re.sub(r"\\(.)", r"\1", match[1]) for match in found if match)
 
 
 def _environment_proxy(server: str) -> str | None:
