@@ -24,7 +24,7 @@ from trainwright.controller.local.apiserver.bindings import Bindings
 from trainwright.controller.local.apiserver.built_in import serve_built_in
 from trainwright.controller.local.apiserver.definitions import Definitions
 from trainwright.controller.local.apiserver.identity import TokenAuthenticator
-from trainwright.controller.local.apiserver.pages import DiscoveryPages, health, version
+from trainwright.controller.local.apiserver.pages import DiscoveryPages, OpenAPIPages, health, version
 from trainwright.controller.local.apiserver.podaccess import LogRequest, LogSource, PodLogs, UnavailableLogError
 from trainwright.controller.local.apiserver.presets import add_presets
 from trainwright.controller.local.apiserver.resources import Registry
@@ -37,7 +37,7 @@ from trainwright.controller.local.node.interface import LogOptions, UnavailableE
 from trainwright.controller.local.node.node import Node
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.reviews import answerer
-from trainwright.controller.local.workloads import declare_workloads
+from trainwright.controller.local.workloads import WorkloadSettings, declare_workloads
 from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
 from trainwright.controller.runtime import Client, Manager
 from trainwright.controller.runtime.certificates import authority
@@ -103,12 +103,13 @@ async def api_server(
     token = secrets.token_hex(32)
     definitions = Definitions(store, registry, now=now)
     caller = WebhookCaller()
+    discovered = DiscoveryPages(registry)
     server = APIServer(
         store,
         registry,
         TokenAuthenticator(token),
         Webhooks(store, registry, caller),
-        pages=(health, version, DiscoveryPages(registry)),
+        pages=(health, version, discovered, OpenAPIPages(discovered, registry)),
         now=now,
     )
     server.handle_specially("", "pods", "binding", Bindings(server.writes).create)
@@ -147,7 +148,9 @@ async def local_cluster(
         api.webhooks.answer_here(_JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers()))
         manager = Manager(api.config, user_agent="trainwright-local", servers=NO_SERVERS, transport=api.transport())
         await _install(manager.client)
-        declare_workloads(manager)
+        authority_text = (api.config.ca_data or b"").decode()
+        workloads = WorkloadSettings(now=now, authority=authority_text, volumes=settings.folder / "volumes")
+        declare_workloads(manager, settings=workloads)
         node = Node(manager.client, settings, server=api.config.server, now=now)
         node.declare(manager)
         logs = PodLogs(api.server.store, _logs_of(node))

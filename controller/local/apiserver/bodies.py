@@ -2,13 +2,14 @@
 """Request bodies: JSON or YAML in, a document out, and what is odd about it."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import yaml
 
 from trainwright.api.manifest import ManifestError, load
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver import errors, protobuf
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.patch import read_json
 from trainwright.controller.local.apiserver.schema import DecodeError
@@ -31,11 +32,8 @@ def read_object(call: Call, validation: str) -> Document:
     Raises StatusError.
     """
     body = call.request.body
-    media = content_type(call.request.headers.get("content-type", "")) or JSON
-    if media not in (JSON, YAML):
-        raise errors.unsupported_media_type(ACCEPTED)
     strict: list[str] = []
-    document = parse(body, yaml_allowed=media == YAML, strict=strict if validation != "Ignore" else None)
+    document = _decoded(call, strict if validation != "Ignore" else None)
     if not isinstance(document, dict):
         raise errors.bad_request(_not_an_object(call, body, document))
     _check_kind(call, document, body)
@@ -51,16 +49,26 @@ def read_object(call: Call, validation: str) -> Document:
 
 def read_plain(call: Call, kind: str, version: str) -> Document:
     """The body of an endpoint that takes a kind of its own. Raises StatusError."""
-    media = content_type(call.request.headers.get("content-type", "")) or JSON
-    if media not in (JSON, YAML):
-        raise errors.unsupported_media_type(ACCEPTED)
-    document = parse(call.request.body, yaml_allowed=media == YAML)
+    document = _decoded(call, None)
     if not isinstance(document, dict):
         raise errors.bad_request(_not_an_object(call, call.request.body, document))
     if (document.get("kind") or kind, document.get("apiVersion") or version) != (kind, version):
         given = f"{document.get('apiVersion')}, Kind={document.get('kind')}"
         raise errors.bad_request(f"{given} cannot be handled as a {kind}")
     return document
+
+
+def _decoded(call: Call, strict: list[str] | None) -> Any:
+    """The body by its content type. Raises StatusError."""
+    media = content_type(call.request.headers.get("content-type", "")) or JSON
+    if media == protobuf.MEDIA_TYPE and not call.served.type.custom:
+        try:
+            return protobuf.decode(call.request.body)
+        except protobuf.ProtobufError as error:
+            raise errors.bad_request(str(error)) from error
+    if media not in (JSON, YAML):
+        raise errors.unsupported_media_type(ACCEPTED)
+    return parse(call.request.body, yaml_allowed=media == YAML, strict=strict)
 
 
 def report_strict(call: Call, strict: list[str], validation: str) -> None:
@@ -83,7 +91,7 @@ def parse(body: bytes, *, yaml_allowed: bool = False, strict: list[str] | None =
     """
     if yaml_allowed:
         try:
-            return load(body.decode())
+            return read_yaml(body)
         except (ManifestError, yaml.YAMLError, UnicodeDecodeError) as error:
             raise errors.bad_request(f"error converting YAML to JSON: {error}") from error
     try:
@@ -93,6 +101,18 @@ def parse(body: bytes, *, yaml_allowed: bool = False, strict: list[str] | None =
     if strict is not None:
         strict += doubled_keys(body)
     return document
+
+
+def read_yaml(body: bytes) -> Any:
+    """Decode YAML. Most of it is JSON, which is read a hundred times faster.
+
+    Raises:
+        ManifestError, UnicodeDecodeError: it is not YAML.
+    """
+    if body.lstrip()[:1] in (b"{", b"["):
+        with suppress(ValueError):
+            return read_json(body)
+    return load(body.decode())
 
 
 def doubled_keys(body: bytes) -> list[str]:

@@ -13,6 +13,7 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.apply import custom_resource_managers
 from trainwright.controller.local.apiserver.resources import Registry, ResourceType, ServedResource, Subresource
 from trainwright.controller.local.apiserver.schema import Schema, compile_schema
+from trainwright.controller.local.apiserver.schema.definition import accepted_names
 from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
 from trainwright.controller.local.apiserver.strategies.custom import CustomStrategy
 from trainwright.controller.local.apiserver.tables import custom_table_format
@@ -60,43 +61,37 @@ class Definitions:
             self._clean_up(one, document)
             return
         spec = document["spec"]
-        if self._specs.get(one.name) != spec:
+        if self._write_status(one, document) and self._specs.get(one.name) != spec:
             self._registry.remove(spec["group"], spec["names"]["plural"])
             for served in served_versions(spec):
                 self._registry.add(served)
             self._specs[one.name] = spec
-        self._write_status(one, document)
 
-    def _write_status(self, one: Stored, document: Document) -> None:
+    def _write_status(self, one: Stored, document: Document) -> bool:
+        """Say in the status which names it has; returns whether it is established."""
+        others = [other.document() for other in self._store.collection(COLLECTION).listed() if other.name != one.name]
+        accepted = accepted_names(document, others)
         status = dict(document.get("status") or {})
         moment = times.format_time(self._now())
         conditions = {entry["type"]: entry for entry in status.get("conditions") or ()}
-        for type_, reason, message in (
-            ("NamesAccepted", "NoConflicts", "no conflicts found"),
-            ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-        ):
-            if conditions.get(type_, {}).get("status") != "True":
-                conditions[type_] = {
-                    "type": type_,
-                    "status": "True",
-                    "lastTransitionTime": moment,
-                    "reason": reason,
-                    "message": message,
-                }
-        stored = list(status.get("storedVersions") or ())
-        storage = next(version["name"] for version in document["spec"]["versions"] if version["storage"])
-        if storage not in stored:
-            stored.append(storage)
-        made = {
-            "conditions": list(conditions.values()),
-            "acceptedNames": document["spec"]["names"],
-            "storedVersions": stored,
-        }
+        for condition in accepted.conditions:
+            before = conditions.get(condition.type, {})
+            conditions[condition.type] = {
+                "type": condition.type,
+                "status": condition.status,
+                "lastTransitionTime": before["lastTransitionTime"]
+                if before.get("status") == condition.status
+                else moment,
+                "reason": condition.reason,
+                "message": condition.message,
+            }
+        made = {**status, "conditions": list(conditions.values()), "acceptedNames": accepted.names}
         finalizers = document["metadata"].get("finalizers") or []
         if status != made or CLEANUP not in finalizers:
             document["status"] = made
             document["metadata"]["finalizers"] = [*finalizers, *([CLEANUP] if CLEANUP not in finalizers else [])]
             self._write(one, document)
+        return accepted.conditions[1].status == "True"
 
     def _clean_up(self, one: Stored, document: Document) -> None:
         """Delete all objects of a deleted definition, then let it go."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import bodies, errors, fields
+from trainwright.controller.local.apiserver import bodies, errors, fields, protobuf
 from trainwright.controller.local.apiserver.admission import Admission
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.metadata import FOREGROUND, ORPHAN
@@ -201,13 +201,22 @@ def read_options(call: Call) -> DeleteOptions:
     given: Mapping[str, Any]
     if request.body:
         media = bodies.content_type(request.headers.get("content-type", ""))
-        document = bodies.parse(request.body, yaml_allowed=media == bodies.YAML)
+        document = _decoded(request.body, media)
         if not isinstance(document, dict):
             raise errors.bad_request("decoded object cannot be converted to DeleteOptions")
         given = document
     else:
         given = _from_query(call)
     return _checked(given)
+
+
+def _decoded(body: bytes, media: str) -> Any:
+    if media != protobuf.MEDIA_TYPE:
+        return bodies.parse(body, yaml_allowed=media == bodies.YAML)
+    try:
+        return protobuf.decode(body, ("v1", "DeleteOptions"))
+    except protobuf.ProtobufError as error:
+        raise errors.bad_request(str(error)) from error
 
 
 def _from_query(call: Call) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@
 import platform
 
 from trainwright import __version__
-from trainwright.controller.local.apiserver import discovery, errors
+from trainwright.controller.local.apiserver import discovery, errors, openapi
 from trainwright.controller.local.apiserver.negotiation import NotAcceptableError
 from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, encode
 from trainwright.controller.local.apiserver.resources import Registry, ServedResource
@@ -58,7 +58,7 @@ class DiscoveryPages:
         return made
 
     def _discovered(self, parts: list[str], accept: str, host: str) -> discovery.Answer | None:
-        described = self._resources()
+        described = self.resources()
         groups = {group.name: group for group in discovery.groups_of(described)}
         match parts:
             case ["api"]:
@@ -73,10 +73,48 @@ class DiscoveryPages:
                 return _version(accept, groups.get(name), number, f"{name}/{number}")
         return None
 
-    def _resources(self) -> list[discovery.Resource]:
+    def resources(self) -> list[discovery.Resource]:
+        """All resources, described."""
         if self._described[0] != self._registry.generation:
             self._described = (self._registry.generation, [_described(served) for served in self._registry])
         return self._described[1]
+
+
+class OpenAPIPages:
+    """The schemas of everything that is served, which kubectl asks for before it writes."""
+
+    def __init__(self, discovered: DiscoveryPages, registry: Registry) -> None:
+        self._discovered = discovered
+        self._registry = registry
+        self._made: dict[str, tuple[int, bytes]] = {}
+
+    def __call__(self, request: ServerRequest) -> Answer | None:
+        """Answer a request for OpenAPI v3."""
+        path = request.path.rstrip("/")
+        if path == "/openapi/v3":
+            return Answer.of(openapi.index(dict.fromkeys(self._versions(), str(self._registry.generation))))
+        if not path.startswith("/openapi/v3/"):
+            return None
+        name = path.removeprefix("/openapi/v3/")
+        found = self._versions().get(name)
+        if found is None:
+            return None
+        made = self._made.get(name)
+        if made is None or made[0] != self._registry.generation:
+            schemas = {
+                served.type.kind: served.schema or {}
+                for served in self._registry
+                if served.type.custom and (served.type.group, served.version) == (found[0].group, found[0].version)
+            }
+            document = openapi.document(found, schemas, KUBERNETES_VERSION.rpartition(".")[0])
+            made = self._made[name] = (self._registry.generation, encode(document))
+        return Answer(body=made[1])
+
+    def _versions(self) -> dict[str, list[discovery.Resource]]:
+        found: dict[str, list[discovery.Resource]] = {}
+        for resource in self._discovered.resources():
+            found.setdefault(openapi.document_path(resource.group, resource.version), []).append(resource)
+        return found
 
 
 def _version(accept: str, group: discovery.Group | None, name: str, group_version: str) -> discovery.Answer | None:

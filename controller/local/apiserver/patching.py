@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patches of all four types, as transforms of the live object."""
 
-from trainwright.api.manifest import ManifestError, load
+from trainwright.api.manifest import ManifestError
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, errors, metadata
 from trainwright.controller.local.apiserver.apply import (
@@ -100,7 +100,7 @@ def _patched(call: Call, live: Document, media: str, options: WriteOptions) -> D
 
 def _apply_document(call: Call) -> Document:
     try:
-        document = load(call.request.body.decode())
+        document = bodies.read_yaml(call.request.body)
     except (ManifestError, UnicodeDecodeError) as error:
         raise errors.bad_request(f"error decoding YAML: {error}") from error
     if not isinstance(document, dict):

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.objects import PackedFields
+from trainwright.api.objects import AnyObject, Document, PackedFields, wire
 
 _UID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ENCODER = msgspec.json.Encoder()
@@ -30,3 +30,21 @@ def pack(fields: dict[str, Any] | PackedFields) -> Any:  # stands in for a dicti
     if len(_TEXTS) < TEXTS:
         shape = _TEXTS.setdefault(shape, shape)
     return PackedFields(shape, uids)
+
+
+def unpacked(obj: AnyObject) -> Document:
+    """The wire form of an object, with all field sets as trees. A cache that holds the object may have packed them."""
+    document = wire(obj)
+    if isinstance(obj, dict):
+        entries = (obj.get("metadata") or {}).get("managedFields") or ()
+        packed = [entry.get("fieldsV1") for entry in entries]
+    else:
+        metadata = getattr(obj, "metadata", None)
+        packed = [entry.fields_v1 for entry in (metadata.managed_fields if metadata is not None else None) or ()]
+    if not any(isinstance(fields, PackedFields) for fields in packed):
+        return document
+    written = [
+        {**entry, "fieldsV1": fields.unpack()} if isinstance(fields, PackedFields) else entry
+        for entry, fields in zip(document["metadata"]["managedFields"], packed, strict=True)
+    ]
+    return {**document, "metadata": {**document["metadata"], "managedFields": written}}

@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import AnyObject, Document, Key, key_of, resource_version_of, wire
+from trainwright.api.objects import AnyObject, Document, Key, key_of, resource_version_of
 from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
 from trainwright.controller.runtime.cache.events import Event, EventType, Handler
+from trainwright.controller.runtime.cache.fields import unpacked
 from trainwright.controller.runtime.cache.reflector import Filling, Reflector
 from trainwright.controller.runtime.cache.scope import Scope
 from trainwright.controller.runtime.cache.store import IndexFunction, Store
@@ -203,7 +204,7 @@ class Informer:
             return obj
         if isinstance(codec.kind, MetadataOnly):
             return None
-        document = wire(obj)
+        document = unpacked(obj)
         if isinstance(self.kind, MetadataOnly):
             document = {"metadata": document.get("metadata")}
         held: AnyObject = self.codec.decode(msgspec.json.encode(document))

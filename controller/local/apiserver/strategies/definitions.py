@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """CustomResourceDefinitions."""
 
+from typing import cast
+
 from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver.schema.definition import (
+    set_defaults,
+    unrecognized_formats,
+    validate_definition,
+)
 from trainwright.controller.local.apiserver.strategies.strategy import Strategy, set_or_drop
 
 
@@ -11,18 +19,16 @@ class DefinitionStrategy(Strategy):
     unconditional_update = False
 
     def default(self, document: Document) -> None:
-        spec = document.setdefault("spec", {})
-        names = spec.setdefault("names", {})
-        kind = str(names.get("kind") or "")
-        names.setdefault("singular", kind.lower())
-        names.setdefault("listKind", f"{kind}List")
-        spec.setdefault("conversion", {"strategy": "None"})
+        set_defaults(document)
 
     def prepare_create(self, document: Document) -> None:
         document["metadata"]["generation"] = 1
-        document["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": None}
         storage = [version["name"] for version in document["spec"].get("versions") or () if version.get("storage")]
-        document["status"]["storedVersions"] = storage
+        document["status"] = {
+            "conditions": None,
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": storage,
+        }
 
     def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
         if subresource == "status":
@@ -31,3 +37,23 @@ class DefinitionStrategy(Strategy):
         set_or_drop(new, "status", old.get("status"))
         if new.get("spec") != old.get("spec"):
             new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+        storage = [version["name"] for version in new["spec"].get("versions") or () if version.get("storage")]
+        stored = (new.get("status") or {}).get("storedVersions") or []
+        if missing := [name for name in storage if name not in stored]:
+            new["status"] = {**(new.get("status") or {}), "storedVersions": [*stored, *missing]}
+
+    def errors(
+        self, known: list[DocumentError], new: Document, old: Document | None, subresource: str
+    ) -> list[DocumentError]:
+        if subresource == "status":
+            return known
+        found = cast("list[DocumentError]", validate_definition(new, old))
+        return found if old is None else [*known, *found]
+
+    def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002
+        found: dict[str, None] = {}
+        for version in new["spec"].get("versions") or ():
+            schema = (version.get("schema") or {}).get("openAPIV3Schema")
+            for name in unrecognized_formats(schema) if schema else ():
+                found[f'unrecognized format "{name}"'] = None
+        return list(found)

@@ -50,8 +50,8 @@ class WebhookCaller:
         url = configuration.get("url")
         if not url:
             raise CallError(
-                "clientConfig.service cannot be reached from a local cluster; set clientConfig.url to where the webhook "
-                "listens"
+                "clientConfig.service cannot be reached from a local cluster; "
+                "set clientConfig.url to where the webhook listens"
             )
         parts = urlsplit(url)
         here = self._here.get(f"{parts.scheme}://{parts.netloc}")
@@ -73,8 +73,8 @@ class WebhookCaller:
                 content = await answer.content.read(LIMIT)
                 if answer.status != 200:
                     raise CallError(
-                        f'Post "{asked}": an error on the server ("{content[:200].decode(errors="replace").strip()}") has '
-                        f"prevented the request from succeeding"
+                        f'Post "{asked}": an error on the server ("{content[:200].decode(errors="replace").strip()}") '
+                        "has prevented the request from succeeding"
                     )
                 return content
         except TimeoutError as error:

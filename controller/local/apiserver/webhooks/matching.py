@@ -183,4 +183,4 @@ def _rule_matches(rule: Document, call: Call, operation: Operation, served: Serv
 
 def _resource_matches(wanted: str, plural: str, subresource: str) -> bool:
     resource, _, sub = wanted.partition("/")
-    return resource in ("*", plural) and (sub == subresource or (sub == "*"))
+    return resource in ("*", plural) and sub in (subresource, "*")
