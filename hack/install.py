@@ -16,8 +16,8 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 LINKS = (
@@ -33,8 +33,20 @@ UNWANTED = {
 }
 
 
-@dataclass(frozen=True)
-class Target:
+def check_python() -> None:
+    """Refuse a Python that is too old, before it fails with a syntax error."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - the very point of the check
+        raise SystemExit(
+            f"error: Trainwright needs Python 3.11 or later; {sys.executable} is {sys.version.split()[0]}.\n"
+            "Name another Python: make install PYTHON=python3.12"
+        )
+
+
+# Not in main: the code below needs a Python that passes this check.
+check_python()
+
+
+class Target(NamedTuple):
     """A virtual environment, and the file that lists what is in it."""
 
     venv: Path
@@ -50,19 +62,6 @@ class Target:
 
 DEVELOPMENT = Target(ROOT / ".venv", ROOT / "hack" / "requirements.txt", "700 MB")
 RUN = Target(ROOT / ".run" / "venv", ROOT / "hack" / "requirements-run.txt", "350 MB", compiled=False)
-
-
-def check_python() -> None:
-    """Refuse a Python that is too old, before it fails with a syntax error."""
-    if sys.version_info < (3, 11):  # noqa: UP036 - the very point of the check
-        raise SystemExit(
-            f"error: Trainwright needs Python 3.11 or later; {sys.executable} is {sys.version.split()[0]}.\n"
-            "Name another Python: make install PYTHON=python3.12"
-        )
-
-
-# Not in main: the code below needs a Python that passes this check.
-check_python()
 
 
 def check_links() -> None:
@@ -95,7 +94,9 @@ def is_current(target: Target) -> bool:
 def is_whole(target: Target) -> bool:
     """Whether the environment has a Python that runs, and a pip; an interrupted run may have left less."""
     try:
-        done = subprocess.run([target.venv / "bin" / "python", "-m", "pip", "--version"], check=False, capture_output=True)
+        done = subprocess.run(
+            [target.venv / "bin" / "python", "-m", "pip", "--version"], check=False, capture_output=True
+        )
     except OSError:
         return False
     return done.returncode == 0

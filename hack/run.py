@@ -14,7 +14,7 @@ from pathlib import Path
 # This file runs as a script; hack is not a package.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import install
+import install  # type: ignore[import-not-found,unused-ignore]  # a script beside this one
 
 SAMPLE = "config/samples/09-xgboost.yaml"
 JOB = "xgboost-digits"
@@ -48,7 +48,7 @@ def main() -> int:
         f"""
 Two processes trained one model, in {time.monotonic() - began:.0f} s from the command on. The cluster stays up. Try:
 
-  export PATH={os.path.relpath(venv / 'bin')}:$PATH KUBECONFIG={kubeconfig}
+  export PATH={os.path.relpath(venv / "bin")}:$PATH KUBECONFIG={kubeconfig}
   trainwright local status
   trainwright local logs {JOB}
   trainwright local run train.py --runtime {RUNTIME} --nodes 2

@@ -32,7 +32,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def main() -> int:
     """Exit code 0 after Ctrl-C or SIGTERM, 1 when a program did not start or ended, or the job did not complete."""
-    parser = argparse.ArgumentParser(prog="hack/run_real.py", description="Run a cluster, our manager and a TrainJob here.")
+    parser = argparse.ArgumentParser(
+        prog="hack/run_real.py", description="Run a cluster, our manager and a TrainJob here."
+    )
     parser.add_argument("--port", type=int, help="port of the API server on 127.0.0.1 (default: a free one)")
     arguments = parser.parse_args()
     stop = threading.Event()

@@ -1,48 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make run` as a new user gives it: a TrainJob is followed to Complete, everything stays up, Ctrl-C ends it."""
+"""`make run` as a new user gives it: processes train together, and the cluster stays until it is ended."""
 
+import json
+import os
 import re
-import signal
-import socket
 import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+import pytest
+
+from tests.repository import ROOT
 
 
-def test_a_port_that_is_taken_is_said() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
-        done = subprocess.run(
-            [sys.executable, "hack/run.py", "--port", port], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"error: port {port} on 127.0.0.1 is in use: stop the program that listens there, or choose another port\n"
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of a user whose clusters lie in a folder of the test."""
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    environment.pop("KUBECONFIG", None)
+    yield environment
+    command = ROOT / ".run" / "venv" / "bin" / "trainwright"
+    if command.exists():
+        subprocess.run([command, "local", "down", "--delete"], env=environment, check=True, capture_output=True)
+
+
+def test_run_trains_and_the_cluster_stays(home: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(["make", "run"], cwd=ROOT, env=home, capture_output=True, text=True, check=False, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    accuracies = re.findall(r"\[node-(\d)\] worker \d: accuracy ([0-9.]+)", done.stdout)
+    assert sorted(rank for rank, _ in accuracies) == ["0", "1"]
+    # One model, better than any that has seen nothing.
+    assert len({accuracy for _, accuracy in accuracies}) == 1
+    assert float(accuracies[0][1]) > 0.9
+    assert "the job is Complete" in done.stdout
+    state = json.loads((tmp_path / "trainwright" / "local" / "default" / "run.json").read_text())
+    os.kill(state["pid"], 0)
+    trainwright = ROOT / ".run" / "venv" / "bin" / "trainwright"
+    logs = subprocess.run(
+        [trainwright, "local", "logs", "xgboost-digits"], env=home, capture_output=True, text=True, check=True
     )
-
-
-def test_run_follows_a_trainjob_to_its_end_and_stays_until_it_is_interrupted() -> None:
-    with subprocess.Popen(
-        [sys.executable, "hack/run.py"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        assert running.stdout is not None
-        assert running.stderr is not None
-        lines = []
-        for line in running.stdout:
-            lines.append(line)
-            if line.startswith("Ctrl-C stops everything"):
-                break
-        shown = "".join(lines)
-        assert "Complete (AllJobsCompleted" in shown, shown + running.stderr.read()
-        for kind in ("trainjob.trainer.kubeflow.org/torch", "jobset.jobset.x-k8s.io/torch", "job.batch/torch-node-0"):
-            assert kind in shown
-        assert len(re.findall(r"pod/torch-node-0-\d-\w+ .* Completed", shown)) == 2
-        folder = Path(lines[-1].rstrip(".\n").rsplit(" ", 1)[1])
-        assert running.poll() is None
-        assert folder.is_dir()
-        running.send_signal(signal.SIGINT)
-        running.communicate(timeout=60)
-    assert running.returncode == 0
-    assert not folder.exists()
+    assert f"[node-1] worker 1: accuracy {accuracies[0][1]}" in logs.stdout

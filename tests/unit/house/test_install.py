@@ -37,6 +37,11 @@ class Folder:
         called: Callable[..., Any] = runpy.run_path(str(self._script))[function]
         return called(*arguments)
 
+    def clear(self) -> None:
+        script = runpy.run_path(str(self._script))
+        clear: Callable[[Any], None] = script["clear"]
+        clear(script["DEVELOPMENT"])
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
@@ -69,7 +74,7 @@ def test_an_old_python_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("key", ["version", "version_info"])
 def test_a_whole_environment_of_this_python_is_kept(folder: Folder, key: str) -> None:
     folder.make(version=THIS, key=key)
-    folder.call("clear")
+    folder.clear()
     assert (folder.venv / "lib" / "package").is_dir()
 
 
@@ -80,7 +85,7 @@ def test_a_whole_environment_of_this_python_is_kept(folder: Folder, key: str) ->
 )
 def test_an_unusable_environment_is_emptied(folder: Folder, version: str, python: str | None) -> None:
     folder.make(version=version, python=python)
-    folder.call("clear")
+    folder.clear()
     assert list(folder.venv.iterdir()) == []
 
 
@@ -88,7 +93,7 @@ def test_a_folder_that_the_environment_links_to_is_kept(folder: Folder, tmp_path
     (tmp_path / "large-disk").mkdir()
     folder.venv.symlink_to(tmp_path / "large-disk")
     folder.make(version="3.2.1")
-    folder.call("clear")
+    folder.clear()
     assert folder.venv.is_symlink()
     assert list((tmp_path / "large-disk").iterdir()) == []
 

@@ -100,7 +100,7 @@ def _named(conflict: tuple[str, str] | None) -> Condition:
 
 
 def _established(status: Document, accepted: bool) -> Condition:
-    established = next((one for one in status.get("conditions", ()) if one.get("type") == "Established"), None)
+    established = next((one for one in (status.get("conditions") or ()) if one.get("type") == "Established"), None)
     is_established = established is not None and established.get("status") == "True"
     if accepted or is_established:
         return Condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright local` as people use it: the command line in, lines and exit codes out."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes import alive
+
+TRAINWRIGHT = (sys.executable, "-m", "trainwright.controller.cli.main")
+JOB = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata:
+  name: job
+spec:
+  runtimeRef:
+    name: xgboost-distributed
+  trainer:
+    numNodes: 2
+    command: [python, -c]
+    args:
+      - |
+        {program}
+"""
+
+
+class Shell:
+    """A user's shell: runs commands with a state folder of the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._environment = {**os.environ, "XDG_STATE_HOME": str(folder)}
+        self._environment.pop("KUBECONFIG", None)
+
+    def local(self, *arguments: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*TRAINWRIGHT, "local", *arguments],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds,
+        )
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*TRAINWRIGHT, "local", *arguments],
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def job(self, program: str, name: str = "job.yaml") -> str:
+        """A manifest whose processes run the program."""
+        file = self.folder / name
+        file.write_text(JOB.format(program=program.strip().replace("\n", "\n        ")))
+        return str(file)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    made = Shell(tmp_path)
+    yield made
+    assert made.local("down", "--delete").returncode == 0
+
+
+RANK = "import os; rank = os.environ['DMLC_TASK_ID']"
+
+
+@pytest.mark.parametrize("isolation", ["auto", "rewrite"])
+def test_a_job_runs_and_its_lines_are_shown(shell: Shell, isolation: str) -> None:
+    program = f"{RANK}\nprint('rank', rank, 'of', os.environ['DMLC_NUM_WORKER'])"
+    done = shell.local("run", "--file", shell.job(program), f"--isolation={isolation}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert {"[node-0] rank 0 of 2", "[node-1] rank 1 of 2", "the job is Complete"} <= set(lines)
+
+
+@pytest.mark.parametrize("isolation", ["auto", "rewrite"])
+def test_ranks_find_each_other_by_the_names_of_the_plugin(shell: Shell, isolation: str) -> None:
+    program = f"""
+{RANK}
+import socket, time
+place = (os.environ['DMLC_TRACKER_URI'], int(os.environ['DMLC_TRACKER_PORT']))
+if rank == '0':
+    server = socket.create_server(('', place[1]))
+    connection, _ = server.accept()
+    print('heard', connection.recv(100).decode())
+else:
+    for _ in range(200):
+        try:
+            with socket.create_connection(place) as connection:
+                connection.sendall(b'rank 1')
+            break
+        except OSError:
+            time.sleep(0.05)
+"""
+    done = shell.local("run", "--file", shell.job(program), f"--isolation={isolation}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[node-0] heard rank 1" in done.stdout
+
+
+def test_the_exit_code_of_the_rank_that_failed_is_that_of_the_command(shell: Shell) -> None:
+    program = f"{RANK}\nimport time\nif rank == '1': raise SystemExit(3)\ntime.sleep(60)"
+    done = shell.local("run", "--file", shell.job(program), seconds=55)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "error: node-1 failed with exit code 3" in done.stderr
+
+
+def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:
+    (shell.folder / "two.yaml").write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
+    (shell.folder / "broken.yaml").write_text("a: [\n")
+    for arguments, text in (
+        (["run"], "say what to run"),
+        (["run", "absent.py"], "absent.py: there is no such file"),
+        (["run", "--file", str(shell.folder / "absent.yaml")], "No such file"),
+        (["run", "--file", str(shell.folder / "two.yaml")], "has 0 TrainJobs; it must have one"),
+        (["run", "--file", str(shell.folder / "broken.yaml")], "broken.yaml: line"),
+        (["run", "--detach", "--file", shell.job("pass")], "--detach needs a cluster that runs"),
+    ):
+        done = shell.local(*arguments)
+        assert done.returncode == 125, arguments
+        assert done.stderr.startswith("error: "), done.stderr
+        assert text in done.stderr
+
+
+def test_what_admission_refuses_is_said_before_anything_starts(shell: Shell) -> None:
+    file = shell.folder / "job.yaml"
+    file.write_text(Path(shell.job("pass")).read_text().replace("numNodes: 2", "numNodes: two"))
+    done = shell.local("run", "--file", str(file))
+    assert done.returncode == 125, done.stdout + done.stderr
+    assert "numNodes" in done.stderr
+
+
+def test_a_dry_run_prints_the_job_of_a_script(shell: Shell) -> None:
+    script = shell.folder / "train.py"
+    script.write_text("")
+    done = shell.local(
+        "run", "--dry-run", str(script), "a", "--nodes", "3", "--runtime=jax-distributed", "--", "--lr", "1"
+    )
+    assert done.returncode == 0, done.stderr
+    for text in ("kind: TrainJob", "name: jax-distributed", "numNodes: 3", "- --lr", f"- {script}"):
+        assert text in done.stdout
+
+
+def test_ctrl_c_ends_the_job_and_all_of_its_processes(shell: Shell) -> None:
+    program = f"{RANK}\nimport time\nprint('pid', os.getpid(), flush=True)\ntime.sleep(120)"
+    with shell.start("run", "--file", shell.job(program), "--isolation=rewrite") as running:
+        assert running.stdout is not None
+        pids = []
+        for line in running.stdout:
+            if " pid " in line:
+                pids.append(int(line.rpartition(" ")[2]))
+            if len(pids) == 2:
+                break
+        assert all(alive(pid) for pid in pids)
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=90)
+    assert running.returncode == 130, errors
+    assert "interrupted" in errors
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -> None:
+    assert shell.local("status").returncode == 1
+    up = shell.local("up")
+    assert up.returncode == 0, up.stdout + up.stderr
+    folder = shell.folder / "trainwright" / "local" / "default"
+    assert f"export KUBECONFIG={folder / 'kubeconfig'}" in up.stdout
+    assert (folder.stat().st_mode & 0o777, (folder / "kubeconfig").stat().st_mode & 0o777) == (0o700, 0o600)
+    again = shell.local("up")
+    assert (again.returncode, "runs already" in again.stdout) == (0, True)
+    program = f"{RANK}\nprint('rank', rank)"
+    kept = shell.local("run", "--keep", "--file", shell.job(program))
+    assert kept.returncode == 0, kept.stdout + kept.stderr
+    assert "1 TrainJobs" in shell.local("status").stdout
+    assert "runs at https://127.0.0.1:" in shell.local("list").stdout
+    assert sorted(shell.local("logs", "job").stdout.splitlines()) == ["[node-0] rank 0", "[node-1] rank 1"]
+    assert shell.local("logs", "nobody").returncode == 1
+    assert shell.local("down").returncode == 0
+    assert shell.local("status").returncode == 1
+    assert shell.local("up").returncode == 0
+    assert "1 TrainJobs" in shell.local("status").stdout
+    assert sorted(shell.local("logs", "job").stdout.splitlines()) == ["[node-0] rank 0", "[node-1] rank 1"]
+
+
+def test_a_port_that_is_taken_is_said(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        done = shell.local("up", f"--port={server.getsockname()[1]}")
+    assert done.returncode == 1
+    assert "cannot listen on 127.0.0.1" in done.stderr
