@@ -60,6 +60,8 @@ class Plan:
     mounts: Sequence[Mount]
     replaced: Mapping[str, str]
     """Mode B: what was replaced, for the log."""
+    warnings: Sequence[str]
+    """For events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +122,7 @@ async def make_plan(
     termination = Mount(container.get("terminationMessagePath") or TERMINATION_PATH, str(places.termination), False)
     folder = container.get("workingDir") or environment.folder or str(places.work)
     replaced: Mapping[str, str] = {}
+    warnings: list[str] = []
     node_variables = {
         **devices,
         "HOSTNAME": hostname_of(pod),
@@ -135,6 +138,7 @@ async def make_plan(
         document_variables = rewriter.variables(document_variables)
         folder = _folder(rewriter, folder, places)
         replaced = rewriter.replaced
+        warnings = _existing(mounts)
         node_variables |= {TERMINATION_VARIABLE: str(places.termination), "GLOO_SOCKET_IFNAME": LOOPBACK}
     variables = {**workplace.inherited, **environment.variables, **node_variables, **document_variables}
     if "PATH" not in document_variables:
@@ -146,6 +150,7 @@ async def make_plan(
         image_id=environment.image_id,
         mounts=[*mounts, termination],
         replaced=replaced,
+        warnings=warnings,
     )
 
 
@@ -185,6 +190,16 @@ def _refuse(
         why = "Flux needs fixed paths of its image"
     if why:
         raise CreateError(f"container {container['name']} cannot run on a local cluster: {why}")
+
+
+def _existing(mounts: Iterable[Mount]) -> list[str]:
+    """Mount paths that this machine has, too."""
+    return [
+        f"{mount.path} exists on this machine: a program that puts this path together itself finds that, and not the"
+        f" volume at {mount.source}"
+        for mount in mounts
+        if Path(mount.path).exists()
+    ]
 
 
 def _folder(rewriter: Rewriter, folder: str, places: Places) -> str:

@@ -135,6 +135,8 @@ class ContainerRunner:
         if plan.replaced:
             pairs = ", ".join(f"{old} -> {new}" for old, new in plan.replaced.items())
             log.info("container %s of %s: replaced %s", self.name, describe(self._host.pod), pairs)
+        for warning in plan.warnings if self.state.restarts == 0 else ():
+            self._host.event("Warning", "MountPathExists", warning)
         started = await self._start(plan)
         if isinstance(started, Exception):
             return self._not_started(str(started))
