@@ -18,8 +18,12 @@ class ConfigError(Exception):
     """The container cannot be configured yet: CreateContainerConfigError with this message."""
 
 
+class SourceUnavailableError(Exception):
+    """An object cannot be read now, for example because the API server does not answer. Try again."""
+
+
 class Lookup(Protocol):
-    """Reads objects of the namespace of the pod. None: it does not exist."""
+    """Reads objects of the namespace of the pod. None: it does not exist. Raises SourceUnavailableError."""
 
     async def config_map(self, namespace: str, name: str) -> Document | None:
         """One ConfigMap."""

@@ -4,7 +4,7 @@
 `Node` has both. An API server needs no more than these protocols; it never imports the rest of the package.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -30,8 +30,8 @@ class LogOptions:
 class PodLogs(Protocol):
     """Gives the logs of containers."""
 
-    async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
-        """The log in chunks of any size. Close the iterator (`aclosing`) when leaving it early.
+    async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
+        """The log in chunks of any size. Close the generator (`aclosing`) when leaving it early.
 
         Raises UnavailableError before the first chunk.
         """

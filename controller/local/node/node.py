@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from trainwright import __version__
@@ -135,7 +135,7 @@ class Node:
         """All pods of the node, as the workers know them."""
         return [worker.pod for worker in self._workers.values()]
 
-    async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
         """The log of a container; see `interface.PodLogs`."""
         found, worker = self._find(namespace, pod)
         status = status_of(found) if worker is None else status_document(found, worker.state, self._now())

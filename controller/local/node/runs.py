@@ -14,7 +14,7 @@ from trainwright.api.times import Now
 from trainwright.controller.local.node import termination
 from trainwright.controller.local.node.backoff import CrashBackoff, go_duration
 from trainwright.controller.local.node.containers import ContainerProcess, Exit, Order, StartError
-from trainwright.controller.local.node.environment import ConfigError
+from trainwright.controller.local.node.environment import ConfigError, SourceUnavailableError
 from trainwright.controller.local.node.interface import UnavailableError
 from trainwright.controller.local.node.plan import CreateError, Places, Plan
 from trainwright.controller.local.node.pods import describe, should_restart
@@ -46,7 +46,7 @@ class Host(Protocol):
         ...
 
     async def plan(self, container: Document, places: Places) -> Plan:
-        """What to run. Raises ConfigError, CreateError."""
+        """What to run. Raises ConfigError, SourceUnavailableError, CreateError, OSError."""
         ...
 
     async def start(
@@ -132,7 +132,7 @@ class ContainerRunner:
         plan = await self._plan()
         self.plan = plan
         self.state.image_id = plan.image_id
-        if plan.replaced:
+        if plan.replaced and self.state.restarts == 0:
             pairs = ", ".join(f"{old} -> {new}" for old, new in plan.replaced.items())
             log.info("container %s of %s: replaced %s", self.name, describe(self._host.pod), pairs)
         for warning in plan.warnings if self.state.restarts == 0 else ():
@@ -152,8 +152,9 @@ class ContainerRunner:
         while True:
             try:
                 return await self._host.plan(self.container, self.folders.places())
-            except (ConfigError, CreateError) as error:
-                reason = "CreateContainerConfigError" if isinstance(error, ConfigError) else "CreateContainerError"
+            except (ConfigError, SourceUnavailableError, CreateError, OSError) as error:
+                of_document = isinstance(error, (ConfigError, SourceUnavailableError))
+                reason = "CreateContainerConfigError" if of_document else "CreateContainerError"
                 self.state.wait(reason, str(error))
                 if str(error) != said:
                     self._host.event("Warning", "Failed", f"Error: {error}")
@@ -162,7 +163,6 @@ class ContainerRunner:
             await _first(self._host.source_change(), asyncio.sleep(RETRY_SECONDS))
 
     async def _start(self, plan: Plan) -> ContainerProcess | Exception:
-        await asyncio.to_thread(self._make_folders)
         # A task of its own: a cancellation must not lose a process that is just being started.
         self._starting = self._tasks.start(f"start:{self.name}", self._attempt(plan))
         return await asyncio.shield(self._starting)
@@ -176,6 +176,7 @@ class ContainerRunner:
             log=str(self.folders.log(self.state.restarts)),
         )
         try:
+            await asyncio.to_thread(self._make_folders)
             record = self.folders.container / "process.json"
             return await self._host.start(order, plan, record, self._tasks, join=None)
         except (StartError, OSError) as error:

@@ -8,6 +8,7 @@ from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount
 from trainwright.api.objects import Document, name_of, namespace_of, uid_of
 from trainwright.api.times import Now
+from trainwright.controller.local.node.environment import SourceUnavailableError
 from trainwright.controller.local.node.pods import spec_of
 from trainwright.controller.local.node.projections import Token, VolumeError
 from trainwright.controller.runtime.client.client import Client
@@ -21,7 +22,10 @@ RENEW_PART = 0.8
 
 
 class ClusterSources:
-    """Reads through the client, without a cache: a pod may be bound the moment after its ConfigMap was created."""
+    """Reads through the client, without a cache: a pod may be bound the moment after its ConfigMap was created.
+
+    Failures of the API server are raised as SourceUnavailableError or VolumeError: pods wait until it answers.
+    """
 
     def __init__(self, client: Client, *, allocatable: Callable[[], Mapping[str, str]], now: Now) -> None:
         self._client = client
@@ -85,3 +89,5 @@ class ClusterSources:
             return await self._client.get(kind, name, namespace)
         except NotFound:
             return None
+        except KubernetesError as error:
+            raise SourceUnavailableError(str(error)) from error

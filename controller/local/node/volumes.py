@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.controller.local.node import atomic
-from trainwright.controller.local.node.environment import ConfigError
+from trainwright.controller.local.node.environment import ConfigError, SourceUnavailableError
 from trainwright.controller.local.node.expansion import expand
 from trainwright.controller.local.node.pods import spec_of
 from trainwright.controller.local.node.projections import Sources, VolumeError, payload_of
@@ -48,7 +48,7 @@ class Volumes:
                 continue
             try:
                 self.folders[name] = await self._locate(pod, volume)
-            except (VolumeError, OSError) as error:
+            except (VolumeError, SourceUnavailableError, OSError) as error:
                 raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
 
     async def refresh(self, pod: Document) -> bool:
@@ -66,7 +66,7 @@ class Volumes:
                     continue
                 folder = self._folder / _file_name(name)
                 changed |= await asyncio.to_thread(atomic.write, folder, payload.files)
-            except (VolumeError, OSError) as error:
+            except (VolumeError, SourceUnavailableError, OSError) as error:
                 raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
             self.folders[name] = str(folder)
             due += [] if payload.renew_after is None else [payload.renew_after]

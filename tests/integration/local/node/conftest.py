@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.local.node.modes import MODES
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.controller.local.node.node import Node
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
@@ -129,9 +130,9 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-@pytest.fixture(params=[Isolation.REWRITE, Isolation.NAMESPACES])
+@pytest.fixture(params=MODES)
 def isolation(request: pytest.FixtureRequest) -> Isolation:
-    """Both modes."""
+    """Each mode that this machine has."""
     found: Isolation = request.param
     return found
 

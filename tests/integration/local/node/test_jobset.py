@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.local.node.conftest import running_node
+from tests.unit.local.node.modes import MODES
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.controller.local.node.interface import LogOptions
@@ -80,7 +81,7 @@ def is_completed(found: Document) -> bool:
     return any(one["type"] == "Completed" and one["status"] == "True" for one in conditions)
 
 
-@pytest.mark.parametrize("isolation", [Isolation.REWRITE, Isolation.NAMESPACES])
+@pytest.mark.parametrize("isolation", MODES)
 async def test_two_jobsets_meet_on_one_port_each(chain: ControlPlane, isolation: Isolation, tmp_path: Path) -> None:
     namespace = chain.create_namespace()
     config = load_config(chain.kubeconfig)

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, python
+from tests.unit.local.node.modes import REFUSED
 from trainwright.api.objects import uid_of
 from trainwright.controller.local.node.interface import LogOptions
 from trainwright.controller.local.node.node import Node
 from trainwright.controller.local.node.settings import Isolation
 from trainwright.controller.runtime.testing.waiting import eventually
+
+pytestmark = pytest.mark.skipif(bool(REFUSED), reason=f"this machine refuses namespaces: {REFUSED}")
 
 LOOK = """
 import json, os, socket

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The modes that this machine has: namespaces are refused by some (L-49)."""
+
+from trainwright.controller.local.node.isolation import probe
+from trainwright.controller.local.node.settings import Isolation
+
+REFUSED = probe()
+"""Why namespaces do not work here; empty if they do."""
+
+MODES = [Isolation.REWRITE] if REFUSED else [Isolation.REWRITE, Isolation.NAMESPACES]

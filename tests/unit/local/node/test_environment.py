@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variables, commands and images of containers, as tables."""
+
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.local.node.pods import Document, container, member, pod
+from trainwright.controller.local.node.backoff import CrashBackoff, go_duration
+from trainwright.controller.local.node.capacity import machine_capacity, node_resources
+from trainwright.controller.local.node.environment import ConfigError, variables_of
+from trainwright.controller.local.node.expansion import expand
+from trainwright.controller.local.node.fields import FieldError, field_value, resource_value
+from trainwright.controller.local.node.images import DEFAULT, Images
+from trainwright.controller.local.node.plan import CreateError, Places, Plan, Workplace, inherited, make_plan
+from trainwright.controller.local.node.volumes import Volumes
+from trainwright.controller.runtime.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("$(A)", "1"),
+        ("$(A)$(B)-$(A)", "12-1"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$1"),
+        ("$(C)", "$(C)"),
+        ("$()", "$()"),
+        ("$(A", "$(A"),
+        ("$A ${A}", "$A ${A}"),
+        ("cost: 5$", "cost: 5$"),
+        ("$$", "$"),
+    ],
+)
+def test_references(text: str, wanted: str) -> None:
+    assert expand(text, {"A": "1", "B": "2"}) == wanted
+
+
+class Objects:
+    """ConfigMaps and Secrets of the namespace; a `Sources`."""
+
+    def __init__(self) -> None:
+        self.config_maps: dict[str, Document] = {}
+        self.secrets: dict[str, Document] = {}
+
+    async def config_map(self, namespace: str, name: str) -> Document | None:
+        assert namespace == "ns"
+        return self.config_maps.get(name)
+
+    async def secret(self, namespace: str, name: str) -> Document | None:
+        assert namespace == "ns"
+        return self.secrets.get(name)
+
+    async def token(self, pod: Document, *, audience: str, seconds: int) -> Any:
+        raise NotImplementedError
+
+    async def claim_folder(self, namespace: str, claim: str) -> str:
+        raise NotImplementedError
+
+    def allocatable(self) -> dict[str, str]:
+        return {"cpu": "4", "memory": "8Gi"}
+
+
+@pytest.fixture
+def objects() -> Objects:
+    found = Objects()
+    found.config_maps["c"] = {"data": {"a": "1", "b": "2", "no=name": "x"}}
+    found.secrets["s"] = {"data": {"k": base64.b64encode(b"\xff!").decode(), "a": base64.b64encode(b"s").decode()}}
+    return found
+
+
+def reference(kind: str, name: str, key: str, **more: Any) -> Document:
+    return {"name": "X", "valueFrom": {kind: {"name": name, "key": key, **more}}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "wanted"),
+    [
+        ({"env": [{"name": "X"}]}, {"X": ""}),
+        ({"env": [{"name": "X", "value": "$(K)"}]}, {"X": "service"}),
+        ({"env": [{"name": "A", "value": "1"}, {"name": "X", "value": "$(A)$(B)"}, {"name": "B"}]}, None),
+        ({"env": [reference("configMapKeyRef", "c", "a")]}, {"X": "1"}),
+        ({"env": [reference("secretKeyRef", "s", "k")]}, {"X": "\udcff!"}),
+        ({"env": [reference("configMapKeyRef", "c", "z", optional=True)]}, {}),
+        ({"env": [reference("configMapKeyRef", "z", "a", optional=True)]}, {}),
+        ({"envFrom": [{"configMapRef": {"name": "c"}}]}, {"a": "1", "b": "2"}),
+        ({"envFrom": [{"prefix": "P_", "configMapRef": {"name": "c"}}]}, {"P_a": "1", "P_b": "2"}),
+        ({"envFrom": [{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]}, None),
+        ({"envFrom": [{"secretRef": {"name": "z", "optional": True}}]}, {}),
+        ({"envFrom": [{"configMapRef": {"name": "c"}}], "env": [{"name": "a", "value": "$(a)+"}]}, None),
+        ({"env": [{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}]}, {"X": "uid-p"}),
+        ({"env": [{"name": "X", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]}, {"X": "4"}),
+    ],
+)
+async def test_variables(objects: Objects, parts: Document, wanted: dict[str, str] | None) -> None:
+    found = await variables_of(
+        pod(), container(**parts), objects, service={"K": "service"}, allocatable=objects.allocatable()
+    )
+    if wanted is not None:
+        assert found == wanted
+    elif "env" in parts and "envFrom" in parts:
+        assert found == {"a": "1+", "b": "2"}
+    elif "env" in parts:
+        assert found["X"] == "1$(B)"
+    else:
+        assert (found["a"], found["b"]) == ("s", "2")
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"env": [reference("configMapKeyRef", "z", "a")]}, 'configmap "z" not found'),
+        ({"env": [reference("configMapKeyRef", "c", "z")]}, "couldn't find key z in ConfigMap ns/c"),
+        ({"env": [reference("secretKeyRef", "z", "a")]}, 'secret "z" not found'),
+        ({"env": [reference("secretKeyRef", "s", "z")]}, "couldn't find key z in Secret ns/s"),
+        ({"envFrom": [{"configMapRef": {"name": "z"}}]}, 'configmap "z" not found'),
+        ({"envFrom": [{"secretRef": {"name": "z"}}]}, 'secret "z" not found'),
+        ({"env": [{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "spec.x"}}}]}, "unsupported fieldPath: spec.x"),
+        ({"env": [{"name": "X", "valueFrom": {"fileKeyRef": {}}}]}, "unsupported source of a variable: fileKeyRef"),
+    ],
+)
+async def test_missing_sources(objects: Objects, parts: Document, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        await variables_of(pod(), container(**parts), objects, service={}, allocatable={})
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("metadata.name", "p"),
+        ("metadata.namespace", "ns"),
+        ("metadata.labels['app']", "train"),
+        ("metadata.labels['none']", ""),
+        ("metadata.annotations['x/y']", ""),
+        ("metadata.labels", 'app="train"\nquote="\\""'),
+        ("spec.nodeName", "laptop"),
+        ("spec.serviceAccountName", ""),
+        ("status.podIP", "127.0.0.1"),
+        ("status.hostIPs", "127.0.0.1"),
+    ],
+)
+def test_fields(path: str, wanted: str) -> None:
+    assert field_value(pod(labels={"quote": '"', "app": "train"}, nodeName="laptop"), path) == wanted
+
+
+@pytest.mark.parametrize(
+    ("resource", "divisor", "wanted"),
+    [
+        ("limits.cpu", None, "2"),
+        ("limits.cpu", "1m", "1500"),
+        ("limits.memory", "1Mi", "512"),
+        ("limits.memory", "0", "536870912"),
+        ("limits.ephemeral-storage", None, "0"),
+        ("requests.cpu", None, "0"),
+    ],
+)
+def test_resources_of_a_container(resource: str, divisor: str | None, wanted: str) -> None:
+    one = container(resources={"limits": {"cpu": "1500m", "memory": "512Mi"}})
+    found = resource_value(pod(one), {"resource": resource, "divisor": divisor}, one, {"cpu": "4"})
+    assert found == wanted
+
+
+def test_resources_of_an_unknown_container() -> None:
+    with pytest.raises(FieldError, match="container x not found"):
+        resource_value(pod(), {"resource": "limits.cpu", "containerName": "x"}, None, {})
+
+
+# ---------------------------------------------------------------------- images
+
+
+IMAGES = """
+images:
+  - {image: "pytorch/*", environment: VENV, command: [python, -m, train], env: {A: 1}, workingDir: /no/such}
+  - {image: "*/mpi*", refuse: MPI needs sshd}
+"""
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Images:
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    file = tmp_path / "images.yaml"
+    file.write_text(IMAGES.replace("VENV", str(tmp_path / "venv")))
+    return Images.read(file)
+
+
+def test_the_first_match_wins_and_registries_may_be_left_out(images: Images, tmp_path: Path) -> None:
+    for image in ("pytorch/pytorch:2", "docker.io/pytorch/pytorch:2"):
+        found = images.environment_of(image)
+        assert found.folders == (str(tmp_path / "venv" / "bin"),)
+        assert found.command == ("python", "-m", "train")
+        assert dict(found.variables) == {"A": "1"}
+        assert found.image_id == f"local://{tmp_path}/venv"
+    assert images.environment_of("x/mpi:1").refusal == "MPI needs sshd"
+    assert images.environment_of("python:3") is DEFAULT
+    assert Images.read(tmp_path / "absent").environment_of("x") is DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "write a list under `images`"),
+        ("images: {}", "write a list under `images`"),
+        ("images: [{command: [x]}]", r"images\[0\]: write `image`"),
+        ("images: [{image: x, comand: [x]}]", r"images\[0\]: unknown comand"),
+        ("images: [{image: x, command: x}]", "`command` is a list"),
+        ("images: [{image: x, environment: /no/such}]", "neither an interpreter nor a virtual environment"),
+        ("images: [", "expected"),
+    ],
+)
+def test_mistakes_in_the_file_are_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "images.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigurationError, match=message):
+        Images.read(file)
+
+
+# ---------------------------------------------------------------------- plans
+
+
+async def plan(one: Document, objects: Objects, tmp_path: Path, images: Images, *, rewrite: bool = True) -> Plan:
+    places = Places(work=tmp_path / "work", temporary=tmp_path / "tmp", termination=tmp_path / "message")
+    workplace = Workplace(
+        images=images,
+        lookup=objects,
+        inherited={"PATH": "/usr/bin", "HOME": "/home/me", "A": "inherited"},
+        service={"KUBERNETES_SERVICE_HOST": "127.0.0.1"},
+        rewrite=rewrite,
+        allocatable=objects.allocatable,
+        pods=lambda: [one],
+    )
+    volumes = Volumes(tmp_path / "volumes", objects)
+    await volumes.prepare(one)
+    main = one["spec"]["containers"][0]
+    return await make_plan(one, main, volumes, places, workplace, devices={"CUDA_VISIBLE_DEVICES": ""}, moved={})
+
+
+async def test_layers_of_the_environment(objects: Objects, images: Images, tmp_path: Path) -> None:
+    main = {"name": "main", "image": "pytorch/x", "args": ["$(B)"], "env": [{"name": "B", "value": "2"}]}
+    found = await plan(pod(main), objects, tmp_path, images)
+    assert found.command == ["python", "-m", "train", "2"]
+    assert found.environment["A"] == "1"
+    assert found.environment["PATH"] == f"{tmp_path}/venv/bin{os.pathsep}/usr/bin"
+    assert found.environment["CUDA_VISIBLE_DEVICES"] == ""
+    assert found.environment["GLOO_SOCKET_IFNAME"] == "lo"
+    assert found.environment["TERMINATION_LOG"] == str(tmp_path / "message")
+    assert found.folder == str(tmp_path / "work")
+
+
+async def test_what_the_document_sets_wins(objects: Objects, images: Images, tmp_path: Path) -> None:
+    env = [{"name": name, "value": "own"} for name in ("PATH", "HOME", "A", "TMPDIR", "GLOO_SOCKET_IFNAME")]
+    found = await plan(pod(container(env=env)), objects, tmp_path, images)
+    assert {found.environment[entry["name"]] for entry in env} == {"own"}
+
+
+async def test_namespaces_need_no_rewriting(objects: Objects, images: Images, tmp_path: Path) -> None:
+    env = [{"name": "ADDRESS", "value": "mnist-node-0-0.mnist"}]
+    mount = {"name": "data", "mountPath": "/data"}
+    one = member(0, container(args=["/data/x"], env=env, volumeMounts=[mount]))
+    one["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}]
+    rewritten = await plan(one, objects, tmp_path, images)
+    assert rewritten.command[1] == f"{tmp_path}/volumes/data/x"
+    assert rewritten.environment["ADDRESS"] == "127.0.0.1"
+    found = await plan(one, objects, tmp_path, images, rewrite=False)
+    assert found.command[1] == "/data/x"
+    assert found.environment["ADDRESS"] == "mnist-node-0-0.mnist"
+    assert "GLOO_SOCKET_IFNAME" not in found.environment
+    assert [mount.path for mount in found.mounts] == ["/data", "/dev/termination-log"]
+
+
+@pytest.mark.parametrize(
+    ("main", "message"),
+    [
+        ({"name": "main", "image": "x/y"}, "the container has no command"),
+        ({"name": "main", "image": "x/mpi:1", "command": ["true"]}, "cannot run here: MPI needs sshd"),
+        (container(command=["/usr/sbin/sshd"], args=["-De"]), "it starts sshd"),
+        (
+            container(command=["mpirun"], env=[{"name": "OMPI_MCA_orte_default_hostfile", "value": "/etc/mpi"}]),
+            "mpirun reaches the other pods through sshd",
+        ),
+        (container(command=["/etc/flux-config/entrypoint.sh"]), "Flux needs fixed paths"),
+    ],
+)
+async def test_what_cannot_run(objects: Objects, images: Images, tmp_path: Path, main: Document, message: str) -> None:
+    with pytest.raises(CreateError, match=message):
+        await plan(pod(main), objects, tmp_path, images)
+
+
+async def test_mpirun_on_one_machine_can_run(objects: Objects, images: Images, tmp_path: Path) -> None:
+    assert (await plan(pod(container(command=["mpirun", "-np", "2"])), objects, tmp_path, images)).command[
+        0
+    ] == "mpirun"
+
+
+def test_inherited_variables() -> None:
+    environ = {"PATH": "p", "LC_ALL": "C", "AWS_SECRET": "no", "WANDB_KEY": "yes", "HF_HOME": "h"}
+    assert inherited(environ, ["WANDB_*"]) == {"PATH": "p", "LC_ALL": "C", "WANDB_KEY": "yes", "HF_HOME": "h"}
+
+
+# ---------------------------------------------------------------------- the node
+
+
+def test_a_tenth_stays_with_the_user() -> None:
+    capacity, allocatable = node_resources({"cpu": "8", "memory": "1000Ki", "pods": "110"}, {"nvidia.com/gpu": "2"}, {})
+    assert capacity == {"cpu": "8", "memory": "1000Ki", "pods": "110", "nvidia.com/gpu": "2"}
+    assert allocatable == {"cpu": "7200m", "memory": "900Ki", "pods": "110", "nvidia.com/gpu": "2"}
+
+
+def test_named_amounts_are_given_as_they_are() -> None:
+    capacity, allocatable = node_resources({"cpu": "8", "memory": "1Gi"}, {}, {"cpu": "16", "x.com/fpga": "1"})
+    assert capacity == {"cpu": "16", "memory": "1Gi", "x.com/fpga": "1"}
+    assert allocatable["cpu"] == "16"
+    with pytest.raises(ValueError, match="is not a quantity"):
+        node_resources({}, {}, {"cpu": "many"})
+
+
+def test_this_machine() -> None:
+    found = machine_capacity()
+    assert int(found["cpu"]) >= 1
+    assert int(found["memory"].removesuffix("Ki")) > 100_000
+
+
+def test_delays_between_restarts() -> None:
+    backoff, now, delays = CrashBackoff(), 0.0, []
+    for _ in range(8):
+        delays.append(backoff.delay(now))
+        now += delays[-1]
+        backoff.restarted(now)
+        now += 1.0
+    assert delays == [0, 10, 20, 40, 80, 160, 300, 300]
+    assert backoff.delay(now + 601) == 0
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(10, "10s"), (80, "1m20s"), (300, "5m0s")])
+def test_durations_as_go_prints_them(seconds: float, text: str) -> None:
+    assert go_duration(seconds) == text

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status of a pod from the state of its containers: phases, conditions and container statuses."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.unit.local.node.pods import Document, container, pod
+from trainwright.controller.local.node.pods import should_restart
+from trainwright.controller.local.node.state import (
+    ContainerState,
+    PodState,
+    Running,
+    State,
+    Terminated,
+    Verdict,
+    Waiting,
+)
+from trainwright.controller.local.node.status import differs, status_document
+
+NOW = datetime(2026, 11, 22, 10, 0, 0, tzinfo=UTC)
+TEXT = "2026-11-22T10:00:00Z"
+CREATING, CRASHED = Waiting("ContainerCreating"), Waiting("CrashLoopBackOff", "back-off 10s")
+RUNNING = Running(NOW)
+
+
+def ended(code: int, reason: str = "") -> Terminated:
+    return Terminated(
+        exit_code=code, reason=reason or ("Error" if code else "Completed"), started_at=NOW, finished_at=NOW
+    )
+
+
+def state(
+    *main: State | tuple[State, Terminated], init: tuple[State, ...] = (), over: bool = False, **more: Any
+) -> PodState:
+    return PodState(
+        {f"i{index}": _container(one) for index, one in enumerate(init)},
+        {f"m{index}": _container(one) for index, one in enumerate(main)},
+        NOW,
+        over=over,
+        **more,
+    )
+
+
+def _container(one: State | tuple[State, Terminated]) -> ContainerState:
+    return ContainerState(*one) if isinstance(one, tuple) else ContainerState(one)
+
+
+def document(policy: str, mains: int, *init: str, **status: Any) -> Document:
+    """A pod with so many containers; `init` names the restart policy of each init container."""
+    made = pod(
+        *(container(f"m{index}") for index in range(mains)),
+        restartPolicy=policy,
+        initContainers=[
+            container(f"i{index}", **({"restartPolicy": one} if one else {})) for index, one in enumerate(init)
+        ],
+    )
+    return made | {"status": status}
+
+
+@pytest.mark.parametrize(
+    ("policy", "init", "found", "wanted"),
+    [
+        ("Never", (), state(CREATING), "Pending"),
+        ("Never", (), state(RUNNING), "Running"),
+        ("Never", (), state(RUNNING, CREATING), "Pending"),
+        ("Never", (), state(ended(0), over=True), "Succeeded"),
+        ("Never", (), state(ended(0), ended(1), over=True), "Failed"),
+        ("Never", (), state(ended(1), RUNNING), "Running"),
+        # Nothing is reported as over before it is.
+        ("Never", (), state(ended(0)), "Running"),
+        ("Never", (), state(ended(1)), "Running"),
+        ("OnFailure", (), state(ended(1)), "Running"),
+        ("OnFailure", (), state((CRASHED, ended(1))), "Running"),
+        ("OnFailure", (), state(ended(0), over=True), "Succeeded"),
+        ("Always", (), state(ended(0)), "Running"),
+        # Stopped before its restart: a deletion.
+        ("Always", (), state(ended(0), over=True), "Succeeded"),
+        ("OnFailure", (), state(ended(143), over=True), "Failed"),
+        # Init containers.
+        ("Never", ("",), state(CREATING, init=(RUNNING,)), "Pending"),
+        ("Never", ("",), state(CREATING, init=(ended(0),)), "Pending"),
+        ("Never", ("",), state(RUNNING, init=(ended(0),)), "Running"),
+        ("Never", ("",), state(CREATING, init=(ended(1),), over=True), "Failed"),
+        ("Never", ("",), state(CREATING, init=(ended(1),)), "Pending"),
+        ("OnFailure", ("",), state(CREATING, init=(ended(1),)), "Pending"),
+        # Sidecars.
+        ("Never", ("Always",), state(CREATING, init=(RUNNING,)), "Pending"),
+        ("Never", ("Always",), state(ended(0), init=(RUNNING,)), "Running"),
+        ("Never", ("Always",), state(ended(0), init=(ended(1),), over=True), "Succeeded"),
+    ],
+)
+def test_phases(policy: str, init: tuple[str, ...], found: PodState, wanted: str) -> None:
+    one = document(policy, len(found.main), *init)
+    assert status_document(one, found, NOW)["phase"] == wanted
+
+
+def test_a_terminal_phase_is_never_left() -> None:
+    one = document("Always", 1, phase="Failed", reason="Evicted")
+    assert status_document(one, state(RUNNING), NOW)["phase"] == "Failed"
+
+
+def test_a_verdict_is_reported_when_everything_has_ended() -> None:
+    one, verdict = document("Always", 1), Verdict("Failed", "DeadlineExceeded", "too long")
+    running = status_document(one, state(RUNNING, verdict=verdict), NOW)
+    assert (running["phase"], running.get("reason")) == ("Running", None)
+    over = status_document(one, state(ended(143), over=True, verdict=verdict), NOW)
+    assert (over["phase"], over["reason"], over["message"]) == ("Failed", "DeadlineExceeded", "too long")
+
+
+@pytest.mark.parametrize(
+    ("init", "found", "wanted"),
+    [
+        (
+            (),
+            state(RUNNING, CREATING, ready_to_start=True),
+            {
+                "PodReadyToStartContainers": ("True", None, None),
+                "Initialized": ("True", None, None),
+                "Ready": ("False", "ContainersNotReady", "containers with unready status: [m1]"),
+                "ContainersReady": ("False", "ContainersNotReady", "containers with unready status: [m1]"),
+                "PodScheduled": ("True", None, None),
+            },
+        ),
+        (
+            ("", "Always", ""),
+            state(CREATING, init=(ended(0), RUNNING, RUNNING)),
+            {
+                "PodReadyToStartContainers": ("False", None, None),
+                "Initialized": ("False", "ContainersNotInitialized", "containers with incomplete status: [i2]"),
+                "Ready": ("False", "ContainersNotReady", "containers with unready status: [m0]"),
+                "ContainersReady": ("False", "ContainersNotReady", "containers with unready status: [m0]"),
+                "PodScheduled": ("True", None, None),
+            },
+        ),
+        (
+            (),
+            state(RUNNING, ready_to_start=True),
+            {
+                "PodReadyToStartContainers": ("True", None, None),
+                "Initialized": ("True", None, None),
+                "Ready": ("True", None, None),
+                "ContainersReady": ("True", None, None),
+                "PodScheduled": ("True", None, None),
+            },
+        ),
+        (
+            (),
+            state(ended(1), over=True),
+            {
+                "PodReadyToStartContainers": ("False", None, None),
+                "Initialized": ("True", None, None),
+                "Ready": ("False", "PodFailed", None),
+                "ContainersReady": ("False", "PodFailed", None),
+                "PodScheduled": ("True", None, None),
+            },
+        ),
+    ],
+)
+def test_conditions(init: tuple[str, ...], found: PodState, wanted: dict[str, Any]) -> None:
+    listed = status_document(document("Never", len(found.main), *init), found, NOW)["conditions"]
+    assert {one["type"]: (one["status"], one["reason"], one["message"]) for one in listed} == wanted
+    assert all(one["lastTransitionTime"] == TEXT for one in listed)
+
+
+def test_a_condition_keeps_its_time_until_it_changes() -> None:
+    old = "2026-01-01T00:00:00Z"
+    stored = [{"type": kind, "status": "True", "lastTransitionTime": old} for kind in ("Ready", "Initialized")]
+    found = status_document(document("Never", 1, conditions=stored), state(CREATING), NOW)["conditions"]
+    times = {one["type"]: one["lastTransitionTime"] for one in found}
+    assert (times["Initialized"], times["Ready"]) == (old, TEXT)
+
+
+def test_readiness_gates_hold_a_pod_back() -> None:
+    one = document("Never", 1, conditions=[{"type": "b", "status": "False"}])
+    one["spec"]["readinessGates"] = [{"conditionType": "a"}, {"conditionType": "b"}]
+    found = {each["type"]: each for each in status_document(one, state(RUNNING), NOW)["conditions"]}
+    assert found["ContainersReady"]["status"] == "True"
+    assert found["Ready"]["reason"] == "ReadinessGatesNotReady"
+    assert found["Ready"]["message"] == (
+        'corresponding condition of pod readiness gate "a" does not exist., '
+        'the status of pod readiness gate "b" is not "True", but False'
+    )
+
+
+def test_container_statuses() -> None:
+    one = document("Never", 1, "")
+    one["spec"]["containers"][0] |= {
+        "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}},
+        "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": True}],
+    }
+    found = state(RUNNING, init=(ended(0),))
+    found.main["m0"].last = ended(1)
+    found.main["m0"].restarts = 2
+    found.main["m0"].image_id = "local://venv"
+    found.main["m0"].container_id = "local://uid/m0/2"
+    seen = status_document(one, found, NOW)
+    assert seen["containerStatuses"] == [
+        {
+            "name": "m0",
+            "image": "python",
+            "imageID": "local://venv",
+            "containerID": "local://uid/m0/2",
+            "restartCount": 2,
+            "ready": True,
+            "started": True,
+            "state": {"running": {"startedAt": TEXT}},
+            "lastState": {
+                "terminated": {"exitCode": 1, "reason": "Error", "startedAt": TEXT, "finishedAt": TEXT},
+            },
+            "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": True, "recursiveReadOnly": "Disabled"}],
+            "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}},
+            "allocatedResources": {"cpu": "1"},
+        }
+    ]
+    init = seen["initContainerStatuses"][0]
+    assert (init["ready"], init["started"]) == (True, False)
+
+
+def test_only_differences_are_written() -> None:
+    one, found = document("Never", 1), state(RUNNING)
+    document_ = status_document(one, found, NOW)
+    assert differs(one, document_)
+    foreign = {"type": "DisruptionTarget", "status": "True"}
+    kept = {key: value for key, value in document_.items() if key != "conditions"}
+    conditions = [{key: value for key, value in each.items() if value is not None} for each in document_["conditions"]]
+    stored = one | {"status": kept | {"conditions": [*conditions, foreign], "qosClass": "BestEffort"}}
+    assert not differs(stored, status_document(stored, found, NOW))
+    assert differs(stored, status_document(stored, state(ended(0)), NOW))
+
+
+@pytest.mark.parametrize(
+    ("policy", "more", "code", "wanted"),
+    [
+        ("Always", {}, 0, True),
+        ("OnFailure", {}, 0, False),
+        ("OnFailure", {}, 1, True),
+        ("Never", {}, 1, False),
+        ("Never", {"restartPolicy": "OnFailure"}, 1, True),
+        ("Always", {"restartPolicy": "Never"}, 1, False),
+        (
+            "Never",
+            {
+                "restartPolicy": "Never",
+                "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}],
+            },
+            42,
+            True,
+        ),
+        (
+            "Never",
+            {
+                "restartPolicy": "Never",
+                "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [42]}}],
+            },
+            42,
+            False,
+        ),
+    ],
+)
+def test_restarts(policy: str, more: dict[str, Any], code: int, wanted: bool) -> None:
+    one = container(**more)
+    assert should_restart(pod(one, restartPolicy=policy), one, code) is wanted
+
+
+@pytest.mark.parametrize(
+    ("policy", "own", "code", "wanted"),
+    [
+        ("Always", None, 0, False),
+        ("Always", None, 1, True),
+        ("Never", None, 1, False),
+        ("Never", "Always", 0, True),
+    ],
+)
+def test_restarts_of_init_containers(policy: str, own: str | None, code: int, wanted: bool) -> None:
+    one = container("init", **({"restartPolicy": own} if own else {}))
+    assert should_restart(pod(initContainers=[one], restartPolicy=policy), one, code) is wanted

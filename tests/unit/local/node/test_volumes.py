@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: ARG002 - the signatures of a protocol
+"""Volumes: the files they hold, how these change, and where containers see them."""
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.local.node.pods import Document, container, pod
+from trainwright.controller.local.node import atomic
+from trainwright.controller.local.node.environment import ConfigError, SourceUnavailableError
+from trainwright.controller.local.node.projections import File, Token, VolumeError
+from trainwright.controller.local.node.volumes import Mount, Volumes
+
+
+class Objects:
+    """What volumes are made from; a `Sources`."""
+
+    def __init__(self, claims: Mapping[str, str]) -> None:
+        self.config_maps: dict[str, Document] = {
+            "c": {"data": {"a": "1", "b": "2"}, "binaryData": {"raw": base64.b64encode(b"\xff").decode()}}
+        }
+        self.secrets: dict[str, Document] = {"s": {"data": {"key": base64.b64encode(b"hidden").decode()}}}
+        self.asked: list[tuple[str, int]] = []
+        self._claims = claims
+
+    async def config_map(self, namespace: str, name: str) -> Document | None:
+        return self.config_maps.get(name)
+
+    async def secret(self, namespace: str, name: str) -> Document | None:
+        return self.secrets.get(name)
+
+    async def token(self, pod: Document, *, audience: str, seconds: int) -> Token:
+        self.asked.append((audience, seconds))
+        return Token(f"token-{len(self.asked)}", seconds * 0.8)
+
+    async def claim_folder(self, namespace: str, claim: str) -> str:
+        if claim not in self._claims:
+            raise VolumeError(f'persistentvolumeclaim "{claim}" not found')
+        return self._claims[claim]
+
+    def allocatable(self) -> Mapping[str, str]:
+        return {"cpu": "4"}
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> Objects:
+    return Objects({"data": str(tmp_path)})
+
+
+@pytest.fixture
+def volumes(objects: Objects, tmp_path: Path) -> Volumes:
+    return Volumes(tmp_path / "volumes", objects)
+
+
+def files(volumes: Volumes, name: str = "v") -> dict[str, tuple[bytes, int]]:
+    """Path, content and mode of the files that a container sees."""
+    folder = Path(volumes.folders[name])
+    found = {}
+    for top in folder.iterdir():
+        if not top.name.startswith(".."):
+            for path in [top, *top.rglob("*")]:
+                if path.is_file():
+                    found[path.relative_to(folder).as_posix()] = (path.read_bytes(), path.stat().st_mode & 0o777)
+    return found
+
+
+def with_volume(**source: Any) -> Document:
+    return pod(labels={"app": "x"}, volumes=[{"name": "v", **source}])
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ({"configMap": {"name": "c"}}, {"a": (b"1", 0o644), "b": (b"2", 0o644), "raw": (b"\xff", 0o644)}),
+        (
+            {"configMap": {"name": "c", "defaultMode": 0o400, "items": [{"key": "a", "path": "x/y"}]}},
+            {"x/y": (b"1", 0o400)},
+        ),
+        ({"configMap": {"name": "c", "items": [{"key": "b", "path": "b", "mode": 0o755}]}}, {"b": (b"2", 0o755)}),
+        ({"configMap": {"name": "z", "optional": True}}, {}),
+        ({"configMap": {"name": "c", "optional": True, "items": [{"key": "z", "path": "z"}]}}, {}),
+        ({"secret": {"secretName": "s", "defaultMode": 0o600}}, {"key": (b"hidden", 0o600)}),
+        (
+            {"downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+            {"l": (b'app="x"', 0o644)},
+        ),
+        (
+            {
+                "projected": {
+                    "defaultMode": 0o440,
+                    "sources": [
+                        {"secret": {"name": "s", "items": [{"key": "key", "path": "k"}]}},
+                        {"configMap": {"name": "c", "items": [{"key": "a", "path": "deep/a"}]}},
+                        {"serviceAccountToken": {"path": "token", "audience": "x", "expirationSeconds": 600}},
+                    ],
+                }
+            },
+            {"k": (b"hidden", 0o440), "deep/a": (b"1", 0o440), "token": (b"token-1", 0o600)},
+        ),
+        ({"emptyDir": {}}, {}),
+    ],
+)
+async def test_files(volumes: Volumes, source: Document, wanted: dict[str, tuple[bytes, int]]) -> None:
+    await volumes.prepare(with_volume(**source))
+    assert files(volumes) == wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"configMap": {"name": "z"}}, 'configmap "z" not found'),
+        ({"secret": {"secretName": "z"}}, 'secret "z" not found'),
+        (
+            {"configMap": {"name": "c", "items": [{"key": "z", "path": "z"}]}},
+            "references non-existent config key: z",
+        ),
+        (
+            {"secret": {"secretName": "s", "items": [{"key": "z", "path": "z"}]}},
+            "references non-existent secret key: z",
+        ),
+        ({"configMap": {"name": "c", "items": [{"key": "a", "path": "../a"}]}}, "invalid path '../a'"),
+        ({"persistentVolumeClaim": {"claimName": "z"}}, 'persistentvolumeclaim "z" not found'),
+        ({"hostPath": {"path": "/no/such", "type": "Directory"}}, "hostPath type check failed"),
+        ({"hostPath": {"path": "/", "type": "File"}}, "hostPath type check failed"),
+        ({"nfs": {"server": "x", "path": "/"}}, "volumes of kind nfs are not supported"),
+        ({"projected": {"sources": [{"clusterTrustBundle": {}}]}}, "cannot hold clusterTrustBundle"),
+    ],
+)
+async def test_what_cannot_be_mounted(volumes: Volumes, source: Document, message: str) -> None:
+    with pytest.raises(VolumeError) as raised:
+        await volumes.prepare(with_volume(**source))
+    assert str(raised.value).startswith('MountVolume.SetUp failed for volume "v" : ')
+    assert message in str(raised.value)
+
+
+async def test_files_follow_their_source(volumes: Volumes, objects: Objects) -> None:
+    one = with_volume(configMap={"name": "c"})
+    await volumes.prepare(one)
+    assert not await volumes.refresh(one)
+    objects.config_maps["c"] = {"data": {"b": "3", "d": "4"}}
+    assert await volumes.refresh(one)
+    assert files(volumes) == {"b": (b"3", 0o644), "d": (b"4", 0o644)}
+
+
+async def test_files_stay_when_their_source_goes(volumes: Volumes, objects: Objects) -> None:
+    one = with_volume(secret={"secretName": "s"})
+    await volumes.prepare(one)
+    del objects.secrets["s"]
+    with pytest.raises(VolumeError):
+        await volumes.refresh(one)
+    assert files(volumes) == {"key": (b"hidden", 0o644)}
+
+
+async def test_an_api_server_that_does_not_answer_is_waited_for(volumes: Volumes, objects: Objects) -> None:
+    async def fail(namespace: str, name: str) -> Document | None:
+        raise SourceUnavailableError("connection refused")
+
+    objects.config_map = fail  # type: ignore[method-assign]
+    with pytest.raises(VolumeError, match="connection refused"):
+        await volumes.prepare(with_volume(configMap={"name": "c"}))
+
+
+async def test_tokens_are_renewed_in_time(volumes: Volumes, objects: Objects) -> None:
+    token = {"path": "token", "expirationSeconds": 1000}
+    one = with_volume(projected={"sources": [{"serviceAccountToken": token}]})
+    await volumes.prepare(one)
+    assert objects.asked == [("", 1000)]
+    assert volumes.renew_after == 800
+    assert await volumes.refresh(one)
+    assert files(volumes)["token"] == (b"token-2", 0o600)
+
+
+def test_an_update_is_one_rename(tmp_path: Path) -> None:
+    assert atomic.write(tmp_path, {"a": File(b"1", 0o644), "x/y": File(b"1", 0o644)})
+    before = (tmp_path / "..data").resolve()
+    assert not atomic.write(tmp_path, {"a": File(b"1", 0o644), "x/y": File(b"1", 0o644)})
+    assert atomic.write(tmp_path, {"a": File(b"2", 0o644)})
+    assert (tmp_path / "..data").resolve() != before
+    assert not before.exists()
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("..")) == ["a"]
+    assert atomic.write(tmp_path, {"a": File(b"2", 0o600)})
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+
+
+async def test_mounts(volumes: Volumes, tmp_path: Path) -> None:
+    one = pod(volumes=[{"name": "v", "emptyDir": {}}, {"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
+    await volumes.prepare(one)
+    mounts = [
+        {"name": "v", "mountPath": "/a/"},
+        {"name": "v", "mountPath": "/b", "subPath": "x/y", "readOnly": True},
+        {"name": "v", "mountPath": "/c", "subPathExpr": "run-$(RANK)"},
+        {"name": "d", "mountPath": "/d"},
+    ]
+    folder = f"{tmp_path}/volumes/v"
+    assert volumes.mounts_of(container(volumeMounts=mounts), {"RANK": "3"}) == [
+        Mount("/a", folder, read_only=False),
+        Mount("/b", f"{folder}/x/y", read_only=True),
+        Mount("/c", f"{folder}/run-3", read_only=False),
+        Mount("/d", str(tmp_path), read_only=False),
+    ]
+    assert (tmp_path / "volumes" / "v" / "x" / "y").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("mount", "message"),
+    [
+        ({"name": "z", "mountPath": "/a"}, 'volume "z" is not mounted'),
+        ({"name": "v", "mountPath": "/a", "subPath": "../x"}, "must be relative"),
+        ({"name": "v", "mountPath": "/a", "subPath": "/x"}, "must be relative"),
+    ],
+)
+async def test_mounts_that_are_refused(volumes: Volumes, mount: Document, message: str) -> None:
+    await volumes.prepare(with_volume(emptyDir={}))
+    with pytest.raises(ConfigError, match=message):
+        volumes.mounts_of(container(volumeMounts=[mount]), {})
+
+
+async def test_folders_of_the_machine_are_made_when_asked_for(volumes: Volumes, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder"
+    await volumes.prepare(with_volume(hostPath={"path": str(path), "type": "DirectoryOrCreate"}))
+    assert volumes.folders == {"v": str(path)}
+    assert path.is_dir()
