@@ -26,6 +26,7 @@ from trainwright.controller.local.workloads.jobset.controller import JobSetContr
 from trainwright.controller.local.workloads.namespaces.controller import NamespaceController
 from trainwright.controller.local.workloads.scheduler.controller import REPORTER as SCHEDULER_REPORTER
 from trainwright.controller.local.workloads.scheduler.controller import Scheduler
+from trainwright.controller.local.workloads.scheduler.fit import Check
 from trainwright.controller.runtime import EventRecorder, Group, Manager
 from trainwright.controller.runtime.errors import ConfigurationError
 
@@ -40,6 +41,8 @@ class WorkloadSettings:
     """PEM of the authority that signed the API server's certificate, for the ConfigMaps of the namespaces."""
     volumes: Path | None = None
     """Folder in which each volume claim gets a folder; needed for `claims`."""
+    check: Check | None = None
+    """A check of the node's own before a pod is bound, such as for ports that all pods of a laptop share."""
     finished_pods: int = MOST_FINISHED_PODS
     """Finished pods that are kept."""
 
@@ -69,7 +72,7 @@ def _declare_jobset(manager: Manager, settings: WorkloadSettings) -> None:
 
 
 def _declare_scheduler(manager: Manager, settings: WorkloadSettings) -> None:
-    Scheduler(manager, _recorder(manager, SCHEDULER_REPORTER), now=settings.now)
+    Scheduler(manager, _recorder(manager, SCHEDULER_REPORTER), now=settings.now, check=settings.check)
 
 
 def _declare_garbage(manager: Manager, settings: WorkloadSettings) -> None:  # noqa: ARG001 - as every one

@@ -39,7 +39,7 @@ class JobSetController:
         Rule.on(JOB, *WATCH, "create", "delete", "patch"),
         Rule.on(JOB, "patch", subresource="status"),
         Rule.on(SERVICE, *WATCH, "create"),
-        Rule.on(CLAIM, "create"),
+        Rule.on(CLAIM, *WATCH, "create"),
         *EventRecorder.RULES,
     )
 
@@ -53,7 +53,7 @@ class JobSetController:
         """
         self._client, self._cache = manager.client, manager.cache
         self._recorder, self._now = recorder, now
-        manager.controller(NAME).for_(JOBSET).owns(JOB).owns(SERVICE).reconcile(self.reconcile)
+        manager.controller(NAME).for_(JOBSET).owns(JOB).owns(SERVICE).owns(CLAIM).reconcile(self.reconcile)
 
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one JobSet."""
@@ -110,6 +110,8 @@ class JobSetController:
             raise
 
     async def _ensure_claim(self, jobset: Document, claim: Document) -> None:
+        if self._cache.get(CLAIM, name_of(claim), namespace_of(claim)) is not None:
+            return
         try:
             await self._client.create(claim, kind=CLAIM)
         except AlreadyExists:

@@ -14,8 +14,9 @@ from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.controller.local.workloads.documents import conditions_of, spec_of
 from trainwright.controller.local.workloads.kinds import NODE, POD
 from trainwright.controller.local.workloads.pods import is_terminal, node_of
-from trainwright.controller.local.workloads.scheduler.fit import NO_NODES, places_of, schedule
+from trainwright.controller.local.workloads.scheduler.fit import NO_NODES, Check, places_of, schedule
 from trainwright.controller.runtime import Conflict, Done, EventRecorder, Manager, NotFound, Result
+from trainwright.controller.runtime.pacing import Pacer
 
 NAME = "scheduler"
 REPORTER = "default-scheduler"
@@ -36,16 +37,19 @@ class Scheduler:
         *EventRecorder.RULES,
     )
 
-    def __init__(self, manager: Manager, recorder: EventRecorder, *, now: Now = wall_clock) -> None:
+    def __init__(
+        self, manager: Manager, recorder: EventRecorder, *, now: Now = wall_clock, check: Check | None = None
+    ) -> None:
         """Declare everything; `manager.run` starts it.
 
         Args:
             manager: of the process.
             recorder: for events; its owner runs it.
             now: for transition times.
+        check: a check of the node's own, such as for ports that all pods share.
         """
         self._client, self._cache = manager.client, manager.cache
-        self._recorder, self._now = recorder, now
+        self._recorder, self._now, self._check = recorder, now, check
         self._assumed: dict[str, str] = {}
         builder = manager.controller(NAME).watches(POD, _everything).watches(NODE, _everything)
         builder.reconcile(self.reconcile, workers=1)
@@ -58,11 +62,14 @@ class Scheduler:
         pending = [pod for pod in pods if _is_pending(pod) and uid_of(pod) not in self._assumed]
         if not pending:
             return Done()
-        outcome = schedule(pending, places_of(self._cache.list(NODE), pods, self._assumed))
-        for pod, node in outcome.bound:
-            await self._bind(pod, node)
-        for pod, message in outcome.refused:
-            await self._refuse(pod, message)
+        places = places_of(self._cache.list(NODE), pods, self._assumed)
+        pacer = Pacer()
+        for verdict in schedule(pending, places, self._check):
+            if verdict.node:
+                await self._bind(verdict.pod, verdict.node)
+            else:
+                await self._refuse(verdict.pod, verdict.message)
+            await pacer.pause()
         return Done()
 
     async def _bind(self, pod: Document, node: str) -> None:

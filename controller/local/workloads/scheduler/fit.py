@@ -6,8 +6,9 @@ checked further, so its first reason counts.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from trainwright.api.objects import Document, labels_of, name_of, namespace_of, uid_of
 from trainwright.controller.local.workloads.documents import created_of, spec_of
@@ -20,6 +21,9 @@ from trainwright.controller.local.workloads.scheduler.selection import (
     tolerates,
     untolerated,
 )
+
+Check: TypeAlias = Callable[[Document, Sequence[Document]], str | None]
+"""A check of the node's own: given a pod and the pods on the node, why the pod does not fit; None: it does."""
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -54,29 +58,31 @@ class Place:
         return {port for pod in self.pods if not is_terminal(pod) for port in host_ports(pod)}
 
 
-@dataclass
-class Outcome:
-    """Where pods go, and why others do not go anywhere."""
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where a pod goes, or why it does not go anywhere."""
 
-    bound: list[tuple[Document, str]] = field(default_factory=list)
-    refused: list[tuple[Document, str]] = field(default_factory=list)
+    pod: Document
+    node: str = ""
+    message: str = ""
 
 
-def schedule(pending: Iterable[Document], places: Sequence[Place]) -> Outcome:
-    """Place the pods, the most important and then the oldest first. A pod without a place does not hold up others."""
-    outcome = Outcome()
+def schedule(pending: Iterable[Document], places: Sequence[Place], check: Check | None = None) -> Iterator[Verdict]:
+    """Place the pods, the most important and then the oldest first. A pod without a place does not hold up others.
+
+    The verdicts come one by one, so that the caller can pause in between.
+    """
     for pod in sorted(pending, key=lambda pod: (-priority_of(pod), created_of(pod), name_of(pod))):
         refusals: list[Refusal] = []
         for place in places:
-            refusal = refusal_of(pod, place, places)
+            refusal = refusal_of(pod, place, places, check)
             if refusal is None:
                 place.add(pod)
-                outcome.bound.append((pod, name_of(place.node)))
+                yield Verdict(pod, node=name_of(place.node))
                 break
             refusals.append(refusal)
         else:
-            outcome.refused.append((pod, message_of(refusals, len(places))))
-    return outcome
+            yield Verdict(pod, message=message_of(refusals, len(places)))
 
 
 def priority_of(pod: Document) -> int:
@@ -95,8 +101,15 @@ def host_ports(pod: Document) -> set[tuple[str, int]]:
     }
 
 
-def refusal_of(pod: Document, place: Place, places: Sequence[Place]) -> Refusal | None:
+def refusal_of(pod: Document, place: Place, places: Sequence[Place], check: Check | None = None) -> Refusal | None:
     """Why the pod does not fit on a node; None: it does."""
+    refusal = _refusal_by_node(pod, place) or _refusal_by_pods(pod, place, places)
+    if refusal is None and check is not None and (reason := check(pod, place.pods)):
+        return Refusal((reason,), by_room=True)
+    return refusal
+
+
+def _refusal_by_node(pod: Document, place: Place) -> Refusal | None:
     node = place.node
     if spec_of(node).get("unschedulable") and not tolerates(pod, {"key": UNSCHEDULABLE_TAINT, "effect": "NoSchedule"}):
         return Refusal(("node(s) were unschedulable",), by_room=False)
@@ -108,7 +121,7 @@ def refusal_of(pod: Document, place: Place, places: Sequence[Place]) -> Refusal 
         return Refusal(("node(s) didn't have free ports for the requested pod ports",), by_room=True)
     if short := missing(place.left, requests_of(pod)):
         return Refusal(tuple(short), by_room=_could_fit(pod, node))
-    return _refusal_by_pods(pod, place, places)
+    return None
 
 
 def _could_fit(pod: Document, node: Document) -> bool:

@@ -90,7 +90,11 @@ def _restarts(pod: Document) -> int | None:
 
 async def add_node(client: Client, **allocatable: str) -> None:
     """A node that is ready, without the taint that admission adds to a new one."""
-    document = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE_NAME, "labels": {"disk": "fast"}}}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": NODE_NAME, "labels": {"disk": "fast", "kubernetes.io/hostname": NODE_NAME}},
+    }
     await client.apply(document, kind=NODE, field_manager="kubelet")
     amounts = {"cpu": "8", "memory": "16Gi", "pods": "110", **allocatable}
     now = format_time(wall_clock())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which pod goes where, and why not, as tables."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -180,13 +181,13 @@ NEAR = {"podAffinity": ANTI["podAntiAffinity"]}
     ],
 )
 def test_a_pod_and_a_node(new: Document, others: list[Document], where: Document, message: str | None) -> None:
-    outcome = schedule([new], places_of([where], others, {}))
-    assert [text for _, text in outcome.refused] == ([message] if message else [])
-    assert [name for _, name in outcome.bound] == ([] if message else ["laptop"])
+    (verdict,) = schedule([new], places_of([where], others, {}))
+    assert (verdict.message, verdict.node) == ((message, "") if message else ("", "laptop"))
 
 
 def test_without_a_node() -> None:
-    assert schedule([pending()], []).refused[0][1] == NO_NODES
+    (verdict,) = schedule([pending()], [])
+    assert verdict.message == NO_NODES
 
 
 def test_the_most_important_pod_is_first_and_nobody_is_held_up() -> None:
@@ -195,19 +196,31 @@ def test_the_most_important_pod_is_first_and_nobody_is_held_up() -> None:
         pending("high", cpu="3", spec={"priority": 10}),
         pending("small", cpu="1"),
     ]
-    outcome = schedule(pods, places_of([node()], [], {}))
-    assert [name_of(p) for p, _ in outcome.bound] == ["high", "small"]
-    assert [name_of(p) for p, _ in outcome.refused] == ["low"]
+    verdicts = list(schedule(pods, places_of([node()], [], {})))
+    assert [(name_of(verdict.pod), verdict.node) for verdict in verdicts] == [
+        ("high", "laptop"),
+        ("low", ""),
+        ("small", "laptop"),
+    ]
 
 
 def test_what_was_just_bound_takes_room() -> None:
     unseen = pending("unseen", cpu="4")
-    outcome = schedule([pending()], places_of([node()], [unseen], {"uid-unseen": "laptop"}))
-    assert not outcome.bound
+    (verdict,) = schedule([pending()], places_of([node()], [unseen], {"uid-unseen": "laptop"}))
+    assert verdict.message
 
 
 def test_the_second_node_is_tried() -> None:
     nodes = [node("a", cpu="1"), node("b", cpu="2")]
-    outcome = schedule([pending(cpu="2"), pending("big", cpu="9")], places_of(nodes, [], {}))
-    assert [name for _, name in outcome.bound] == ["b"]
-    assert outcome.refused[0][1].startswith("0/2 nodes are available: 2 Insufficient cpu.")
+    big, small = schedule([pending(cpu="2"), pending("big", cpu="9")], places_of(nodes, [], {}))
+    assert small.node == "b"
+    assert big.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+
+
+def test_the_node_may_object() -> None:
+    def check(new: Document, others: Sequence[Document]) -> str | None:
+        return f"{len(others)} pods are here" if others else None
+
+    first, second = schedule([pending("a"), pending("b")], places_of([node()], [], {}), check)
+    assert first.node == "laptop"
+    assert second.message == f"{FIRST}1 1 pods are here{VICTIMS}"
