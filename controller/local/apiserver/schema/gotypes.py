@@ -40,11 +40,11 @@ def kind_of(value: Any, wanted: str = "") -> str:
 
 
 def _time(value: Any) -> tuple[str, str] | None:
-    return _time_of(value, "2006-01-02T15:04:05Z07:00")
+    return _time_of(value, "2006-01-02T15:04:05Z07:00", _PARTS)
 
 
 def _micro_time(value: Any) -> tuple[str, str] | None:
-    return _time_of(value, "2006-01-02T15:04:05.000000Z07:00")
+    return _time_of(value, "2006-01-02T15:04:05.000000Z07:00", _MICRO_PARTS)
 
 
 _PARTS = (
@@ -61,13 +61,15 @@ _PARTS = (
     (re.compile(r"\d\d(\.\d+)?"), "05"),
     (re.compile(r"Z|[+-]\d\d:\d\d"), "Z07:00"),
 )
+_MICRO_PARTS = (*_PARTS[:-2], (re.compile(r"\d\d"), "05"), (re.compile(r"\.\d{6}"), ".000000"), _PARTS[-1])
+"""Go takes any fraction of a second where its layout has none, else exactly as many digits."""
 
 
-def _time_of(value: Any, layout: str) -> tuple[str, str] | None:
+def _time_of(value: Any, layout: str, parts: tuple[tuple[re.Pattern[str], str], ...]) -> tuple[str, str] | None:
     if type(value) is not str:
         return "string", ""
     rest = value
-    for pattern, element in _PARTS:
+    for pattern, element in parts:
         found = pattern.match(rest)
         if found is None:
             return (

@@ -83,6 +83,11 @@ class BuiltIn:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def error_group(self) -> str:
+        """The group that messages about invalid objects name: all events are core's to the real server."""
+        return "" if self.kind == "Event" else self.group
+
+    @property
     def collection(self) -> str:
         """The name under which objects are stored. The two groups that serve events share one."""
         return "events" if self.kind == "Event" else f"{self.plural}.{self.group}" if self.group else self.plural
@@ -191,8 +196,8 @@ BUILT_IN: tuple[BuiltIn, ...] = (
         WebhookStrategy(mutating=False),
         categories=_EXTENSIONS,
     ),
-    BuiltIn(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False, BindingStrategy()),
-    BuiltIn(_RBAC, "v1", "ClusterRole", "clusterroles", False, RoleStrategy()),
-    BuiltIn(_RBAC, "v1", "RoleBinding", "rolebindings", True, BindingStrategy()),
-    BuiltIn(_RBAC, "v1", "Role", "roles", True, RoleStrategy()),
+    BuiltIn(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", False, BindingStrategy(namespaced=False)),
+    BuiltIn(_RBAC, "v1", "ClusterRole", "clusterroles", False, RoleStrategy(namespaced=False)),
+    BuiltIn(_RBAC, "v1", "RoleBinding", "rolebindings", True, BindingStrategy(namespaced=True)),
+    BuiltIn(_RBAC, "v1", "Role", "roles", True, RoleStrategy(namespaced=True)),
 )

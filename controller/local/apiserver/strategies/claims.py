@@ -26,6 +26,13 @@ VOLUME_MODES = ("Block", "Filesystem")
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
+def access_mode_errors(spec: Document, field: str, detail: str) -> Errors:
+    """Access modes of a claim or a volume; the detail is said if there are none."""
+    modes = texts(spec, "accessModes")
+    found = [] if modes else [required(field, detail)]
+    return found + [unsupported(field, mode, ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
+
+
 def exclusive_mode_errors(spec: Document, field: str) -> Errors:
     """A volume for one pod is for nothing else."""
     known = [mode for mode in texts(spec, "accessModes") if mode in ACCESS_MODES]

@@ -4,10 +4,17 @@
 from typing import Any, ClassVar
 
 from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import names
 from trainwright.controller.local.apiserver.names import NameRule
+from trainwright.controller.local.apiserver.strategies.event_validation import (
+    event_errors,
+    event_update_errors,
+    new_event_errors,
+)
+from trainwright.controller.local.apiserver.strategies.formats import finalizer_errors
 from trainwright.controller.local.apiserver.strategies.parts import part
-from trainwright.controller.local.apiserver.strategies.strategy import Strategy
+from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
 
 _CORE_TO_EVENTS = {
     "involvedObject": "regarding",
@@ -58,8 +65,10 @@ def to_events(event: Document) -> Document:
     return {**renamed, "apiVersion": "events.k8s.io/v1"}
 
 
-class EventStrategy(Strategy):
+class EventStrategy(BuiltInStrategy):
     """Events of core/v1."""
+
+    struct = "core/v1.Event"
 
     create_on_update = True
     collects_garbage = False
@@ -78,14 +87,17 @@ class EventStrategy(Strategy):
             "source": source,
         }
 
-    def default(self, document: Document) -> None:
-        for field, value in _ALWAYS_IN_CORE.items():
-            if document.get(field) is None:
-                document[field] = {} if value == {} else value
+    def validate(self, document: Document) -> list[DocumentError]:
+        return event_errors(document, controller="reportingComponent")
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        return self.validate(new)
 
 
 class NewEventStrategy(EventStrategy):
     """Events of events.k8s.io/v1, which must say more. Documents are in the form of that group."""
+
+    struct = "events/v1.Event"
 
     name_rule: NameRule = staticmethod(names.subdomain)
     reference = "regarding"
@@ -95,7 +107,12 @@ class NewEventStrategy(EventStrategy):
         del known["reportingComponent"], known["source"]
         return {**known, "reportingController": document.get("reportingController") or ""}
 
-    def default(self, document: Document) -> None:
-        for field, value in _ALWAYS_IN_EVENTS.items():
-            if document.get(field) is None:
-                document[field] = {} if value == {} else value
+    def validate(self, document: Document) -> list[DocumentError]:
+        event = to_core(document)
+        found = event_errors(event, controller="reportingController")
+        return found + finalizer_errors(event) + new_event_errors(event)
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        event = to_core(new)
+        found = event_errors(event, controller="reportingController")
+        return found + finalizer_errors(event) + event_update_errors(event, to_core(old))

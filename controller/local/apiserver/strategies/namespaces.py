@@ -4,9 +4,17 @@
 from typing import ClassVar
 
 from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors, names
+from trainwright.controller.local.apiserver.fields import wrong
+from trainwright.controller.local.apiserver.strategies.formats import (
+    Errors,
+    finalizer_errors,
+    old_finalizer_errors,
+    qualified_errors,
+)
 from trainwright.controller.local.apiserver.strategies.parts import ensure, part, texts
-from trainwright.controller.local.apiserver.strategies.strategy import ResetFields, Strategy, set_or_drop
+from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, ResetFields, set_or_drop
 
 FINALIZER = "kubernetes"
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -14,15 +22,15 @@ IMMORTAL = ("default", "kube-system", "kube-public")
 """Namespaces that cannot be deleted."""
 
 
-class NamespaceStrategy(Strategy):
+class NamespaceStrategy(BuiltInStrategy):
     """Namespaces: held by a finalizer in `spec` until their content is gone."""
+
+    struct = "core/v1.Namespace"
 
     reset_fields: ClassVar[ResetFields] = {"": (("status",),), "status": (("spec",),), "finalize": (("status",),)}
     name_rule = staticmethod(names.label)
 
-    def default(self, document: Document) -> None:
-        ensure(document, "spec", {})
-        ensure(document, "status", {})
+    def fill_in(self, document: Document) -> None:
         if not document["status"].get("phase"):
             document["status"]["phase"] = "Active"
         _label(document)
@@ -43,6 +51,22 @@ class NamespaceStrategy(Strategy):
             if subresource != "finalize":
                 set_or_drop(new["spec"], "finalizers", part(old, "spec").get("finalizers"))
 
+    def validate(self, document: Document) -> list[DocumentError]:
+        found = finalizer_errors(document)
+        for name in texts(document["spec"], "finalizers"):
+            found += _finalizer_errors(name, "spec.finalizers")
+        return found
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        found = finalizer_errors(new)
+        if subresource == "status":
+            return found + _phase_errors(new)
+        if subresource == "finalize":
+            for index, name in enumerate(texts(part(new, "spec"), "finalizers")):
+                found += _finalizer_errors(name, f"spec.finalizers[{index}]")
+            return found
+        return self.validate(new) + found
+
     def selectable(self, document: Document) -> dict[str, str]:
         return {**super().selectable(document), "status.phase": part(document, "status").get("phase") or ""}
 
@@ -56,6 +80,21 @@ class NamespaceStrategy(Strategy):
 
     def is_held(self, document: Document) -> bool:
         return bool(part(document, "spec").get("finalizers"))
+
+
+def _finalizer_errors(name: str, field: str) -> Errors:
+    return qualified_errors(name, field) + old_finalizer_errors(name, field)
+
+
+def _phase_errors(namespace: Document) -> Errors:
+    phase = part(namespace, "status").get("phase") or ""
+    ends = bool(namespace["metadata"].get("deletionTimestamp"))
+    if phase == ("Terminating" if ends else "Active"):
+        return []
+    text = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+    if not ends:
+        text = "may only be 'Active' if `deletionTimestamp` is empty"
+    return [wrong("status.Phase", phase, text)]
 
 
 def _label(document: Document) -> None:

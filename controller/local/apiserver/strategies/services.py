@@ -9,11 +9,17 @@ import hashlib
 from ipaddress import IPv4Address
 
 from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import names
+from trainwright.controller.local.apiserver.strategies.formats import finalizer_errors
 from trainwright.controller.local.apiserver.strategies.parts import ensure, ensure_filled, entries, part, texts
-from trainwright.controller.local.apiserver.strategies.strategy import WithSpec
+from trainwright.controller.local.apiserver.strategies.service_validation import (
+    HEADLESS,
+    service_change_errors,
+    service_errors,
+)
+from trainwright.controller.local.apiserver.strategies.strategy import WithSpec, set_or_drop
 
-HEADLESS = "None"
 ADDRESSES = IPv4Address("10.96.0.0")
 """The range of addresses begins here and holds 65,536."""
 _NODE_PORTS = range(30_000, 32_768)
@@ -24,15 +30,13 @@ _EXTERNAL = ("NodePort", "LoadBalancer")
 class ServiceStrategy(WithSpec):
     """Services."""
 
+    struct = "core/v1.Service"
+
     create_on_update = True
-    name_rule = staticmethod(names.dns1035)
+    name_rule = staticmethod(names.label)
     has_generation = False
 
-    def default(self, document: Document) -> None:
-        ensure(document, "spec", {})
-        ensure(document, "status", {})
-        # Go writes a struct that is no pointer, also when it is empty.
-        ensure(document["status"], "loadBalancer", {})
+    def fill_in(self, document: Document) -> None:
         spec = document["spec"]
         ensure_filled(spec, "sessionAffinity", "None")
         if spec["sessionAffinity"] == "None":
@@ -54,6 +58,14 @@ class ServiceStrategy(WithSpec):
                 if entry.get("ip"):
                     ensure(entry, "ipMode", "VIP")
 
+    def validate(self, document: Document) -> list[DocumentError]:
+        return finalizer_errors(document) + service_errors(document, None)
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
+        if subresource == "status":
+            return finalizer_errors(new)
+        return finalizer_errors(new) + service_change_errors(new, old) + service_errors(new, old)
+
     def selectable(self, document: Document) -> dict[str, str]:
         spec = part(document, "spec")
         return {
@@ -71,6 +83,7 @@ class ServiceStrategy(WithSpec):
         if subresource:
             return
         _drop_what_the_type_lost(new, old)
+        _align_addresses(new["spec"], old["spec"])
         _keep_allocated(new["spec"], old["spec"])
         _allocate(new, old)
 
@@ -111,6 +124,13 @@ def _drop_what_the_type_lost(new: Document, old: Document) -> None:
 
 def _node_ports(spec: Document) -> set[int]:
     return {port["nodePort"] for port in entries(spec, "ports") if port.get("nodePort")}
+
+
+def _align_addresses(spec: Document, before: Document) -> None:
+    """Make `clusterIPs` follow a change of `clusterIP`, for clients that know only that field."""
+    first, first_before = spec.get("clusterIP") or "", before.get("clusterIP") or ""
+    if first != first_before and texts(spec, "clusterIPs") == texts(before, "clusterIPs"):
+        set_or_drop(spec, "clusterIPs", [first] if first else None)
 
 
 def _keep_allocated(spec: Document, before: Document) -> None:

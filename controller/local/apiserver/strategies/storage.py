@@ -6,11 +6,56 @@ from datetime import datetime
 
 from trainwright.api import times
 from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver import names
+from trainwright.controller.local.apiserver.fields import not_allowed, required, unsupported, wrong
 from trainwright.controller.local.apiserver.strategies import amounts
+from trainwright.controller.local.apiserver.strategies.claims import (
+    VOLUME_MODES,
+    access_mode_errors,
+    claim_errors,
+    claim_update_errors,
+    exclusive_mode_errors,
+)
+from trainwright.controller.local.apiserver.strategies.differences import difference
+from trainwright.controller.local.apiserver.strategies.formats import (
+    Errors,
+    choice_errors,
+    finalizer_errors,
+    immutable_errors,
+    name_errors,
+    qualified_errors,
+    same,
+)
 from trainwright.controller.local.apiserver.strategies.parts import ensure, ensure_filled, part
 from trainwright.controller.local.apiserver.strategies.pods.defaults import default_claim_spec
-from trainwright.controller.local.apiserver.strategies.strategy import Strategy, WithSpec
+from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, WithSpec
 
+SOURCES = (
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+)
+"""Where a volume's data can be."""
 _SNAPSHOTS = "snapshot.storage.k8s.io"
 
 
@@ -21,14 +66,14 @@ class PersistentVolumeStrategy(WithSpec):
         now: the clock.
     """
 
+    struct = "core/v1.PersistentVolume"
+
     has_generation = False
 
     def __init__(self, now: Callable[[], datetime] = times.wall_clock) -> None:
         self._now = now
 
-    def default(self, document: Document) -> None:
-        ensure(document, "spec", {})
-        ensure(document, "status", {})
+    def fill_in(self, document: Document) -> None:
         ensure_filled(document["status"], "phase", "Pending")
         spec = document["spec"]
         ensure_filled(spec, "persistentVolumeReclaimPolicy", "Retain")
@@ -36,6 +81,20 @@ class PersistentVolumeStrategy(WithSpec):
         if spec.get("hostPath") is not None:
             ensure(spec["hostPath"], "type", "")
         amounts.round_up(spec, "capacity")
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        return finalizer_errors(document) + _volume_errors(part(document, "spec"))
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
+        if subresource == "status":
+            return finalizer_errors(new)
+        found = self.validate(new) + self.validate(new)
+        spec, before = part(new, "spec"), part(old, "spec")
+        source, source_before = ({key: value for key, value in one.items() if key in SOURCES} for one in (spec, before))
+        if not same(source, source_before):
+            text = f"spec.persistentvolumesource is immutable after creation\n{difference(source_before, source)}"
+            found.append(not_allowed("spec.persistentvolumesource", text))
+        return found + immutable_errors(spec.get("volumeMode"), before.get("volumeMode"), "volumeMode")
 
     def prepare_create(self, document: Document) -> None:
         document["status"] = {"phase": "Pending", "lastPhaseTransitionTime": times.format_time(self._now())}
@@ -53,14 +112,45 @@ class PersistentVolumeStrategy(WithSpec):
             status["lastPhaseTransitionTime"] = times.format_time(self._now())
 
 
+def _volume_errors(spec: Document) -> Errors:
+    found = access_mode_errors(spec, "spec.accessModes", "") + exclusive_mode_errors(spec, "spec.accessModes")
+    capacity = amounts.read(spec.get("capacity"))
+    if not capacity:
+        found.append(required("spec.capacity"))
+    if set(capacity) != {"storage"}:
+        found.append(unsupported("spec.capacity", spec.get("capacity"), ("storage",)))
+    for name, amount in capacity.items():
+        if amount.nanos <= 0:
+            found.append(wrong(f"spec.capacity[{name}]", amount.canonical(), "must be greater than zero"))
+    policies = ("Delete", "Recycle", "Retain")
+    policy = spec.get("persistentVolumeReclaimPolicy")
+    if policy not in policies:
+        found.append(unsupported("spec.persistentVolumeReclaimPolicy", policy or "", policies))
+    given = [name for name in SOURCES if spec.get(name) is not None]
+    found += [not_allowed(f"spec.{name}", "may not specify more than 1 volume type") for name in given[1:]]
+    if not given:
+        found.append(required("spec", "must specify a volume type"))
+    return found + _mode_errors(spec)
+
+
+def _mode_errors(spec: Document) -> Errors:
+    found: Errors = []
+    if spec.get("storageClassName"):
+        found += name_errors(spec["storageClassName"], "spec.storageClassName", names.subdomain)
+    mode = spec.get("volumeMode")
+    if mode is not None and mode not in VOLUME_MODES:
+        found.append(unsupported("spec.volumeMode", mode, VOLUME_MODES))
+    return found
+
+
 class PersistentVolumeClaimStrategy(WithSpec):
     """PersistentVolumeClaims."""
 
+    struct = "core/v1.PersistentVolumeClaim"
+
     has_generation = False
 
-    def default(self, document: Document) -> None:
-        ensure(document, "spec", {})
-        ensure(document, "status", {})
+    def fill_in(self, document: Document) -> None:
         ensure_filled(document["status"], "phase", "Pending")
         default_claim_spec(document["spec"])
         for field in ("capacity", "allocatedResources"):
@@ -70,6 +160,12 @@ class PersistentVolumeClaimStrategy(WithSpec):
         # The phase that the default set is lost here; it comes back when the stored object is read.
         document["status"] = {"phase": "Pending"}
         _normalise_sources(document["spec"], None)
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        return claim_errors(document)
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
+        return finalizer_errors(new) if subresource == "status" else claim_update_errors(new, old)
 
     def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
         super().prepare_update(new, old, subresource)
@@ -93,12 +189,29 @@ def _normalise_sources(spec: Document, before: Document | None) -> None:
 
 
 def _reference(source: Document) -> Document:
-    return {field: source[field] for field in ("apiGroup", "kind", "name") if source.get(field) is not None}
+    return {field: source.get(field) for field in ("apiGroup", "kind", "name")}
 
 
-class StorageClassStrategy(Strategy):
+class StorageClassStrategy(BuiltInStrategy):
     """StorageClasses."""
 
-    def default(self, document: Document) -> None:
+    struct = "storage/v1.StorageClass"
+
+    def fill_in(self, document: Document) -> None:
         ensure(document, "reclaimPolicy", "Delete")
         ensure(document, "volumeBindingMode", "Immediate")
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        found = finalizer_errors(document)
+        provisioner = document.get("provisioner") or ""
+        found += qualified_errors(provisioner.lower(), "provisioner") if provisioner else [required("provisioner")]
+        policy, mode = document.get("reclaimPolicy"), document.get("volumeBindingMode")
+        if policy and policy not in ("Delete", "Retain"):
+            found.append(unsupported("reclaimPolicy", policy, ("Delete", "Retain")))
+        return found + choice_errors(mode, "volumeBindingMode", ("Immediate", "WaitForFirstConsumer"))
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        found = self.validate(new) + finalizer_errors(new)
+        for field in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
+            found += immutable_errors(new.get(field), old.get(field), field)
+        return found

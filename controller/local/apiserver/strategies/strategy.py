@@ -7,6 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.names import NameRule, subdomain
+from trainwright.controller.local.apiserver.strategies.gowriting import rewrite
 
 ResetFields: TypeAlias = Mapping[str, tuple[tuple[str, ...], ...]]
 """By subresource ("" is the main endpoint), paths of fields."""
@@ -102,7 +103,21 @@ def set_or_drop(document: Document, field: str, value: Any) -> None:
         document[field] = value
 
 
-class WithSpec(Strategy):
+class BuiltInStrategy(Strategy):
+    """The rules of a kind that is a Go struct to the real server."""
+
+    struct: str
+    """The struct, as the table of `gowriting` names it: `core/v1.Pod`."""
+
+    def default(self, document: Document) -> None:
+        rewrite(document, self.struct)
+        self.fill_in(document)
+
+    def fill_in(self, document: Document) -> None:
+        """Fill in what the body leaves open. The document is in the form in which Go writes it."""
+
+
+class WithSpec(BuiltInStrategy):
     """A built-in kind with spec and status, each written through its own endpoint."""
 
     reset_fields: ClassVar[ResetFields] = {"": (("status",),), "status": (("spec",),)}

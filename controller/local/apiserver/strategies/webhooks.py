@@ -2,14 +2,16 @@
 """Configurations of admission webhooks."""
 
 from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.strategies.parts import ensure, entries, part
-from trainwright.controller.local.apiserver.strategies.strategy import Strategy
+from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.strategies.webhook_validation import webhook_errors
 
 _TIMEOUT_SECONDS = 10
 _HTTPS = 443
 
 
-class WebhookStrategy(Strategy):
+class WebhookStrategy(BuiltInStrategy):
     """MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
 
     Args:
@@ -20,10 +22,11 @@ class WebhookStrategy(Strategy):
 
     def __init__(self, *, mutating: bool) -> None:
         self._mutating = mutating
+        kind = "Mutating" if mutating else "Validating"
+        self.struct = f"admissionregistration/v1.{kind}WebhookConfiguration"
 
-    def default(self, document: Document) -> None:
+    def fill_in(self, document: Document) -> None:
         for webhook in entries(document, "webhooks"):
-            ensure(webhook, "clientConfig", {})
             ensure(webhook, "failurePolicy", "Fail")
             ensure(webhook, "matchPolicy", "Equivalent")
             ensure(webhook, "namespaceSelector", {})
@@ -35,6 +38,12 @@ class WebhookStrategy(Strategy):
                 ensure(rule, "scope", "*")
             if part(webhook, "clientConfig").get("service") is not None:
                 ensure(webhook["clientConfig"]["service"], "port", _HTTPS)
+
+    def validate(self, document: Document) -> list[DocumentError]:
+        return webhook_errors(entries(document, "webhooks"))
+
+    def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
+        return self.validate(new)
 
     def prepare_create(self, document: Document) -> None:
         document["metadata"]["generation"] = 1

@@ -192,13 +192,16 @@ def test_webhook_defaults() -> None:
     made = created("MutatingWebhookConfiguration", {"webhooks": [{"rules": rules}]}, "admissionregistration.k8s.io")
     assert made["webhooks"] == [
         {
+            "admissionReviewVersions": None,
             "clientConfig": {},
             "failurePolicy": "Fail",
             "matchPolicy": "Equivalent",
+            "name": "",
             "namespaceSelector": {},
             "objectSelector": {},
             "reinvocationPolicy": "Never",
             "rules": [{"apiGroups": ["*"], "scope": "*"}],
+            "sideEffects": None,
             "timeoutSeconds": 10,
         }
     ]
@@ -206,7 +209,7 @@ def test_webhook_defaults() -> None:
 
 
 def test_claims_keep_both_forms_of_their_source() -> None:
-    source = {"kind": "PersistentVolumeClaim", "name": "c"}
+    source = {"apiGroup": None, "kind": "PersistentVolumeClaim", "name": "c"}
     claim = created("PersistentVolumeClaim", {"spec": {"dataSource": source}})
     assert claim["spec"]["dataSourceRef"] == source
     claim = created("PersistentVolumeClaim", {"spec": {"dataSource": {"kind": "Nonsense", "name": "c"}}})
@@ -218,3 +221,27 @@ def test_limits_fill_each_other() -> None:
     made = created("LimitRange", {"spec": {"limits": [item]}})["spec"]["limits"][0]
     assert made["default"] == {"cpu": "2"}
     assert made["defaultRequest"] == {"cpu": "2", "memory": "1Mi"}
+
+
+def test_services_of_webhooks_are_refused() -> None:
+    webhook = {
+        "name": "a.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "clientConfig": {"service": {"name": "s", "namespace": "n"}},
+    }
+    rules = strategy("ValidatingWebhookConfiguration", "admissionregistration.k8s.io")
+    document: Document = {"metadata": {"name": "a"}, "webhooks": [webhook]}
+    rules.default(document)
+    [error] = rules.validate(document)
+    assert str(error) == (
+        "webhooks[0].clientConfig.service: Forbidden: webhooks are called by url here: give `url` instead of "
+        "`service`, since Services lead nowhere"
+    )
+
+
+@pytest.mark.parametrize(("kind", "field"), [("ConfigMap", "[]"), ("Secret", "data")])
+def test_large_objects_are_refused(kind: str, field: str) -> None:
+    text = "x" * (1024 * 1024 + 1)
+    made = created(kind, {"stringData": {"a": text}} if kind == "Secret" else {"data": {"a": text}})
+    assert [(error.reason, error.field) for error in strategy(kind).validate(made)] == [("FieldValueTooLong", field)]

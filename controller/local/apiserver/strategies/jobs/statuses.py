@@ -164,11 +164,12 @@ def _format_errors(field: str, indexes: str, completions: int) -> Errors:
 
 def _pod_count_errors(change: _Change) -> Errors:
     status = change.status
-    terminating, ready, active = (status.get(name) or 0 for name in ("terminating", "ready", "active"))
+    terminating, active = (status.get(name) or 0 for name in ("terminating", "active"))
+    ready = status.get("ready")
     found: Errors = []
     if terminating > 0 and change.finished and (change.finish_changed or change.changed("terminating")):
         found.append(wrong("status.terminating", terminating, "terminating>0 is invalid for finished job"))
-    if ready > active and change.changed("ready", "active"):
+    if ready is not None and ready > active and change.changed("ready", "active"):
         found.append(wrong("status.ready", ready, "cannot set more ready pods than active"))
     return found
 

@@ -20,21 +20,22 @@ _MANY_AT_ONCE = 10_000
 class JobStrategy(WithSpec):
     """Jobs: a selector made from the uid, an immutable template, dependents that stay by default."""
 
+    struct = "batch/v1.Job"
+
     orphans_by_default = True
     deletion_warning = (
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
         "or set propagationPolicy=Orphan to suppress this warning"
     )
 
-    def default(self, document: Document) -> None:
-        spec: Document = document.setdefault("spec", {})
+    def fill_in(self, document: Document) -> None:
+        spec = document["spec"]
         if spec.get("completions") is None and spec.get("parallelism") is None:
             spec["completions"] = 1
         ensure(spec, "parallelism", 1)
         ensure(spec, "backoffLimit", _LARGEST if spec.get("backoffLimitPerIndex") is not None else _BACKOFF_LIMIT)
-        ensure(spec, "template", {})
         default_template(spec["template"])
-        metadata: Document = document.setdefault("metadata", {})
+        metadata = document["metadata"]
         labels = spec["template"]["metadata"].get("labels")
         if labels and not metadata.get("labels"):
             # One object in two places, as in Go: the generated labels come to both.
@@ -47,8 +48,6 @@ class JobStrategy(WithSpec):
             for pattern in entries(rule, "onPodConditions"):
                 if not pattern.get("status"):
                     pattern["status"] = "True"
-        # Go writes a struct that is no pointer, also when it is empty.
-        ensure(document, "status", {})
 
     def prepare_create(self, document: Document) -> None:
         super().prepare_create(document)

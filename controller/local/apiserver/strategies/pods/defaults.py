@@ -7,7 +7,6 @@ The source is `pkg/apis/core/v1/defaults.go` with its conversions; the published
 from typing import Any
 
 from trainwright.api.objects import Document
-from trainwright.api.quantity import canonical
 from trainwright.controller.local.apiserver.strategies import amounts
 from trainwright.controller.local.apiserver.strategies.images import pull_policy
 from trainwright.controller.local.apiserver.strategies.parts import ensure, ensure_filled, entries, part
@@ -39,7 +38,7 @@ _LEGACY_ANNOTATIONS = tuple(
 def default_pod(pod: Document) -> None:
     """Defaults of a Pod: those of any pod specification, and some that templates do not get."""
     drop_legacy_annotations(pod)
-    spec: Document = pod.setdefault("spec", {})
+    spec = pod["spec"]
     for field in ("containers", "initContainers"):
         for container in entries(spec, field):
             _request_limits(container)
@@ -50,13 +49,11 @@ def default_pod(pod: Document) -> None:
         _open_host_ports(spec)
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
-    _default_status(pod.setdefault("status", {}))
+    _default_status(pod["status"])
 
 
 def default_template(template: Document) -> None:
     """Defaults of a pod template."""
-    ensure(template, "metadata", {})
-    ensure(template, "spec", {})
     drop_legacy_annotations(template)
     default_pod_spec(template["spec"])
 
@@ -116,8 +113,6 @@ def _default_container(container: Document) -> None:
     ensure_filled(container, "imagePullPolicy", pull_policy(container.get("image") or ""))
     ensure_filled(container, "terminationMessagePath", "/dev/termination-log")
     ensure_filled(container, "terminationMessagePolicy", "File")
-    # Not a pointer in Go, so it is always written.
-    ensure(container, "resources", {})
     for port in entries(container, "ports"):
         ensure_filled(port, "protocol", "TCP")
     for variable in entries(container, "env"):
@@ -134,20 +129,8 @@ def _default_source(source: Document) -> None:
     """Defaults of `valueFrom`, and of the items of a downwardAPI volume."""
     if source.get("fieldRef") is not None:
         ensure_filled(source["fieldRef"], "apiVersion", "v1")
-    if source.get("resourceFieldRef") is not None:
-        reference = source["resourceFieldRef"]
-        # A quantity is always written.
-        reference["divisor"] = canonical_or_same(reference.get("divisor") or "0")
     if source.get("fileKeyRef") is not None:
         ensure(source["fileKeyRef"], "optional", False)
-
-
-def canonical_or_same(wire: Any) -> Any:
-    """A quantity in canonical form; what is none stays for validation."""
-    try:
-        return canonical(wire)
-    except ValueError:
-        return wire
 
 
 def _default_probe(probe: Document) -> None:
@@ -176,9 +159,6 @@ def _default_volume(volume: Document) -> None:
             ensure_filled(source, name, value)
     if volume.get("image") is not None:
         ensure_filled(volume["image"], "pullPolicy", pull_policy(volume["image"].get("reference") or ""))
-    directory = part(volume, "emptyDir")
-    if directory.get("sizeLimit") is not None:
-        directory["sizeLimit"] = canonical_or_same(directory["sizeLimit"])
     _default_projections(volume)
 
 
@@ -192,14 +172,12 @@ def _default_projections(volume: Document) -> None:
             ensure(source["serviceAccountToken"], "expirationSeconds", _TOKEN_SECONDS)
     claim = part(part(volume, "ephemeral"), "volumeClaimTemplate")
     if claim:
-        ensure(claim, "metadata", {})
-        default_claim_spec(claim.setdefault("spec", {}))
+        default_claim_spec(claim["spec"])
 
 
 def default_claim_spec(spec: Document) -> None:
     """Defaults of a claim for a volume."""
     ensure(spec, "volumeMode", "Filesystem")
-    ensure(spec, "resources", {})
     round_up_resources(spec["resources"])
 
 

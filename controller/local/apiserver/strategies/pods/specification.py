@@ -40,6 +40,8 @@ from trainwright.controller.local.apiserver.strategies.pods.volumes import volum
 _RESTARTS = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTIONS = ("PreemptLowerPriority", "Never")
+MIRROR = "kubernetes.io/config.mirror"
+"""The annotation of pods that kubelets run from files."""
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _MOST_NAME_SERVERS = 3
 _LONGEST_HOSTNAME = 64
@@ -195,12 +197,16 @@ def _hostname_errors(spec: Document, field: str) -> Errors:
     return found + name_errors(name, where, names.subdomain)
 
 
-def annotation_errors(annotations: Document, field: str) -> Errors:
+def annotation_errors(annotations: Document, spec: Document, field: str) -> Errors:
     """Errors of annotations that mean something for pods."""
-    cost = annotations.get(_DELETION_COST)
-    if cost is None or _is_int32(cost):
-        return []
-    return [wrong(f"{field}[{_DELETION_COST}]", cost, "must be a 32bit integer")]
+    found: Errors = []
+    mirror, cost = annotations.get(MIRROR), annotations.get(_DELETION_COST)
+    if mirror is not None and not spec.get("nodeName"):
+        text = "must set spec.nodeName if mirror pod annotation is set"
+        found.append(wrong(f"{field}[{MIRROR}]", mirror, text))
+    if cost is not None and not _is_int32(cost):
+        found.append(wrong(f"{field}[{_DELETION_COST}]", cost, "must be a 32bit integer"))
+    return found
 
 
 def _is_int32(text: str) -> bool:
@@ -215,7 +221,7 @@ def template_errors(template: Document, field: str) -> Errors:
     found = label_errors(metadata.get("labels"), f"{field}.labels")
     for key in part(metadata, "annotations"):
         found += qualified_errors(key.lower(), f"{field}.annotations")
-    found += annotation_errors(part(metadata, "annotations"), f"{field}.annotations")
+    found += annotation_errors(part(metadata, "annotations"), spec, f"{field}.annotations")
     found += specification_errors(spec, f"{field}.spec")
     if spec.get("ephemeralContainers"):
         text = "ephemeral containers not allowed in pod template"
@@ -226,7 +232,7 @@ def template_errors(template: Document, field: str) -> Errors:
 def pod_errors(pod: Document) -> Errors:
     """Errors of a Pod."""
     metadata, spec = part(pod, "metadata"), part(pod, "spec")
-    found = finalizer_errors(pod) + annotation_errors(part(metadata, "annotations"), "metadata.annotations")
+    found = finalizer_errors(pod) + annotation_errors(part(metadata, "annotations"), spec, "metadata.annotations")
     found += specification_errors(spec, "spec", pod_name=metadata.get("name") or "", in_pod=True)
     if not spec.get("serviceAccountName"):
         for index, volume in enumerate(entries(spec, "volumes")):

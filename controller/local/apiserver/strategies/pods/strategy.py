@@ -15,15 +15,17 @@ from trainwright.controller.local.apiserver.strategies.pods.defaults import defa
 from trainwright.controller.local.apiserver.strategies.pods.specification import new_pod_errors
 from trainwright.controller.local.apiserver.strategies.pods.statuses import pod_status_errors
 from trainwright.controller.local.apiserver.strategies.pods.updates import pod_update_errors
-from trainwright.controller.local.apiserver.strategies.strategy import ResetFields, Strategy, set_or_drop
+from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, ResetFields, set_or_drop
 
 
-class PodStrategy(Strategy):
+class PodStrategy(BuiltInStrategy):
     """Pods: a graceful deletion, a status that begins as Pending, and a specification that hardly changes.
 
     Args:
         now: the clock.
     """
+
+    struct = "core/v1.Pod"
 
     graceful = True
     reset_fields: ClassVar[ResetFields] = {
@@ -34,7 +36,7 @@ class PodStrategy(Strategy):
     def __init__(self, now: Callable[[], datetime] = times.wall_clock) -> None:
         self._now = now
 
-    def default(self, document: Document) -> None:
+    def fill_in(self, document: Document) -> None:
         default_pod(document)
 
     def prepare_create(self, document: Document) -> None:

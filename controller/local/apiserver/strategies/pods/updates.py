@@ -15,9 +15,8 @@ from trainwright.controller.local.apiserver.strategies.formats import (
 )
 from trainwright.controller.local.apiserver.strategies.parts import entries, part
 from trainwright.controller.local.apiserver.strategies.pods.placement import REQUIRED, toleration_errors
-from trainwright.controller.local.apiserver.strategies.pods.specification import pod_errors
+from trainwright.controller.local.apiserver.strategies.pods.specification import MIRROR, annotation_errors, pod_errors
 
-_MIRROR = "kubernetes.io/config.mirror"
 _APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _CHANGEABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -68,16 +67,16 @@ def annotation_update_errors(pod: Document, old: Document) -> Errors:
             where = f"metadata.annotations[{key}]"
             if key.startswith(_APP_ARMOR):
                 found.append(not_allowed(where, "may not remove or update AppArmor annotations"))
-            if key == _MIRROR:
+            if key == MIRROR:
                 found.append(not_allowed(where, "may not remove or update mirror pod annotation"))
     for key in now:
         if key not in before:
             where = f"metadata.annotations[{key}]"
             if key.startswith(_APP_ARMOR):
                 found.append(not_allowed(where, "may not add AppArmor annotations"))
-            if key == _MIRROR:
+            if key == MIRROR:
                 found.append(not_allowed(where, "may not add mirror pod annotation"))
-    return found
+    return found + annotation_errors(now, part(pod, "spec"), "metadata.annotations")
 
 
 def _toleration_update_errors(spec: Document, before: Document) -> Errors:
@@ -159,7 +158,7 @@ def _affinity_update_errors(affinity: Document, before: Document) -> Errors:
         return []
     if len(terms) != len(terms_before):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [wrong(field, terms, text)]
+        return [wrong(field, terms or None, text)]
     text = "only additions are allowed (no mutations or deletions)"
     return [
         wrong(f"{field}[{index}]", term, text)

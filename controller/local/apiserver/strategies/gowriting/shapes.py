@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Go types of the built-in kinds, from the table that `hack/go_types.py` makes."""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+_PACKAGE = "trainwright.controller.local.apiserver.strategies.gowriting"
+_ZEROS = {"string": "", "bool": False, "number": 0, "quantity": "0", "intorstring": 0}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A Go type."""
+
+    sort: str
+    """`struct`, `list`, `map`, or the name of a type without fields, as the table has it."""
+    pointer: bool = False
+    item: "Shape | None" = None
+    """Of lists and maps."""
+    struct: str = ""
+    """The key of a struct in the table."""
+
+    @property
+    def zero(self) -> Any:
+        """What Go writes for nothing; None for what it writes as null."""
+        return None if self.pointer else _ZEROS.get(self.sort)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a struct."""
+
+    shape: Shape
+    omits_empty: bool
+    omits_zero: bool
+    """Like `omits_empty`, but it also holds for structs and times."""
+
+
+@cache
+def _table() -> dict[str, dict[str, str]]:
+    text = resources.files(_PACKAGE).joinpath("go_types.schema.json").read_text()
+    table: dict[str, dict[str, str]] = json.loads(text)
+    return table
+
+
+@cache
+def fields_of(struct: str) -> dict[str, Field]:
+    """The fields of a struct by their names on the wire."""
+    made: dict[str, Field] = {}
+    for name, text in _table()[struct].items():
+        expression = text.lstrip("?!")
+        flags = text[: len(text) - len(expression)]
+        made[name] = Field(_shape(expression), "?" in flags, "!" in flags)
+    return made
+
+
+@cache
+def _shape(expression: str) -> Shape:
+    if expression.startswith("*"):
+        inner = _shape(expression[1:])
+        return Shape(inner.sort, True, inner.item, inner.struct)
+    for prefix, sort in (("[]", "list"), ("{}", "map")):
+        if expression.startswith(prefix):
+            return Shape(sort, item=_shape(expression.removeprefix(prefix)))
+    return Shape("struct", struct=expression) if "/" in expression else Shape(expression)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugins that kube-apiserver runs by default."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.apiserver import builtin_admission
+from trainwright.controller.local.apiserver.builtin_admission import Write
+from trainwright.controller.local.apiserver.errors import StatusError
+from trainwright.controller.local.apiserver.strategies.pods.strategy import PodStrategy
+
+Document = dict[str, Any]
+
+NAMESPACE = {"metadata": {"name": "n"}, "status": {"phase": "Active"}}
+ACCOUNT = {"metadata": {"name": "default"}}
+
+
+class Objects:
+    """Stored objects by group, plural, namespace and name."""
+
+    def __init__(self, *more: tuple[str, str, str, Document]) -> None:
+        stored = (("", "namespaces", "", NAMESPACE), ("", "serviceaccounts", "n", ACCOUNT), *more)
+        self._stored = {(*key, document["metadata"]["name"]): document for *key, document in stored}
+
+    def get(self, group: str, plural: str, namespace: str, name: str) -> Document | None:
+        return self._stored.get((group, plural, namespace, name))
+
+    def listed(self, group: str, plural: str, namespace: str) -> list[Document]:
+        return [one for key, one in self._stored.items() if key[:3] == (group, plural, namespace)]
+
+
+def pod(**spec: Any) -> Document:
+    containers = [{"name": "c", "image": "i"}]
+    made: Document = {"metadata": {"name": "p"}, "spec": {"containers": containers, **copy.deepcopy(spec)}}
+    PodStrategy().default(made)
+    return made
+
+
+def admitted(document: Document, *objects: tuple[str, str, str, Document], plural: str = "pods") -> Document:
+    builtin_admission.mutate(document, Write("CREATE", "", plural, "n"), Objects(*objects))
+    builtin_admission.validate(document, Write("CREATE", "", plural, "n"), Objects(*objects))
+    return document
+
+
+def refusal(document: Document, *objects: tuple[str, str, str, Document]) -> StatusError:
+    with pytest.raises(StatusError) as error:
+        admitted(document, *objects)
+    assert error.value.code == 403
+    return error.value
+
+
+def test_a_pod_gets_its_token() -> None:
+    made = admitted(pod(initContainers=[{"name": "i", "image": "i"}]))["spec"]
+    assert made["serviceAccountName"] == made["serviceAccount"] == "default"
+    [volume] = made["volumes"]
+    assert volume["name"].startswith("kube-api-access-")
+    assert len(volume["name"]) == len("kube-api-access-") + 5
+    assert volume["projected"] == {
+        "defaultMode": 420,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"items": [{"key": "ca.crt", "path": "ca.crt"}], "name": "kube-root-ca.crt"}},
+            {
+                "downwardAPI": {
+                    "items": [
+                        {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}, "path": "namespace"}
+                    ]
+                }
+            },
+        ],
+    }
+    mount = {"name": volume["name"], "readOnly": True, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+    for field in ("initContainers", "containers"):
+        assert made[field][0]["volumeMounts"] == [mount]
+
+
+def test_a_pod_may_go_without_its_token() -> None:
+    assert "volumes" not in admitted(pod(automountServiceAccountToken=False))["spec"]
+    silent = ("", "serviceaccounts", "n", {**ACCOUNT, "automountServiceAccountToken": False})
+    assert "volumes" not in admitted(pod(), silent)["spec"]
+    assert "volumes" in admitted(pod(automountServiceAccountToken=True), silent)["spec"]
+
+
+def test_admission_twice_changes_nothing() -> None:
+    once = admitted(pod())
+    assert admitted(copy.deepcopy(once)) == once
+
+
+def test_pull_secrets_come_from_the_account() -> None:
+    account = ("", "serviceaccounts", "n", {**ACCOUNT, "imagePullSecrets": [{"name": "s"}]})
+    assert admitted(pod(), account)["spec"]["imagePullSecrets"] == [{"name": "s"}]
+    assert admitted(pod(imagePullSecrets=[{"name": "t"}]), account)["spec"]["imagePullSecrets"] == [{"name": "t"}]
+
+
+def test_an_account_must_be_there() -> None:
+    assert refusal(pod(serviceAccountName="a")).message == (
+        'pods "p" is forbidden: error looking up service account n/a: serviceaccount "a" not found'
+    )
+
+
+def test_nothing_is_created_in_an_ending_namespace() -> None:
+    ending = ("", "namespaces", "", {**NAMESPACE, "status": {"phase": "Terminating"}})
+    error = refusal(pod(), ending)
+    assert error.message == (
+        'pods "p" is forbidden: unable to create new content in namespace n because it is being terminated'
+    )
+    assert error.details is not None
+    assert error.details["causes"] == [
+        {
+            "reason": "NamespaceTerminating",
+            "message": "namespace n is being terminated",
+            "field": "metadata.namespace",
+        }
+    ]
+    builtin_admission.mutate({}, Write("UPDATE", "", "configmaps", "n"), Objects(ending))
+
+
+def test_a_namespace_must_be_there() -> None:
+    with pytest.raises(StatusError, match='namespaces "m" not found'):
+        builtin_admission.mutate({}, Write("CREATE", "", "configmaps", "m"), Objects())
+
+
+def priority_class(name: str, value: int, **fields: Any) -> tuple[str, str, str, Document]:
+    return ("scheduling.k8s.io", "priorityclasses", "", {"metadata": {"name": name}, "value": value, **fields})
+
+
+def test_priorities() -> None:
+    high = priority_class("high", 7, preemptionPolicy="Never")
+    made = admitted(pod())["spec"]
+    assert (made["priority"], made["preemptionPolicy"]) == (0, "PreemptLowerPriority")
+    made = admitted(pod(priorityClassName="high"), high)["spec"]
+    assert (made["priority"], made["preemptionPolicy"]) == (7, "Never")
+    defaults = priority_class("a", 5, globalDefault=True), priority_class("b", 3, globalDefault=True)
+    made = admitted(pod(), *defaults)["spec"]
+    assert (made["priority"], made["priorityClassName"]) == (3, "b")
+    assert refusal(pod(priorityClassName="nope")).message.endswith("no PriorityClass with name nope was found")
+    assert refusal(pod(priority=5)).message.startswith(
+        'pods "p" is forbidden: the integer value of priority (5) must not be provided in pod spec'
+    )
+
+
+def test_an_update_keeps_its_priority() -> None:
+    old = admitted(pod())
+    new = pod()
+    builtin_admission.mutate(new, Write("UPDATE", "", "pods", "n", old=old), Objects())
+    assert new["spec"]["priority"] == 0
+    assert new["spec"]["preemptionPolicy"] == "PreemptLowerPriority"
+
+
+def test_one_priority_class_is_the_default() -> None:
+    given = priority_class("a", 5, globalDefault=True)
+    with pytest.raises(StatusError, match="PriorityClass a is already marked as default"):
+        builtin_admission.validate(
+            {"metadata": {"name": "b"}, "globalDefault": True},
+            Write("CREATE", "scheduling.k8s.io", "priorityclasses"),
+            Objects(given),
+        )
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        ([], ["not-ready", "unreachable"]),
+        ([{"operator": "Exists"}], []),
+        ([{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}], ["unreachable"]),
+        ([{"operator": "Exists", "effect": "NoSchedule"}], ["not-ready", "unreachable"]),
+    ],
+)
+def test_default_tolerations(given: list[Document], added: list[str]) -> None:
+    made = admitted(pod(tolerations=given))["spec"].get("tolerations") or []
+    assert made == given + [
+        {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        for name in added
+    ]
+
+
+def test_limit_ranges_fill_in() -> None:
+    item = {"type": "Container", "default": {"cpu": "2"}, "defaultRequest": {"cpu": "1", "memory": "1Gi"}}
+    limits = ("", "limitranges", "n", {"metadata": {"name": "l"}, "spec": {"limits": [item]}})
+    made = admitted(pod(), limits)
+    assert made["spec"]["containers"][0]["resources"] == {
+        "limits": {"cpu": "2"},
+        "requests": {"cpu": "1", "memory": "1Gi"},
+    }
+    assert made["metadata"]["annotations"] == {
+        "kubernetes.io/limit-ranger": (
+            "LimitRanger plugin set: cpu, memory request for container c; cpu limit for container c"
+        )
+    }
+
+
+def test_runtime_classes() -> None:
+    runtime: Document = {
+        "metadata": {"name": "r"},
+        "overhead": {"podFixed": {"cpu": "1"}},
+        "scheduling": {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "t", "operator": "Exists"}]},
+    }
+    stored = ("node.k8s.io", "runtimeclasses", "", runtime)
+    made = admitted(pod(runtimeClassName="r"), stored)["spec"]
+    assert made["overhead"] == {"cpu": "1"}
+    assert made["nodeSelector"] == {"a": "b"}
+    assert {"key": "t", "operator": "Exists"} in made["tolerations"]
+    assert refusal(pod(runtimeClassName="x")).message.endswith('pod rejected: RuntimeClass "x" not found')
+    assert "doesn't match" in refusal(pod(runtimeClassName="r", overhead={"cpu": "2"}), stored).message
+    assert "conflict: runtimeClass" in refusal(pod(runtimeClassName="r", nodeSelector={"a": "c"}), stored).message
+    assert "without corresponding RuntimeClass" in refusal(pod(overhead={"cpu": "2"})).message
+
+
+def test_claims_get_the_default_class() -> None:
+    def storage_class(name: str, created: str) -> tuple[str, str, str, Document]:
+        annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+        metadata = {"name": name, "creationTimestamp": created, "annotations": annotations}
+        return ("storage.k8s.io", "storageclasses", "", {"metadata": metadata})
+
+    classes = storage_class("old", "2025-01-01T00:00:00Z"), storage_class("new", "2026-01-01T00:00:00Z")
+    made = admitted({"metadata": {"name": "c"}, "spec": {}}, *classes, plural="persistentvolumeclaims")
+    assert made["spec"] == {"storageClassName": "new"}
+    made = admitted({"metadata": {}, "spec": {"storageClassName": ""}}, *classes, plural="persistentvolumeclaims")
+    assert made["spec"] == {"storageClassName": ""}

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The form in which documents of built-in kinds are stored."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, BuiltIn
+from trainwright.controller.local.apiserver.strategies.gowriting import rewrite
+from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
+
+Document = dict[str, Any]
+
+
+def rewritten(document: Document, struct: str = "core/v1.Pod") -> Document:
+    made = copy.deepcopy(document)
+    rewrite(made, struct)
+    return made
+
+
+def spec(**fields: Any) -> Document:
+    made: Document = rewritten({"spec": fields})["spec"]
+    return made
+
+
+@pytest.mark.parametrize("built_in", BUILT_IN, ids=lambda built_in: f"{built_in.group}/{built_in.kind}")
+def test_each_kind_has_a_struct(built_in: BuiltIn) -> None:
+    assert isinstance(built_in.strategy, BuiltInStrategy)
+    once = rewritten({"metadata": {"name": "a", "labels": {}}, "fromTomorrow": []}, built_in.strategy.struct)
+    assert once["metadata"] == {"name": "a"}
+    assert once["fromTomorrow"] == []
+    assert rewritten(once, built_in.strategy.struct) == once
+
+
+def test_what_go_always_writes() -> None:
+    assert rewritten({}) == {"metadata": {}, "spec": {"containers": None}, "status": {}}
+
+
+def test_zero_values_go_unless_they_are_pointers() -> None:
+    made = spec(
+        containers=[],
+        nodeName="",
+        hostNetwork=False,
+        nodeSelector={},
+        tolerations=[],
+        volumes=None,
+        enableServiceLinks=False,
+        securityContext={},
+        terminationGracePeriodSeconds=0,
+    )
+    assert made == {
+        "containers": [],
+        "enableServiceLinks": False,
+        "securityContext": {},
+        "terminationGracePeriodSeconds": 0,
+    }
+
+
+def test_nulls_in_lists_and_maps_are_zero_values() -> None:
+    made = spec(containers=[None], nodeSelector={"a": None})
+    assert made == {"containers": [{"name": "", "resources": {}}], "nodeSelector": {"a": ""}}
+
+
+def test_quantities_and_times_are_canonical() -> None:
+    resources = {"limits": {"cpu": "1000m", "memory": 1024, "odd": "x"}}
+    assert spec(containers=[{"name": "a", "resources": resources}])["containers"][0]["resources"] == {
+        "limits": {"cpu": "1", "memory": "1024", "odd": "x"}
+    }
+    lease = {"metadata": {"creationTimestamp": "2026-01-01T01:00:00+01:00"}}
+    assert rewritten(lease, "coordination/v1.Lease")["metadata"] == {"creationTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def test_times_and_quantities_without_a_value_are_written() -> None:
+    job = rewritten({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, "batch/v1.Job")
+    assert job["status"]["conditions"][0]["lastTransitionTime"] is None
+    source = {"resourceFieldRef": {"resource": "limits.cpu"}}
+    [variable] = spec(containers=[{"name": "a", "env": [{"name": "b", "valueFrom": source}]}])["containers"][0]["env"]
+    assert variable["valueFrom"]["resourceFieldRef"] == {"resource": "limits.cpu", "divisor": "0"}
