@@ -199,10 +199,6 @@ def _value(optional: Boxed) -> Any:
     return found[0]
 
 
-def _or_value(optional: Boxed, other: Any) -> Any:
-    return (content(optional, _OPTIONAL) or [other])[0]
-
-
 def _string(value: Boxed) -> str:
     return str(content(value, IP, CIDR))
 
@@ -302,7 +298,6 @@ def declarations(kinds: Any) -> list[tuple[str, str, Any, list[Any], bool, Calla
         ("validate", box, [box, text], _validate),
         ("hasValue", truth, [box], lambda value: bool(content(value, _OPTIONAL))),
         ("value", anything, [box], _value),
-        ("orValue", anything, [box, anything], _or_value),
     ]
     made = [(name, result, parameters, False, call) for name, result, parameters, call in functions]
     made += [(name, result, parameters, True, call) for name, result, parameters, call in methods]

@@ -26,8 +26,9 @@ _is_qualified = re.compile(_QUALIFIED).fullmatch
 _is_value = re.compile(f"({_QUALIFIED})?").fullmatch
 
 
-def _too_long(text: str, limit: int) -> list[str]:
-    return [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
+def _too_long(text: str, limit: int, unit: str = "characters") -> list[str]:
+    # Bytes are counted, also where the text speaks of characters.
+    return [f"must be no more than {limit} {unit}"] if len(text.encode()) > limit else []
 
 
 def _unlike(rule: str, pattern: str, *examples: str) -> str:
@@ -37,7 +38,11 @@ def _unlike(rule: str, pattern: str, *examples: str) -> str:
 
 def dns_subdomain(text: str) -> list[str]:
     """The rule of most names: labels with dots between them, 253 characters."""
-    found = _too_long(text, 253)
+    return _subdomain(text, "characters")
+
+
+def _subdomain(text: str, unit: str) -> list[str]:
+    found = _too_long(text, 253, unit)
     if not _is_subdomain(text):
         rule = f"a lowercase RFC 1123 subdomain must consist of {_DNS}, '-' or '.', {_ENDS}"
         found.append(_unlike(rule, _SUBDOMAIN, "example.com"))
@@ -80,10 +85,10 @@ def qualified(text: str) -> list[str]:
     elif not prefix:
         found.append("prefix part must be non-empty")
     else:
-        found += [f"prefix part {one}" for one in dns_subdomain(prefix)]
+        found += [f"prefix part {one}" for one in _subdomain(prefix, "bytes")]
     if not name:
         found.append("name part must be non-empty")
-    found += [f"name part {one}" for one in _too_long(name, 63)]
+    found += [f"name part {one}" for one in _too_long(name, 63, "bytes")]
     if not _is_qualified(name):
         found.append(f"name part {rule}")
     return found
@@ -91,7 +96,7 @@ def qualified(text: str) -> list[str]:
 
 def label_value(text: str) -> list[str]:
     """The rule of values of labels: empty, or like a key without prefix."""
-    found = _too_long(text, 63)
+    found = _too_long(text, 63, "bytes")
     if not _is_value(text):
         rule = f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
         found.append(_unlike(rule, f"({_QUALIFIED})?", "MyValue", "my_value", "12345"))

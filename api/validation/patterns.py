@@ -73,8 +73,8 @@ class _Translation:
         self._pattern = pattern
         self._at = 0
         self._made: list[str] = []
-        self._open: list[int] = []
-        """For each open group, how many groups of ours close with it: those of flags in its middle."""
+        self._open: list[list[str]] = [[]]
+        """For each open group, the groups of ours inside it: flags in its middle, for the rest of it."""
         self._multiline = [False]
         self._repeatable = False
         """Whether something stands before that a quantifier can repeat."""
@@ -82,14 +82,11 @@ class _Translation:
         """Whether it has a quantifier already."""
 
     def translated(self) -> str:
-        closing = 0
-        self._open.append(0)
         while self._at < len(self._pattern):
             self._step()
         if len(self._open) > 1:
             raise PatternError("missing closing )", self._pattern)
-        closing = self._open.pop()
-        return "".join(self._made) + ")" * closing
+        return "".join(self._made) + ")" * len(self._open[0])
 
     def _step(self) -> None:
         character = self._pattern[self._at]
@@ -111,7 +108,9 @@ class _Translation:
                 self._bounds(repeat)
             case "|":
                 self._at += 1
-                self._made.append("|")
+                # Flags go on behind the bar, but it divides the group around.
+                inside = self._open[-1]
+                self._made.append(")" * len(inside) + "|" + "".join(inside))
                 self._repeatable = self._repeated = False
             case _:
                 self._at += 1
@@ -240,7 +239,7 @@ class _Translation:
 
     def _group(self) -> None:
         self._at += 1
-        self._open.append(0)
+        self._open.append([])
         self._multiline.append(self._multiline[-1])
         text = "("
         if self._pattern[self._at : self._at + 1] == "?":
@@ -253,7 +252,7 @@ class _Translation:
                 # Flags for the rest of the group around: a group of its own in Python.
                 self._open.pop()
                 self._multiline[-2:] = [self._multiline[-1]]
-                self._open[-1] += 1
+                self._open[-1].append(text)
         self._made.append(text)
         self._repeatable = self._repeated = False
 
@@ -268,7 +267,7 @@ class _Translation:
             raise PatternError("unexpected )", self._pattern)
         self._at += 1
         self._multiline.pop()
-        self._emit(")" * (self._open.pop() + 1))
+        self._emit(")" * (len(self._open.pop()) + 1))
 
 
 def _complement(members: str) -> str:

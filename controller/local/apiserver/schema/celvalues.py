@@ -113,7 +113,8 @@ def _object_conversion(schema: Schema, *, ordered: bool) -> Convert | None:
                 made[name] = part(made[name])
         for name, other in names.items():
             if name in made:
-                made[other] = made.pop(name)
+                # Reserved words are understood as they are too.
+                made[other] = made[name]
         return made
 
     return convert
@@ -149,10 +150,12 @@ def _read(schema: Schema, value: str, words: frozenset[str], names: Iterator[str
         if key is None:
             continue
         name = next(names)
-        inner = _read(inner_schema, name, words, names) if key in words else None
+        inner = _read(inner_schema, name, words, names) if {key, field} & words else None
         found = found or inner is not None
         suffix = f".optMap({name}, {_unless_null(name, inner)})" if inner else ""
-        parts.append(f'?"{key}": {value}.?{key}{suffix}')
+        parts += [
+            f'?"{one}": {value}.?{key}{suffix}' for one in sorted({key, field}) if one == key or field in _RESERVED
+        ]
     return "{" + ", ".join(parts) + "}" if found else None
 
 

@@ -10,8 +10,10 @@ from typing import Any
 
 from trainwright.api import times
 from trainwright.api.validation import names
+from trainwright.controller.local.apiserver.apply.values import json_text
 from trainwright.controller.local.apiserver.schema.errors import (
     FieldError,
+    Verbatim,
     forbidden,
     invalid,
     required,
@@ -82,8 +84,22 @@ def decode_metadata(value: Any) -> tuple[Document, list[str]]:
     """
     if value is None:
         return {}, []
+    # The server writes metadata to JSON before it reads the struct, which sorts what it finds first.
+    value = _sorted(value)
     dropped = _STRUCTS.decode(f"{_PREFIX}ObjectMeta", value)
     return _written(value), dropped
+
+
+def _sorted(value: Any) -> Any:
+    if type(value) is not dict:
+        return value
+    made = {name: value[name] for name in sorted(value)}
+    for name in ("ownerReferences", "managedFields"):
+        if type(made.get(name)) is list:
+            made[name] = [
+                {key: item[key] for key in sorted(item)} if type(item) is dict else item for item in made[name]
+            ]
+    return made
 
 
 def _written(value: Document) -> Document:
@@ -206,7 +222,7 @@ def _owners(owners: Any, path: str) -> Iterator[FieldError]:
             if not owner[name]:
                 yield invalid(f"{path}.{name}", "", "must not be empty")
         if (owner["apiVersion"], owner["kind"]) == ("v1", "Event"):
-            yield invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner")
+            yield invalid(path, Verbatim(_shown(owner)), "/v1, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):
             this = f"{owner['kind']}/{owner['name']}"
             if controller:
@@ -214,9 +230,15 @@ def _owners(owners: Any, path: str) -> Iterator[FieldError]:
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {this}"
                 )
-                yield invalid(path, list(owners), text)
+                yield invalid(path, Verbatim(f"[{','.join(map(_shown, owners))}]"), text)
             else:
                 controller = this
+
+
+def _shown(owner: Document) -> str:
+    """A reference as Go writes it: in the order of the struct."""
+    fields = (*_ALWAYS, "controller", "blockOwnerDeletion")
+    return "{" + ",".join(json_text({name: owner[name]})[1:-1] for name in fields if name in owner) + "}"
 
 
 def _finalizers(finalizers: list[str], path: str) -> Iterator[FieldError]:

@@ -96,9 +96,11 @@ def test_what_is_refused(name: str, expected: list[str]) -> None:
 
 
 def test_names_and_scope_of_an_established_definition_do_not_change() -> None:
-    old = changed("nothing") | {"metadata": {"name": "things.schema.example.com", "resourceVersion": "1"}}
+    old: dict[str, Any] = changed("nothing") | {
+        "metadata": {"name": "things.schema.example.com", "resourceVersion": "1"}
+    }
     old["status"]["conditions"] = [{"type": "Established", "status": "True"}]
-    new = changed("nothing") | {"metadata": old["metadata"], "status": old["status"]}
+    new: dict[str, Any] = changed("nothing") | {"metadata": old["metadata"], "status": old["status"]}
     assert told(new, old) == []
     new["spec"]["scope"] = "Cluster"
     new["spec"]["names"]["kind"] = "Other"

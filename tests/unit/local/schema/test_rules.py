@@ -139,7 +139,8 @@ def test_rules_are_not_evaluated_on_objects_of_a_wrong_form() -> None:
     assert told == [
         "x: Too long: may not be more than 1 byte",
         (
-            "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct "
+            "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "
+            "correct "
             "the existing errors to complete validation"
         ),
     ]

@@ -44,7 +44,7 @@ def accepted_names(definition: Document, others: Iterable[Document]) -> Accepted
     """
     wanted: Document = definition["spec"]["names"]
     status: Document = definition.get("status", {})
-    had: Document = status.get("acceptedNames", {})
+    had: Document = status.get("acceptedNames") or {}
     resources, kinds = _taken(definition, others)
     made = dict(had)
     # The last conflict is told.
@@ -100,7 +100,7 @@ def _named(conflict: tuple[str, str] | None) -> Condition:
 
 
 def _established(status: Document, accepted: bool) -> Condition:
-    established = next((one for one in (status.get("conditions") or ()) if one.get("type") == "Established"), None)
+    established = next((one for one in status.get("conditions") or () if one.get("type") == "Established"), None)
     is_established = established is not None and established.get("status") == "True"
     if accepted or is_established:
         return Condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
