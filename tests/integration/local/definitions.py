@@ -95,6 +95,30 @@ def rule(text: str, **words: Any) -> Change:
     return field({**TEXT, "maxLength": 10, "x-kubernetes-validations": [{"rule": text, **words}]})
 
 
+_NAMED: Document = {"type": "object", "properties": {"name": {**TEXT, "maxLength": 5}}}
+_TYPED: Document = {
+    "type": "object",
+    "properties": {
+        "text": {**TEXT, "maxLength": 5},
+        "number": {"type": "integer"},
+        "ratio": {"type": "number"},
+        "when": {**TEXT, "format": "date-time"},
+        "either": {"x-kubernetes-int-or-string": True},
+        "free": {"x-kubernetes-preserve-unknown-fields": True},
+        "bag": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "items": {"type": "array", "maxItems": 3, "items": _NAMED},
+        "map": {"type": "object", "maxProperties": 3, "additionalProperties": _NAMED},
+        "namespace": {**TEXT, "maxLength": 5},
+        "a-b": {"type": "integer"},
+    },
+}
+
+
+def typed(text: str, **words: Any) -> Change:
+    """A field of many types with a rule."""
+    return field({**_TYPED, "x-kubernetes-validations": [{"rule": text, **words}]})
+
+
 def _items(item: Document, **words: Any) -> Change:
     return field({"type": "array", "maxItems": 5, "items": item, **words})
 
@@ -240,6 +264,34 @@ CHANGES: dict[str, Change] = {
     "rule expression wrong": rule("self == 'a'", messageExpression="1"),
     "rule expression syntax": rule("self == 'a'", messageExpression="foo("),
     "rule reason": rule("self == 'a'", reason="FieldValueWrong"),
+    "rule undefined field": typed("self.nope == 'a'"),
+    "rule undefined in has": typed("has(self.nope) && has(self.text)"),
+    "rule undefined deep": typed("self.items.all(x, x.name == 'a' && x.nope == 1)"),
+    "rule undefined in map": typed("self.map['k'].nope == 'a'"),
+    "rule undefined optional": typed("self.?nope.hasValue()"),
+    "rule two undefined": typed("self.nope ||\n self.other", message="m"),
+    "rule free field": typed("has(self.free)"),
+    "rule inside free": typed("has(self.bag.x)"),
+    "rule of types": typed("self.text == 1"),
+    "rule of order": typed("self.text < self.number"),
+    "rule of numbers": typed("self.number < self.ratio"),
+    "rule of equal numbers": typed("self.number == self.ratio"),
+    "rule of null": typed("self.text == null"),
+    "rule of sizes": typed("size(self.text) == '1'"),
+    "rule of times": typed("self.when == '2026-01-01T00:00:00Z'"),
+    "rule of either": typed("self.either == 1 || self.either == 'a'"),
+    "rule good": typed(
+        "self.items.all(x, x.name.size() < 3) && self.map.all(k, self.map[k].name == k) && self.number > 0.5 && "
+        "self.__namespace__ == self.namespace && self.a__dash__b == 1 && (has(self.text) ? self.text : 'a') == 'b'"
+    ),
+    "rule good over lists": typed(
+        "self.items.filter(x, x.name == 'a').map(y, y.name).exists(z, z == 'a') && self.items[0].name == 'a' && "
+        "self.items.exists_one(x, x.name == self.text) && self.items.size() == self.number"
+    ),
+    "rule of messages": typed("self.number > 1", messageExpression="self.nope"),
+    "rule old field": typed("self.number == oldSelf.nope"),
+    "rule of the root": root(**{"x-kubernetes-validations": [{"rule": "self.metadata.name == 'a' && has(self.spec)"}]}),
+    "rule of root labels": root(**{"x-kubernetes-validations": [{"rule": "has(self.metadata.labels)"}]}),
     "rule optional": rule("self == 'a'", optionalOldSelf=True),
     "rule path": rule("self == 'a'", fieldPath=".x"),
     "rule old in list": _items({**TEXT, "maxLength": 5, "x-kubernetes-validations": _OLD_RULE}),

@@ -95,6 +95,28 @@ def test_what_is_refused(name: str, expected: list[str]) -> None:
     assert told(changed(name)) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rule undefined field", "undefined field 'nope'\n | self.nope == 'a'\n | ....^"),
+        ("rule undefined deep", "ERROR: <input>:1:38: undefined field 'nope'"),
+        ("rule two undefined", "ERROR: <input>:2:6: undefined field 'other'"),
+        ("rule free field", "undefined field 'free'"),
+        ("rule of types", "found no matching overload for '_==_' applied to '(string, int)'"),
+        ("rule of null", "found no matching overload for '_==_' applied to '(string, null)'"),
+        ("rule of messages", "messageExpression compilation failed: ERROR: <input>:1:5: undefined field 'nope'"),
+    ],
+)
+def test_rules_that_do_not_fit_their_schema(name: str, text: str) -> None:
+    (error,) = told(changed(name))
+    assert text in error
+
+
+@pytest.mark.parametrize("name", ["rule good", "rule good over lists", "rule of either", "rule of numbers"])
+def test_rules_that_fit_their_schema(name: str) -> None:
+    assert told(changed(name)) == []
+
+
 def test_names_and_scope_of_an_established_definition_do_not_change() -> None:
     old: dict[str, Any] = changed("nothing") | {
         "metadata": {"name": "things.schema.example.com", "resourceVersion": "1"}

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules that hold for every schema inside a definition: what is supported, list types, and the rules in CEL.
 
-Source: `apiextensions-apiserver/pkg/apis/apiextensions/validation`. Costs of rules are not estimated, and rules are not
-checked against the types of the schema.
+Source: `apiextensions-apiserver/pkg/apis/apiextensions/validation`. Costs of rules are not estimated.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from trainwright.api.validation.cel import compiled_with_text
 from trainwright.controller.local.apiserver.schema.definition import shown
+from trainwright.controller.local.apiserver.schema.definition.celtypes import type_problems
 from trainwright.controller.local.apiserver.schema.errors import (
     FieldError,
     forbidden,
@@ -67,7 +67,9 @@ def _errors(
         found += _rule_words(rule, schema, f"{path}.x-kubernetes-validations[{index}]")
     if not found and context.rules:
         for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-            in_rules += _rule_errors(rule, f"{path}.x-kubernetes-validations[{index}]", context)
+            at = f"{path}.x-kubernetes-validations[{index}]"
+            whole = root or bool(schema.get("x-kubernetes-embedded-resource"))
+            in_rules += _rule_errors(rule, at, context, schema, root=whole)
     return found, in_rules
 
 
@@ -225,14 +227,20 @@ def _rule_words(rule: Schema, schema: Schema, path: str) -> Iterator[FieldError]
             yield invalid(f"{path}.fieldPath", field, "must be a valid path")
 
 
-def _rule_errors(rule: Schema, path: str, context: _Context) -> Iterator[FieldError]:
-    problem = _compile_problem(rule["rule"], "bool", "cel expression must evaluate to a bool", "compilation failed: ")
+def _rule_errors(rule: Schema, path: str, context: _Context, schema: Schema, *, root: bool) -> Iterator[FieldError]:
+    optional = bool(rule.get("optionalOldSelf"))
+
+    def types(text: str) -> str:
+        return type_problems(text, schema, root=root, optional=optional)
+
+    unfit, failed = "cel expression must evaluate to a bool", "compilation failed: "
+    problem = _compile_problem(rule["rule"], "bool", unfit, failed, types)
     if problem:
         yield invalid(f"{path}.rule", shown.rule(rule), problem)
     elif rule.get("messageExpression"):
         wrong = "messageExpression must evaluate to a string"
         failed = "messageExpression compilation failed: "
-        problem = _compile_problem(rule["messageExpression"], "string", wrong, failed)
+        problem = _compile_problem(rule["messageExpression"], "string", wrong, failed, types)
         if problem:
             yield invalid(f"{path}.messageExpression", shown.rule(rule), problem)
     if uses_old(rule["rule"]):
@@ -244,9 +252,11 @@ def _rule_errors(rule: Schema, path: str, context: _Context) -> Iterator[FieldEr
         yield invalid(f"{path}.optionalOldSelf", rule["optionalOldSelf"], wrong)
 
 
-def _compile_problem(text: str, wanted: str, unfit: str, failed: str) -> str:
+def _compile_problem(text: str, wanted: str, unfit: str, failed: str, types: Callable[[str], str]) -> str:
     try:
         found = compiled_with_text(text).result
     except ValueError as error:
         return f"{failed}{error}"
+    if problem := types(text):
+        return f"{failed}{problem}"
     return "" if found in (wanted, "dyn") else unfit
