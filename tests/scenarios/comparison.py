@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares answers with a recording, and knows which differences are declared."""
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import yaml
+from deepdiff import DeepDiff
+
+from tests.repository import ROOT
+from tests.scenarios.model import FOLDER
+
+TABLE = ROOT / "docs" / "local-differences.md"
+_ROW = re.compile(r"^\| (\d+) \| `([^`|]+)` \| (.+) \|$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One place at which an answer differs from the recording."""
+
+    path: str
+    """`3.body.message`: the number of the step, then the way into the answer."""
+    step: str
+    real: Any
+    ours: Any
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.step})\n  real: {self.real}\n  ours: {self.ours}"
+
+
+def differences(real: list[dict[str, Any]], ours: list[dict[str, Any]]) -> list[Difference]:
+    """Where the answers differ."""
+    if len(real) != len(ours):
+        return [Difference("steps", "all", len(real), len(ours))]
+    found: list[Difference] = []
+    for number, (expected, answer) in enumerate(zip(real, ours, strict=True), 1):
+        assert expected["step"] == answer["step"], f"record again: {answer['step']} was {expected['step']}"
+        if expected["status"] != answer["status"]:
+            found.append(Difference(f"{number}.status", expected["step"], _short(expected), _short(answer)))
+            continue
+        tree = DeepDiff(expected, answer, view="tree", ignore_order=False)
+        for changes in tree.values():
+            for change in changes:
+                way = ".".join(str(part) for part in change.path(output_format="list"))
+                found.append(Difference(f"{number}.{way}", expected["step"], change.t1, change.t2))
+    return sorted(found, key=lambda one: (int(one.path.partition(".")[0]), one.path))
+
+
+def _short(answer: dict[str, Any]) -> str:
+    body = answer.get("body", answer.get("text", ""))
+    return f"{answer['status']} {body.get('message', body) if isinstance(body, dict) else body}"
+
+
+def declared() -> dict[int, list[str]]:
+    """The declared differences: patterns of paths by the number of the scenario."""
+    made: dict[int, list[str]] = {}
+    for number, pattern, _ in _ROW.findall(TABLE.read_text()):
+        made.setdefault(int(number), []).append(pattern)
+    return made
+
+
+def open_scenarios() -> dict[int, str]:
+    """Scenarios that still differ, with the reason. The list may only shrink."""
+    return yaml.safe_load((FOLDER / "open.yaml").read_text()) or {}
+
+
+def undeclared(found: list[Difference], patterns: list[str]) -> tuple[list[Difference], list[str]]:
+    """The differences that no pattern declares, and the patterns that declare nothing."""
+    rest = [one for one in found if not any(fnmatchcase(one.path, pattern) for pattern in patterns)]
+    unused = [pattern for pattern in patterns if not any(fnmatchcase(one.path, pattern) for one in found)]
+    return rest, unused
