@@ -6,13 +6,10 @@ Whoever uses it adds what is to run on it: a manager of an operator, with `trans
 
 import asyncio
 import base64
-import os
-import secrets
-import ssl
+import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -20,10 +17,15 @@ import yaml
 
 from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
+from trainwright.controller.local.apiserver.admission import Chain
 from trainwright.controller.local.apiserver.bindings import Bindings
 from trainwright.controller.local.apiserver.built_in import serve_built_in
+from trainwright.controller.local.apiserver.builtin_admission.plugins import Plugins
 from trainwright.controller.local.apiserver.definitions import Definitions
-from trainwright.controller.local.apiserver.identity import TokenAuthenticator
+from trainwright.controller.local.apiserver.evictions import Evictions
+from trainwright.controller.local.apiserver.identity import AccountTokens, TokenAuthenticator
+from trainwright.controller.local.apiserver.identity.endpoints import serve_identity
+from trainwright.controller.local.apiserver.identity.pages import IssuerPages
 from trainwright.controller.local.apiserver.pages import DiscoveryPages, OpenAPIPages, health, version
 from trainwright.controller.local.apiserver.podaccess import LogRequest, LogSource, PodLogs, UnavailableLogError
 from trainwright.controller.local.apiserver.presets import add_presets
@@ -33,6 +35,7 @@ from trainwright.controller.local.apiserver.serving import HOST, served
 from trainwright.controller.local.apiserver.store import Store
 from trainwright.controller.local.apiserver.transport import InProcessTransport
 from trainwright.controller.local.apiserver.webhooks import WebhookCaller, Webhooks
+from trainwright.controller.local.credentials import Credentials, write_private
 from trainwright.controller.local.node.interface import LogOptions, UnavailableError
 from trainwright.controller.local.node.node import Node
 from trainwright.controller.local.node.settings import NodeSettings
@@ -40,14 +43,17 @@ from trainwright.controller.local.reviews import answerer
 from trainwright.controller.local.workloads import WorkloadSettings, declare_workloads
 from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
 from trainwright.controller.runtime import Client, Manager
-from trainwright.controller.runtime.certificates import authority
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.discovery import Discovery
+from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.manager.settings import NO_SERVERS
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.configurations import by_url
 
-_LIFETIME = timedelta(days=365)
+log = logging.getLogger(__name__)
+
+_HOSTS = (HOST, "localhost")
+_RENEW_SECONDS = 24 * 60 * 60.0
 _COMPACT_SECONDS = 30.0
 _JOBSET_WEBHOOKS = "https://jobset.local"
 """Nothing listens there: these webhooks are answered in the process."""
@@ -82,50 +88,96 @@ class RunningCluster:
 
 @asynccontextmanager
 async def api_server(
-    folder: Path, *, port: int = 0, memory: bool = False, now: Now = wall_clock
+    folder: Path, *, port: int = 0, memory: bool = False, service_accounts: bool = False, now: Now = wall_clock
 ) -> AsyncIterator[RunningServer]:
     """Run an API server for the length of the block.
 
     Args:
         folder: where its state, certificates and kubeconfig are.
-        port: to listen on; 0 for a free one.
+        port: to listen on; 0 for that of the last run, or a free one.
         memory: keep no state file.
+        service_accounts: refuse pods whose service account does not exist, and give them its token. A controller must
+            create the accounts.
         now: the time of day.
 
     Raises:
         StateFileError: the state file cannot be used.
-        ConfigurationError: the port cannot be used.
+        ConfigurationError: the port cannot be used; or a secret in the folder is damaged, or others may read it.
     """
-    await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+    credentials = await asyncio.to_thread(Credentials.provide, folder, _HOSTS, now())
     store = Store(None if memory else folder / "state.db")
     registry = Registry()
     serve_built_in(registry)
-    token = secrets.token_hex(32)
     definitions = Definitions(store, registry, now=now)
     caller = WebhookCaller()
     discovered = DiscoveryPages(registry)
+    tokens = AccountTokens(store, credentials.signing_key, now=now)
+    authenticator = TokenAuthenticator(credentials.token, tokens.check)
+    plugins = Plugins(store, service_accounts=service_accounts)
+    address = _Address()
     server = APIServer(
         store,
         registry,
-        TokenAuthenticator(token),
-        Webhooks(store, registry, caller),
-        pages=(health, version, discovered, OpenAPIPages(discovered, registry)),
+        authenticator,
+        Chain(plugins, Webhooks(store, registry, caller)),
+        pages=(
+            health,
+            version,
+            discovered,
+            OpenAPIPages(discovered, registry),
+            IssuerPages(credentials.signing_key, tokens.issuer, lambda: address.url),
+        ),
         now=now,
     )
+    serve_identity(server, tokens, authenticator, plugins)
     server.handle_specially("", "pods", "binding", Bindings(server.writes).create)
+    server.handle_specially("", "pods", "eviction", Evictions(server.writes, server.deletes, plugins).create)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         stack.push_async_callback(caller.close)
         definitions.load()
         await add_presets(server.writes, registry, now=now)
-        bundle, tls = await asyncio.to_thread(_certificate, folder, now)
         tasks = await stack.enter_async_context(TaskScope("api server"))
         tasks.start("definitions", definitions.run())
         tasks.start("compaction", _compact(store))
-        used = await stack.enter_async_context(served(server, tls, port))
-        url = f"https://{HOST}:{used}"
-        kubeconfig = await asyncio.to_thread(_kubeconfig, folder, url, bundle, token)
-        yield RunningServer(server, ClusterConfig(server=url, ca_data=bundle, token=token), kubeconfig, caller)
+        tasks.start("certificate", _renew(credentials, now))
+        address.port = await _listen(stack, server, credentials, folder, port)
+        kubeconfig = await asyncio.to_thread(_kubeconfig, folder, address.url, credentials)
+        config = ClusterConfig(server=address.url, ca_data=credentials.bundle, token=credentials.token)
+        yield RunningServer(server, config, kubeconfig, caller)
+
+
+class _Address:
+    """Where the server listens; known once it does."""
+
+    port = 0
+
+    @property
+    def url(self) -> str:
+        return f"https://{HOST}:{self.port}"
+
+
+async def _listen(stack: AsyncExitStack, server: APIServer, credentials: Credentials, folder: Path, port: int) -> int:
+    """Listen on the wanted port, else on that of the last run, else on a free one. Returns it."""
+    kept = folder / "port"
+    known = port or await asyncio.to_thread(_read_port, kept)
+    try:
+        used = await stack.enter_async_context(served(server, credentials.tls, known))
+    except ConfigurationError as error:
+        if port or not known:
+            raise
+        log.warning("another program uses the port of the last run; the kubeconfig will name a new one: %s", error)
+        used = await stack.enter_async_context(served(server, credentials.tls, 0))
+    await asyncio.to_thread(write_private, kept, str(used).encode())
+    return used
+
+
+def _read_port(path: Path) -> int:
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return 0
+    return int(text) if text.isdigit() and int(text) <= 65535 else 0
 
 
 @asynccontextmanager
@@ -136,7 +188,7 @@ async def local_cluster(
 
     Args:
         settings: of the node; its folder holds everything.
-        port: of the API server; 0 for a free one.
+        port: of the API server; 0 for that of the last run, or a free one.
         memory: keep no state file.
         now: the time of day.
 
@@ -144,7 +196,7 @@ async def local_cluster(
         StateFileError: the state file cannot be used.
         ConfigurationError: the port cannot be used.
     """
-    async with api_server(settings.folder, port=port, memory=memory, now=now) as api:
+    async with api_server(settings.folder, port=port, memory=memory, service_accounts=True, now=now) as api:
         api.webhooks.answer_here(_JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers()))
         manager = Manager(api.config, user_agent="trainwright-local", servers=NO_SERVERS, transport=api.transport())
         await _install(manager.client)
@@ -207,21 +259,13 @@ async def _compact(store: Store) -> None:
         store.compact()
 
 
-def _certificate(folder: Path, now: Now) -> tuple[bytes, ssl.SSLContext]:
-    pair = authority.make_authority("trainwright local", now=now(), lifetime=_LIFETIME)
-    leaf = authority.issue(pair, [HOST, "localhost"], now=now(), lifetime=_LIFETIME)
-    pki = folder / "pki"
-    pki.mkdir(mode=0o700, exist_ok=True)
-    bundle = authority.certificate_pem(pair.certificate)
-    _write(pki / "ca.crt", bundle)
-    _write(pki / "server.crt", authority.certificate_pem(leaf.certificate))
-    _write(pki / "server.key", authority.key_pem(leaf.key))
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pki / "server.crt", pki / "server.key")
-    return bundle, context
+async def _renew(credentials: Credentials, now: Now) -> None:
+    while True:
+        await asyncio.sleep(_RENEW_SECONDS)
+        await asyncio.to_thread(credentials.renew, now())
 
 
-def _kubeconfig(folder: Path, url: str, bundle: bytes, token: str) -> Path:
+def _kubeconfig(folder: Path, url: str, credentials: Credentials) -> Path:
     name = f"trainwright-{folder.name}"
     document: Document = {
         "apiVersion": "v1",
@@ -229,20 +273,13 @@ def _kubeconfig(folder: Path, url: str, bundle: bytes, token: str) -> Path:
         "clusters": [
             {
                 "name": name,
-                "cluster": {"server": url, "certificate-authority-data": base64.b64encode(bundle).decode()},
+                "cluster": {"server": url, "certificate-authority-data": base64.b64encode(credentials.bundle).decode()},
             }
         ],
-        "users": [{"name": name, "user": {"token": token}}],
+        "users": [{"name": name, "user": {"token": credentials.token}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
         "current-context": name,
     }
     path = folder / "kubeconfig"
-    _write(path, yaml.safe_dump(document, sort_keys=False).encode())
+    write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
     return path
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file that only this user may read, from its first moment on."""
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-        file.write(content)

@@ -2,6 +2,7 @@
 """Request bodies: JSON or YAML in, a document out, and what is odd about it."""
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +30,8 @@ def content_type(call_headers: str) -> str:
 def read_object(call: Call, validation: str) -> Document:
     """The object in the body, of the kind and version of the URL. Unknown fields are taken out; defaults are not set.
 
+    A subresource may have a kind in another group, such as TokenRequest.
+
     Raises StatusError.
     """
     body = call.request.body
@@ -38,11 +41,10 @@ def read_object(call: Call, validation: str) -> Document:
         raise errors.bad_request(_not_an_object(call, body, document))
     _check_kind(call, document, body)
     try:
-        strict += call.served.decode(document)
+        strict += _decoder(call)(document)
     except DecodeError as error:
-        raise errors.bad_request(
-            f'{call.kind} in version "{call.served.version}" cannot be handled as a {call.kind}: {error}'
-        ) from error
+        kind, version = _body_kind(call)
+        raise errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}') from error
     report_strict(call, strict, validation)
     return document
 
@@ -76,12 +78,23 @@ def report_strict(call: Call, strict: list[str], validation: str) -> None:
     if not strict or validation == "Ignore":
         return
     if validation == "Strict":
-        kind, version = call.kind, call.served.version
+        kind, version = _body_kind(call)
         raise errors.bad_request(
             f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {", ".join(strict)}'
         )
     for text in strict:
         call.warn(text)
+
+
+def _body_kind(call: Call) -> tuple[str, str]:
+    """Kind and version of the body."""
+    sub = call.served.subresources.get(call.subresource)
+    return (sub.kind, sub.version) if sub is not None and sub.version else (call.kind, call.served.version)
+
+
+def _decoder(call: Call) -> Callable[[Document], list[str]]:
+    sub = call.served.subresources.get(call.subresource)
+    return sub.structs if sub is not None and sub.structs is not None else call.served.decode
 
 
 def parse(body: bytes, *, yaml_allowed: bool = False, strict: list[str] | None = None) -> Any:

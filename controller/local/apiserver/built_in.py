@@ -12,6 +12,7 @@ from trainwright.controller.local.apiserver.schema.structs import Structs
 from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, BuiltIn
 from trainwright.controller.local.apiserver.strategies.built_in import Subresource as BuiltInSubresource
 from trainwright.controller.local.apiserver.strategies.definitions import DefinitionStrategy
+from trainwright.controller.local.apiserver.strategies.reviews import REVIEWS
 from trainwright.controller.local.apiserver.tables import table_format
 
 _DEFINITION = "CustomResourceDefinition"
@@ -30,7 +31,7 @@ DEFINITIONS = BuiltIn(
 
 def serve_built_in(registry: Registry) -> None:
     """Add all built-in kinds."""
-    for kind in (*BUILT_IN, DEFINITIONS):
+    for kind in (*BUILT_IN, DEFINITIONS, *REVIEWS):
         registry.add(_served(kind))
 
 
@@ -56,7 +57,14 @@ def _served(kind: BuiltIn) -> ServedResource:
         table=table_format(kind.api_version, kind.kind),
         verbs=kind.verbs,
         subresources={
-            sub.name: Subresource(name=sub.name, kind=sub.kind, group=sub.group, version=sub.version, verbs=sub.verbs)
+            sub.name: Subresource(
+                name=sub.name,
+                kind=sub.kind,
+                group=sub.group,
+                version=sub.version,
+                verbs=sub.verbs,
+                structs=partial(_drop_unknown, _model_of_body(sub)) if sub.group else None,
+            )
             for sub in kind.subresources
         },
         model=_model(kind),
@@ -81,6 +89,11 @@ def _managers(kind: BuiltIn) -> dict[str, FieldManager]:
             reset={kind.api_version: reset} if reset is not None else None,
             empty=empty,
         )
+    for sub in kind.subresources:
+        if sub.group:
+            version = f"{sub.group}/{sub.version}"
+            nothing = empty_object(published_models(), _model_of_body(sub), version, sub.kind)
+            made[sub.name] = FieldManager(_types(), version, sub.kind, subresource=sub.name, empty=nothing)
     return made
 
 
@@ -95,6 +108,10 @@ def _structs() -> Structs:
 
 def _model(kind: BuiltIn) -> str:
     return models_by_kind()[kind.api_version, kind.kind]
+
+
+def _model_of_body(sub: BuiltInSubresource) -> str:
+    return models_by_kind()[f"{sub.group}/{sub.version}", sub.kind]
 
 
 @cache

@@ -70,7 +70,7 @@ class Deletes:
         strategy, served = call.served.strategy, call.served
         document = served.named(existing.document())
         meta = document["metadata"]
-        self._check_preconditions(call, options, meta)
+        check_preconditions(call, options, meta)
         strategy.before_delete(document)
         grace = self._grace(call, options, document)
         if grace.pending:
@@ -100,25 +100,6 @@ class Deletes:
         one = self._store.write(call.served.type.stored_in, call.key, call.served.stored(document), existing)
         await self._store.committed()
         return call.served.named(one.document())
-
-    def _check_preconditions(self, call: Call, options: DeleteOptions, meta: Document) -> None:
-        name = str(meta["name"])
-        if options.uid is not None and options.uid != meta["uid"]:
-            raise errors.conflict(
-                call.group,
-                call.kind,
-                name,
-                f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
-                "The object might have been deleted and then recreated",
-            )
-        if options.version is not None and options.version != meta["resourceVersion"]:
-            raise errors.conflict(
-                call.group,
-                call.kind,
-                name,
-                f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in "
-                f"record ({meta['resourceVersion']}). The object might have been modified",
-            )
 
     def _grace(self, call: Call, options: DeleteOptions, document: Document) -> "_Grace":
         """Mark a graceful deletion in the metadata, and say what it means."""
@@ -195,6 +176,27 @@ def _policy(options: DeleteOptions, finalizers: list[str], *, by_default: bool) 
     return by_default, False
 
 
+def check_preconditions(call: Call, options: DeleteOptions, meta: Document) -> None:
+    """Refuse to delete an object that is not the one that is meant. Raises StatusError."""
+    name = str(meta["name"])
+    if options.uid is not None and options.uid != meta["uid"]:
+        raise errors.conflict(
+            call.group,
+            call.kind,
+            name,
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
+            "The object might have been deleted and then recreated",
+        )
+    if options.version is not None and options.version != meta["resourceVersion"]:
+        raise errors.conflict(
+            call.group,
+            call.kind,
+            name,
+            f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in "
+            f"record ({meta['resourceVersion']}). The object might have been modified",
+        )
+
+
 def read_options(call: Call) -> DeleteOptions:
     """The options of a deletion, from the body or else from the query. Raises StatusError."""
     request = call.request
@@ -207,7 +209,7 @@ def read_options(call: Call) -> DeleteOptions:
         given = document
     else:
         given = _from_query(call)
-    return _checked(given)
+    return checked_options(given)
 
 
 def _decoded(body: bytes, media: str) -> Any:
@@ -235,7 +237,8 @@ def _from_query(call: Call) -> Mapping[str, Any]:
     return given
 
 
-def _checked(given: Mapping[str, Any]) -> DeleteOptions:
+def checked_options(given: Mapping[str, Any]) -> DeleteOptions:
+    """DeleteOptions in wire form, checked. Raises StatusError."""
     policy, orphans = given.get("propagationPolicy"), given.get("orphanDependents")
     dry_run = given.get("dryRun") or []
     found = []

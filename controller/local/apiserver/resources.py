@@ -26,6 +26,8 @@ class Subresource:
     """Group of that kind, where it is not that of the resource."""
     version: str = ""
     verbs: tuple[str, ...] = ("get", "patch", "update")
+    structs: Callable[[Document], list[str]] | None = None
+    """Takes unknown fields out of bodies of a kind in another group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,13 @@ from trainwright.controller.local.apiserver.admission import Admission, Chain
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.endpoints import Endpoints
-from trainwright.controller.local.apiserver.identity import Authenticator
+from trainwright.controller.local.apiserver.identity import ANONYMOUS, Authenticator
 from trainwright.controller.local.apiserver.reads import Reads
 from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, User, failure
 from trainwright.controller.local.apiserver.resources import Registry
 from trainwright.controller.local.apiserver.routes import Route, resource_route
 from trainwright.controller.local.apiserver.store import Store
+from trainwright.controller.local.apiserver.verbs import forbidden
 from trainwright.controller.local.apiserver.watches import Watches
 from trainwright.controller.local.apiserver.writes import Writes
 
@@ -26,7 +27,7 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
 Page: TypeAlias = Callable[[ServerRequest], Answer | None]
 """Answers requests that are not about a resource; None for those that it does not know."""
 PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
-"""What everybody may ask."""
+"""What requests without credentials may ask, as in kube-apiserver."""
 
 
 class APIServer:
@@ -71,12 +72,13 @@ class APIServer:
         """Answer a request; never raises for what the request says."""
         try:
             user = await self._authenticator.user(request)
-            if user is None and not request.path.startswith(PUBLIC):
+            if user is None:
                 raise errors.unauthorized()
             route = resource_route(request.path)
+            if user == ANONYMOUS and request.path.rstrip("/") not in PUBLIC:
+                raise forbidden(user, request, route)
             if route is None:
                 return self._page(request)
-            assert user is not None
             return await self._resource(request, user, route)
         except errors.StatusError as error:
             return failure(error)

@@ -33,7 +33,7 @@ async def served(server: APIServer, tls: ssl.SSLContext, port: int = 0) -> Async
         ConfigurationError: the port cannot be used.
     """
     application = web.Application(client_max_size=LIMIT + 1)
-    application.router.add_route("*", "/{path:.*}", _Handler(server).handle)
+    application.router.add_route("*", "/{path:.*}", _Handler(server).answer)
     runner = web.AppRunner(
         application,
         access_log=None,
@@ -52,7 +52,7 @@ class _Handler:
         self._server = server
         self._streams: set[asyncio.Task[None]] = set()
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:

@@ -134,7 +134,7 @@ class Writes:
         if existing is None:
             raise call.not_found()
         new = transform(call.served.named(existing.document()))
-        if not options.dry_run:
+        if not options.dry_run and new != call.served.named(existing.document()):
             one = self._store.write(collection, call.key, call.served.stored(new), existing)
             await self._store.committed()
             new = call.served.named(one.document())

@@ -30,13 +30,15 @@ _MUTATING = (
 _VALIDATING = (accounts.validate, priorities.validate, runtime_classes.validate)
 
 
-def mutate(document: Document, write: Write, context: Context) -> None:
+def mutate(document: Document, write: Write, context: Context, *, service_accounts: bool = True) -> None:
     """Fill in what an object gets from other objects. Raises StatusError where an object is refused."""
     for plugin in _MUTATING:
-        plugin(document, write, context)
+        if service_accounts or plugin is not accounts.mutate:
+            plugin(document, write, context)
 
 
-def validate(document: Document, write: Write, context: Context) -> None:
+def validate(document: Document, write: Write, context: Context, *, service_accounts: bool = True) -> None:
     """Check again what webhooks could have changed. Raises StatusError where an object is refused."""
     for plugin in _VALIDATING:
-        plugin(document, write, context)
+        if service_accounts or plugin is not accounts.validate:
+            plugin(document, write, context)

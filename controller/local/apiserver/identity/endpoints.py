@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the endpoints of identity into an API server."""
+
+from trainwright.controller.local.apiserver.admission import Admission
+from trainwright.controller.local.apiserver.identity.access import review_access, review_rules
+from trainwright.controller.local.apiserver.identity.accounts import AccountTokens
+from trainwright.controller.local.apiserver.identity.authentication import TokenAuthenticator
+from trainwright.controller.local.apiserver.identity.reviews import TokenReviews, review_self
+from trainwright.controller.local.apiserver.identity.tokenrequests import TokenRequests
+from trainwright.controller.local.apiserver.server import APIServer
+
+_AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+
+
+def serve_identity(
+    server: APIServer, tokens: AccountTokens, authenticator: TokenAuthenticator, admission: Admission
+) -> None:
+    """Serve TokenRequests and all reviews.
+
+    Args:
+        server: serves them.
+        tokens: issues the tokens.
+        authenticator: of the server; TokenReviews ask it.
+        admission: refuses requests in namespaces that do not exist. Webhooks are not asked.
+    """
+    serve = server.handle_specially
+    serve("", "serviceaccounts", "token", TokenRequests(server.store, tokens, admission).create)
+    serve(_AUTHENTICATION, "tokenreviews", "", TokenReviews(authenticator).create)
+    serve(_AUTHENTICATION, "selfsubjectreviews", "", review_self)
+    for name in ("subjectaccessreviews", "selfsubjectaccessreviews", "localsubjectaccessreviews"):
+        serve(_AUTHORIZATION, name, "", review_access)
+    serve(_AUTHORIZATION, "selfsubjectrulesreviews", "", review_rules)

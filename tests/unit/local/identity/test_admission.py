@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Built-in admission in the chain of a server, and evictions."""
+
+from pathlib import Path
+
+from tests.unit.local.identity.conftest import ACCOUNTS, PODS, Asker, Clock, Create, Document
+from trainwright.controller.local.cluster import api_server
+
+POD: Document = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+EVICTION: Document = {"metadata": {"name": "p"}}
+
+
+async def test_a_namespace_must_exist(ask: Asker) -> None:
+    status, answer = await ask("POST", "/api/v1/namespaces/nope/configmaps", {"metadata": {"name": "x"}})
+    assert (status, answer["message"]) == (404, 'namespaces "nope" not found')
+
+
+async def test_priorities_are_filled_in(ask: Asker) -> None:
+    _, pod = await ask("POST", PODS, POD)
+    assert (pod["spec"]["priority"], pod["spec"]["preemptionPolicy"]) == (0, "PreemptLowerPriority")
+    spec = {**POD["spec"], "priorityClassName": "none"}
+    status, answer = await ask("POST", PODS, {"metadata": {"name": "q"}, "spec": spec})
+    expected = 'pods "q" is forbidden: no PriorityClass with name none was found'
+    assert (status, answer["message"]) == (403, expected)
+
+
+async def test_pods_need_no_account_unless_asked(ask: Asker) -> None:
+    _, pod = await ask("POST", PODS, POD)
+    assert "volumes" not in pod["spec"]
+
+
+async def test_pods_get_the_token_of_their_account(tmp_path: Path, clock: Clock) -> None:
+    async with api_server(tmp_path / "state", memory=True, service_accounts=True, now=clock) as api:
+        ask = Asker(api)
+        status, answer = await ask("POST", PODS, POD)
+        expected = 'pods "p" is forbidden: error looking up service account default/default: serviceaccount "default" '
+        assert (status, answer["message"]) == (403, f"{expected}not found")
+        await ask("POST", ACCOUNTS, {"metadata": {"name": "default"}})
+        status, pod = await ask("POST", PODS, POD)
+        assert (status, pod["spec"]["serviceAccountName"]) == (201, "default")
+        (volume,) = pod["spec"]["volumes"]
+        assert "serviceAccountToken" in volume["projected"]["sources"][0]
+        status, again = await ask("PUT", f"{PODS}/p", pod)
+        assert (status, again["metadata"]["resourceVersion"]) == (200, pod["metadata"]["resourceVersion"])
+
+
+async def test_an_eviction_deletes_with_grace(ask: Asker, create_pod: Create) -> None:
+    await create_pod(nodeName="n")
+    status, answer = await ask("POST", f"{PODS}/p/eviction?dryRun=All", EVICTION)
+    assert (status, answer["status"]) == (201, "Success")
+    assert "deletionTimestamp" not in (await ask("GET", f"{PODS}/p"))[1]["metadata"]
+    status, _ = await ask("POST", f"{PODS}/p/eviction", {**EVICTION, "deleteOptions": {"gracePeriodSeconds": 7}})
+    _, pod = await ask("GET", f"{PODS}/p")
+    assert (status, pod["metadata"]["deletionGracePeriodSeconds"]) == (201, 7)
+    (condition,) = [one for one in pod["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+    assert (condition["reason"], condition["message"]) == ("EvictionByEvictionAPI", "Eviction API: evicting")
+    # Once more changes nothing.
+    assert (await ask("POST", f"{PODS}/p/eviction", EVICTION))[0] == 201
+    assert (await ask("GET", f"{PODS}/p"))[1] == pod
+
+
+async def test_evictions_that_are_refused(ask: Asker, create_pod: Create) -> None:
+    assert (await ask("POST", f"{PODS}/p/eviction", EVICTION))[1]["message"] == 'pods "p" not found'
+    pod = await create_pod(nodeName="n")
+    status, answer = await ask("POST", f"{PODS}/p/eviction", {"metadata": {"name": "q"}})
+    assert (status, answer["message"]) == (400, "name in URL does not match name in Eviction object")
+    options = {"preconditions": {"uid": "x"}}
+    status, answer = await ask("POST", f"{PODS}/p/eviction", {**EVICTION, "deleteOptions": options})
+    assert status == 409
+    assert answer["message"].startswith(
+        'Operation cannot be fulfilled on Pod "p": the UID in the precondition (x) does not match the UID in record '
+        f"({pod['metadata']['uid']})"
+    )
+    assert (await ask("GET", f"{PODS}/p"))[1]["metadata"]["resourceVersion"] == pod["metadata"]["resourceVersion"]
