@@ -173,7 +173,7 @@ def _root_errors(schema: Mapping[str, Any], path: str) -> Iterator[FieldError]:
 
 def _immutable(spec: Document, old: Document) -> Iterator[FieldError]:
     before: Document = old["spec"]
-    conditions = old.get("status", {}).get("conditions") or ()
+    conditions = (old.get("status") or {}).get("conditions") or ()
     if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
         if spec.get("scope") != before["scope"]:
             yield invalid("spec.scope", spec.get("scope", ""), "field is immutable")
