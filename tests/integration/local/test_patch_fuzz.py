@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random strategic merge patches on one object: ours beside those of the real API server.
 
-Kubernetes goes through a patch in the order of a Go map. So no scalar is both deleted and added here, and of a patch with
-mistakes only the refusal is compared.
+Kubernetes goes through a patch in the order of a Go map. So no scalar is both deleted and added here, and of a patch
+with mistakes only the refusal is compared.
 """
 
 import json
