@@ -8,14 +8,15 @@ import asyncio
 import base64
 import logging
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import yaml
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.admission import Chain
 from trainwright.controller.local.apiserver.bindings import Bindings
@@ -45,7 +46,7 @@ from trainwright.controller.local.workloads.jobset import webhooks as jobset_web
 from trainwright.controller.runtime import Client, Manager
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.discovery import Discovery
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.errors import ConfigurationError, NotFound
 from trainwright.controller.runtime.manager.settings import NO_SERVERS
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.configurations import by_url
@@ -238,11 +239,26 @@ def _logs_of(node: Node) -> LogSource:
 
 
 async def install(client: Client, documents: Iterable[Document], *, owner: str) -> None:
-    """Apply documents, and wait until the definitions among them are served. Raises KubernetesError."""
+    """Apply documents, but for those that the cluster holds already. Raises KubernetesError."""
     discovery = Discovery(client)
     for document in documents:
         resource = await discovery.resource_of(document)
+        with suppress(NotFound):
+            if _holds(await client.get(resource, name_of(document), namespace_of(document)), document):
+                continue
         await client.apply(document, kind=resource, field_manager=owner, force=True)
+
+
+def _holds(stored: Any, wanted: Any) -> bool:
+    """Whether everything that is wanted is stored; the server adds defaults and more."""
+    if isinstance(wanted, dict):
+        return isinstance(stored, dict) and all(
+            name in stored and _holds(stored[name], inner) for name, inner in wanted.items()
+        )
+    if isinstance(wanted, list):
+        same = isinstance(stored, list) and len(stored) == len(wanted)
+        return same and all(_holds(one, inner) for one, inner in zip(stored, wanted, strict=True))
+    return bool(stored == wanted)
 
 
 async def _install(client: Client) -> None:

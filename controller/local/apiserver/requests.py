@@ -27,6 +27,10 @@ class User(NamedTuple):
     extra: Mapping[str, tuple[str, ...]] = {}
 
 
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+"""Requests without credentials. They may read health and version only."""
+
+
 @dataclass(slots=True, kw_only=True)
 class ServerRequest:
     """One request. Header names are lower case; the path is decoded."""

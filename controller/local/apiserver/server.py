@@ -3,7 +3,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver import errors
@@ -11,9 +11,8 @@ from trainwright.controller.local.apiserver.admission import Admission, Chain
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.endpoints import Endpoints
-from trainwright.controller.local.apiserver.identity import ANONYMOUS, Authenticator
 from trainwright.controller.local.apiserver.reads import Reads
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, User, failure
+from trainwright.controller.local.apiserver.requests import ANONYMOUS, Answer, ServerRequest, User, failure
 from trainwright.controller.local.apiserver.resources import Registry
 from trainwright.controller.local.apiserver.routes import Route, resource_route
 from trainwright.controller.local.apiserver.store import Store
@@ -28,6 +27,14 @@ Page: TypeAlias = Callable[[ServerRequest], Answer | None]
 """Answers requests that are not about a resource; None for those that it does not know."""
 PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 """What requests without credentials may ask, as in kube-apiserver."""
+
+
+class Authenticator(Protocol):
+    """Finds the user of a request."""
+
+    async def user(self, request: ServerRequest) -> User | None:
+        """The user, ANONYMOUS without credentials; None if the credentials are not valid."""
+        ...
 
 
 class APIServer:

@@ -6,14 +6,12 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 
 import hmac
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from trainwright.controller.local.apiserver.requests import ServerRequest, User
+from trainwright.controller.local.apiserver.requests import ANONYMOUS, ServerRequest, User
 
 AUTHENTICATED = "system:authenticated"
 ADMINISTRATOR = User("kubernetes-admin", ("system:masters", AUTHENTICATED))
-ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
-"""Requests without credentials. They may read health and version only."""
 ISSUER = "https://kubernetes.default.svc"
 """Issuer of the tokens of service accounts, and the audience of this API server. It does not depend on the port."""
 _INVALID = "invalid bearer token"
@@ -35,14 +33,6 @@ TokenCheck: TypeAlias = Callable[[str, Sequence[str]], Identity | None]
 """Takes a token and audiences. Returns None for tokens of another kind, raises InvalidTokenError for invalid ones."""
 
 
-class Authenticator(Protocol):
-    """Finds the user of a request."""
-
-    async def user(self, request: ServerRequest) -> User | None:
-        """The user, ANONYMOUS without credentials; None if the credentials are not valid."""
-        ...
-
-
 class TokenAuthenticator:
     """Knows the administrator's token, and asks checks about all other tokens."""
 
@@ -52,7 +42,7 @@ class TokenAuthenticator:
         self._audience = audience
 
     async def user(self, request: ServerRequest) -> User | None:
-        """See Authenticator."""
+        """The user, ANONYMOUS without credentials; None if the credentials are not valid."""
         scheme, _, token = request.headers.get("authorization", "").strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return ANONYMOUS
