@@ -24,11 +24,21 @@ from trainwright.controller.local.apiserver.built_in import serve_built_in
 from trainwright.controller.local.apiserver.builtin_admission.plugins import Plugins
 from trainwright.controller.local.apiserver.definitions import Definitions
 from trainwright.controller.local.apiserver.evictions import Evictions
+from trainwright.controller.local.apiserver.execs import PodExecs
 from trainwright.controller.local.apiserver.identity import AccountTokens, TokenAuthenticator
 from trainwright.controller.local.apiserver.identity.endpoints import serve_identity
 from trainwright.controller.local.apiserver.identity.pages import IssuerPages
 from trainwright.controller.local.apiserver.pages import DiscoveryPages, OpenAPIPages, health, version
-from trainwright.controller.local.apiserver.podaccess import LogRequest, LogSource, PodLogs, UnavailableLogError
+from trainwright.controller.local.apiserver.podaccess import (
+    ExecRequest,
+    ExecSession,
+    ExecSource,
+    LogRequest,
+    LogSource,
+    PodLogs,
+    UnavailableExecError,
+    UnavailableLogError,
+)
 from trainwright.controller.local.apiserver.presets import add_presets
 from trainwright.controller.local.apiserver.resources import Registry
 from trainwright.controller.local.apiserver.server import APIServer
@@ -208,6 +218,7 @@ async def local_cluster(
         node.declare(manager)
         logs = PodLogs(api.server.store, _logs_of(node))
         api.server.handle_specially("", "pods", "log", logs.get)
+        api.server.handle_specially("", "pods", "exec", PodExecs(api.server.store, _execs_of(node)).connect)
         async with TaskScope("local cluster") as tasks:
             running = tasks.start("controllers", manager.run())
             try:
@@ -236,6 +247,18 @@ def _logs_of(node: Node) -> LogSource:
             raise UnavailableLogError(str(error)) from error
 
     return logs
+
+
+def _execs_of(node: Node) -> ExecSource:
+    async def start(namespace: str, pod: str, request: ExecRequest) -> ExecSession:
+        try:
+            return await node.exec(
+                namespace, pod, request.container, request.command, stdin=request.stdin, tty=request.tty
+            )
+        except UnavailableError as error:
+            raise UnavailableExecError(str(error)) from error
+
+    return start
 
 
 async def install(client: Client, documents: Iterable[Document], *, owner: str) -> None:

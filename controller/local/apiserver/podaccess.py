@@ -46,6 +46,64 @@ class LogSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecRequest:
+    """Which process is wanted (PodExecOptions)."""
+
+    container: str
+    command: tuple[str, ...]
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False
+
+
+class UnavailableExecError(Exception):
+    """No process can be started; the text is for the client."""
+
+
+class ExecSession(Protocol):
+    """A process that was started in a container."""
+
+    @property
+    def stdout(self) -> AsyncIterator[bytes]:
+        """Output until all who have it open have closed it; with a terminal all output."""
+        ...
+
+    @property
+    def stderr(self) -> AsyncIterator[bytes]:
+        """Error output; empty with a terminal."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Write to standard input; waits while the process does not read."""
+        ...
+
+    async def close_stdin(self) -> None:
+        """End standard input."""
+        ...
+
+    def resize(self, width: int, height: int) -> None:
+        """Change the size of the terminal, in characters."""
+        ...
+
+    async def wait(self) -> int:
+        """The exit code, 128 + n after signal n."""
+        ...
+
+    async def close(self) -> None:
+        """Kill the process if it still runs."""
+        ...
+
+
+class ExecSource(Protocol):
+    """Starts processes in containers."""
+
+    async def __call__(self, namespace: str, pod: str, request: ExecRequest) -> ExecSession:
+        """Start a process beside that of a running container. Raises UnavailableExecError."""
+        ...
+
+
 class PodLogs:
     """Serves `pods/log`."""
 

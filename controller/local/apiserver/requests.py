@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests and answers, free of any HTTP library."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -58,9 +58,36 @@ class ServerRequest:
         return self.says(name) and self.asked(name) not in ("false", "0")
 
 
+class WebSocket(Protocol):
+    """An open websocket."""
+
+    @property
+    def protocol(self) -> str:
+        """The subprotocol that was agreed on."""
+        ...
+
+    async def receive(self) -> bytes | None:
+        """The next message; None once the client has closed the connection."""
+        ...
+
+    async def send(self, message: bytes) -> None:
+        """Send a binary message; waits while the client does not read. Raises ConnectionError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """The connection is to become a websocket."""
+
+    protocols: tuple[str, ...]
+    """Subprotocols that are spoken, the best first."""
+    serve: Callable[[WebSocket], Awaitable[None]]
+    """Speaks one of them; the connection is closed when it returns."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Answer:
-    """One answer: whole, or as a stream."""
+    """One answer: whole, as a stream, or as a websocket."""
 
     status: int = 200
     body: bytes = b""
@@ -68,6 +95,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     stream: AsyncIterator[bytes] | None = None
+    upgrade: Upgrade | None = None
 
     @classmethod
     def of(cls, document: Any, status: int = 200) -> "Answer":

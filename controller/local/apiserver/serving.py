@@ -6,11 +6,11 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from aiohttp import web
+from aiohttp import WSMsgType, web
 
 from trainwright.controller.local.apiserver.bodies import LIMIT
 from trainwright.controller.local.apiserver.errors import too_large
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, failure
+from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, Upgrade, failure
 from trainwright.controller.local.apiserver.server import APIServer
 from trainwright.controller.runtime.servers.http import listening
 
@@ -18,6 +18,8 @@ HOST = "127.0.0.1"
 """The only address that is listened on: whoever reaches the server can start processes."""
 _KEEPALIVE_SECONDS = 90.0
 _SHUTDOWN_SECONDS = 2.0
+_HEARTBEAT_SECONDS = 30.0
+"""How often the client of a websocket is pinged, so that one that went away is noticed."""
 
 
 @asynccontextmanager
@@ -66,6 +68,8 @@ class _Handler:
                 body=body,
             )
         )
+        if answer.upgrade is not None:
+            return await _upgraded(request, answer.upgrade)
         if answer.stream is None:
             return _whole(answer)
         response = web.StreamResponse(status=answer.status, headers=_headers(answer))
@@ -80,6 +84,36 @@ class _Handler:
             if isinstance(answer.stream, AsyncGenerator):
                 await answer.stream.aclose()
         return response
+
+
+async def _upgraded(request: web.Request, upgrade: Upgrade) -> web.StreamResponse:
+    response = web.WebSocketResponse(protocols=upgrade.protocols, heartbeat=_HEARTBEAT_SECONDS, compress=False)
+    await response.prepare(request)
+    with suppress(ConnectionError):
+        await upgrade.serve(_Socket(response))
+        await response.close()
+    return response
+
+
+class _Socket:
+    """A `WebSocket`."""
+
+    def __init__(self, response: web.WebSocketResponse) -> None:
+        self._response = response
+
+    @property
+    def protocol(self) -> str:
+        return self._response.ws_protocol or ""
+
+    async def receive(self) -> bytes | None:
+        message = await self._response.receive()
+        if message.type == WSMsgType.BINARY:
+            data: bytes = message.data
+            return data
+        return message.data.encode() if message.type == WSMsgType.TEXT else None
+
+    async def send(self, message: bytes) -> None:
+        await self._response.send_bytes(message)
 
 
 def _whole(answer: Answer) -> web.Response:

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kubectl against a local cluster with a running pod: exec, logs, tokens, questions of access."""
+
+import asyncio
+import base64
+import json
+import os
+import pty
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from trainwright.controller.local.cluster import local_cluster
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
+from trainwright.controller.runtime.testing.binaries import provide
+
+SECONDS = 60.0
+PROGRAM = "import time\nprint('first', flush=True)\ntime.sleep(600)"
+
+
+class Done(NamedTuple):
+    """A finished command."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Kubectl:
+    """Runs kubectl without blocking the cluster, which is in this process."""
+
+    def __init__(self, kubeconfig: Path, folder: Path) -> None:
+        self._command = [str(provide(["kubectl"])["kubectl"]), f"--kubeconfig={kubeconfig}", f"--cache-dir={folder}"]
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("KUBE")}
+        self._environment = inherited | {"KUBERC": "off"}
+
+    async def __call__(self, *arguments: str, stdin: bytes = b"", terminal: int | None = None) -> Done:
+        """Run it to its end. With a terminal, that is its standard input."""
+        process = await asyncio.create_subprocess_exec(
+            *self._command,
+            *arguments,
+            stdin=asyncio.subprocess.PIPE if terminal is None else terminal,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._environment,
+        )
+        try:
+            async with asyncio.timeout(SECONDS):
+                out, err = await process.communicate(stdin if terminal is None else None)
+        except TimeoutError:
+            process.kill()
+            await process.communicate()
+            raise
+        assert process.returncode is not None
+        return Done(process.returncode, out.decode(), err.decode())
+
+
+def manifest(name: str, code: str) -> bytes:
+    container = {"name": "main", "image": "python", "command": ["python", "-c", code]}
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}).encode()
+
+
+@pytest.fixture
+async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
+    """kubectl for a cluster in which a pod `p` runs."""
+    settings = NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
+    async with local_cluster(settings, memory=True) as cluster:
+        made = Kubectl(cluster.api.kubeconfig, tmp_path / "kubectl")
+        await made("wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+        assert await made("create", "-f", "-", stdin=manifest("p", PROGRAM)) == (0, "pod/p created\n", "")
+        ready = await made("wait", "--for=condition=Ready", "pod/p", "--timeout=30s")
+        assert ready.code == 0, ready.err
+        yield made
+
+
+async def test_exec(kubectl: Kubectl) -> None:
+    code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
+    done = await kubectl("exec", "p", "--", "python", "-c", code)
+    assert done == (3, "out\n", "err\ncommand terminated with exit code 3\n")
+    # More than fits into pipes and sockets, and an end of the input that the process sees.
+    big = os.urandom(500_000).hex().encode()
+    done = await kubectl("exec", "-i", "p", "--", "cat", stdin=big)
+    assert (done.code, done.out == big.decode(), done.err) == (0, True, "")
+    done = await kubectl("exec", "p", "--", "no-such-program")
+    assert done.code == 1
+    assert "executable file not found" in done.err
+    done = await kubectl("exec", "p", "-c", "other", "--", "ls")
+    assert "container other is not valid for pod p" in done.err
+    variable = await kubectl("exec", "p", "--", "sh", "-c", "env | grep ^KUBERNETES_SERVICE_HOST=")
+    assert variable.out == "KUBERNETES_SERVICE_HOST=127.0.0.1\n"
+
+
+async def test_exec_with_a_terminal(kubectl: Kubectl) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        done = await kubectl(
+            "exec", "-i", "-t", "p", "--", "sh", "-c", "test -t 0 && test -t 1 && exit 7", terminal=theirs
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.code == 7, done
+
+
+async def test_logs_are_followed_to_the_end_of_the_pod(kubectl: Kubectl) -> None:
+    code = "import time\nfor i in range(3):\n    print(i, flush=True)\n    time.sleep(0.2)"
+    await kubectl("create", "-f", "-", stdin=manifest("short", code))
+    await kubectl("wait", "--for=jsonpath={.status.startTime}", "pod/short", "--timeout=30s")
+    await kubectl("wait", "--for=jsonpath={.status.containerStatuses[0].started}", "pod/short", "--timeout=30s")
+    assert await kubectl("logs", "-f", "short") == (0, "0\n1\n2\n", "")
+    assert (await kubectl("logs", "p")).out == "first\n"
+
+
+async def test_who_and_what(kubectl: Kubectl) -> None:
+    assert await kubectl("auth", "can-i", "create", "pods") == (0, "yes\n", "")
+    assert "kubernetes-admin" in (await kubectl("auth", "whoami")).out
+    token = (await kubectl("create", "token", "default", "--duration=20m")).out.strip()
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    assert (claims["sub"], claims["exp"] - claims["iat"]) == ("system:serviceaccount:default:default", 1200)
+    whoami = await kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}", f"--token={token}")
+    # The administrator's token of the kubeconfig yields to one that is given.
+    assert whoami.out == "system:serviceaccount:default:default"
+    done = await kubectl("create", "token", "default", "--duration=1m")
+    assert "may not specify a duration less than 10 minutes" in done.err

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pods/exec`: the channels of the websocket, and requests that are refused before it is opened."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.apiserver.execs import PROTOCOLS, PodExecs
+from trainwright.controller.local.apiserver.podaccess import ExecRequest, UnavailableExecError
+from trainwright.controller.local.apiserver.requests import Answer, ServerRequest
+from trainwright.controller.local.cluster import RunningServer, api_server
+
+PATH = "/api/v1/namespaces/default/pods/p/exec"
+UPGRADE = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-protocol": ",".join(PROTOCOLS)}
+
+
+class Session:
+    """A process that a test plays."""
+
+    def __init__(self, *, out: Sequence[bytes] = (), err: Sequence[bytes] = (), code: int = 0) -> None:
+        self._out, self._err, self._code = out, err, code
+        self.events: list[Any] = []
+        self.may_end = asyncio.Event()
+
+    @property
+    def stdout(self) -> AsyncIterator[bytes]:
+        return self._chunks(self._out)
+
+    @property
+    def stderr(self) -> AsyncIterator[bytes]:
+        return self._chunks(self._err)
+
+    async def _chunks(self, chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+
+    async def write(self, data: bytes) -> None:
+        self.events.append(data)
+
+    async def close_stdin(self) -> None:
+        self.events.append("end")
+        self.may_end.set()
+
+    def resize(self, width: int, height: int) -> None:
+        self.events.append((width, height))
+        self.may_end.set()
+
+    async def wait(self) -> int:
+        await self.may_end.wait()
+        return self._code
+
+    async def close(self) -> None:
+        self.events.append("closed")
+
+
+class Socket:
+    """The client's side; it goes away after its messages if that is wanted."""
+
+    def __init__(self, *messages: bytes, protocol: str = PROTOCOLS[0], leaves: bool = False) -> None:
+        self.protocol = protocol
+        self._messages = list(messages)
+        self._leaves = leaves
+        self.sent: list[bytes] = []
+
+    async def receive(self) -> bytes | None:
+        if self._messages:
+            return self._messages.pop(0)
+        if not self._leaves:
+            await asyncio.Event().wait()
+        return None
+
+    async def send(self, message: bytes) -> None:
+        self.sent.append(message)
+
+    def status(self) -> dict[str, Any]:
+        """What was said on channel 3, which is the last message."""
+        assert self.sent[-1][0] == 3
+        found: dict[str, Any] = json.loads(self.sent[-1][1:])
+        return found
+
+
+class Server:
+    """An API server with one pod, whose processes a test plays."""
+
+    def __init__(self, api: RunningServer) -> None:
+        self.api = api
+        self.session: Session | UnavailableExecError = Session()
+        self.asked: ExecRequest | None = None
+        api.server.handle_specially("", "pods", "exec", PodExecs(api.server.store, self._start).connect)
+
+    async def _start(self, namespace: str, pod: str, request: ExecRequest) -> Session:
+        assert (namespace, pod) == ("default", "p")
+        self.asked = request
+        if isinstance(self.session, UnavailableExecError):
+            raise self.session
+        return self.session
+
+    async def request(self, query: str, *, method: str = "GET", headers: dict[str, str] = UPGRADE) -> Answer:
+        """Ask for a process: `command=ls&stdout=true`."""
+        pairs = [(name, value) for name, _, value in (part.partition("=") for part in query.split("&"))]
+        authorization = {"authorization": f"Bearer {self.api.config.token}"}
+        return await self.api.server.handle(
+            ServerRequest(method=method, path=PATH, query=pairs, headers={**headers, **authorization})
+        )
+
+    async def speak(self, socket: Socket, query: str = "command=ls&stdin=true&stdout=true&stderr=true") -> None:
+        """Run a whole connection."""
+        answer = await self.request(query)
+        assert answer.upgrade is not None
+        await asyncio.wait_for(answer.upgrade.serve(socket), 10)
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    """A server with a pod `p` that has the container `a`."""
+    async with api_server(tmp_path / "state", memory=True) as api:
+        containers = [{"name": "a", "image": "x"}]
+        body = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": containers}}
+        made = await api.server.handle(
+            ServerRequest(
+                method="POST",
+                path=PATH.rpartition("/p/")[0],
+                headers={"authorization": f"Bearer {api.config.token}"},
+                body=json.dumps(body).encode(),
+            )
+        )
+        assert made.status == 201
+        yield Server(api)
+
+
+async def test_output_goes_to_its_channels_and_the_exit_code_to_the_last(server: Server) -> None:
+    server.session = session = Session(out=[b"one", b"two"], err=[b"bad"], code=3)
+    session.may_end.set()
+    socket = Socket()
+    await server.speak(socket, "command=sh&command=-c&command=exit 3&stdout=true&stderr=true")
+    assert server.asked == ExecRequest(container="a", command=("sh", "-c", "exit 3"), stdout=True, stderr=True)
+    assert socket.sent[0] == b"\x01"
+    assert [one for one in socket.sent[1:] if one[0] == 1] == [b"\x01one", b"\x01two"]
+    assert [one for one in socket.sent if one[0] == 2] == [b"\x02bad"]
+    status = socket.status()
+    assert (status["status"], status["reason"]) == ("Failure", "NonZeroExitCode")
+    assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
+    assert session.events == ["closed"]
+
+
+async def test_success_is_told(server: Server) -> None:
+    server.session = session = Session()
+    session.may_end.set()
+    socket = Socket()
+    await server.speak(socket)
+    assert socket.status() == {"metadata": {}, "status": "Success"}
+
+
+async def test_input_and_its_end(server: Server) -> None:
+    server.session = session = Session()
+    await server.speak(Socket(b"\x00ab", b"", b"\x00c", b"\xff\x00"))
+    assert session.events == [b"ab", b"c", "end", "closed"]
+
+
+async def test_version_four_has_no_half_close_and_a_client_that_leaves_ends_the_process(server: Server) -> None:
+    server.session = session = Session()
+    socket = Socket(b"\x00ab", b"\xff\x00", protocol=PROTOCOLS[1], leaves=True)
+    await server.speak(socket)
+    assert session.events == [b"ab", "closed"]
+    assert socket.sent == [b"\x01"]
+
+
+async def test_sizes_are_for_terminals(server: Server) -> None:
+    server.session = session = Session(out=[b"$ "])
+    size = b'\x04{"Width":120,"Height":40}'
+    socket = Socket(b"\x04garbage", b'\x04{"Width":0,"Height":-1}', size)
+    await server.speak(socket, "command=sh&stdin=true&stdout=true&stderr=true&tty=true")
+    assert session.events == [(120, 40), "closed"]
+    assert server.asked is not None
+    assert (server.asked.tty, server.asked.stderr) == (True, False)
+
+
+async def test_a_process_that_cannot_start_is_told_on_the_channel(server: Server) -> None:
+    server.session = UnavailableExecError('container not found ("a")')
+    socket = Socket()
+    await server.speak(socket)
+    assert len(socket.sent) == 1
+    assert socket.status()["message"] == 'Internal error occurred: container not found ("a")'
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "message"),
+    [
+        ("command=ls&stdout=true", {"upgrade": "SPDY/3.1"}, "does not speak SPDY"),
+        ("command=ls&stdout=true", {}, "Upgrade request required"),
+        ("command=ls&stdout=true", {**UPGRADE, "sec-websocket-protocol": "channel.k8s.io"}, "v5.channel.k8s.io"),
+        ("command=ls&stdout=true&container=zz", UPGRADE, "container zz is not valid for pod p"),
+        ("stdout=true", UPGRADE, "at least one command"),
+        ("command=ls", UPGRADE, "you must specify at least 1 of stdin, stdout, stderr"),
+    ],
+)
+async def test_refusals(server: Server, query: str, headers: dict[str, str], message: str) -> None:
+    for method in ("GET", "POST"):
+        answer = await server.request(query, method=method, headers=headers)
+        assert (answer.status, answer.upgrade) == (400, None)
+        assert message in json.loads(answer.body)["message"]
+    assert server.asked is None
