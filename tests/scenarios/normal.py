@@ -6,6 +6,7 @@ becomes the rank of the newest object that it can have seen, since a server also
 managed fields are sorted, since their order hangs on whether a second has passed.
 """
 
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ _TIME = re.compile(r"\b(\d{4})-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _KNOWN_TIMES = 2022
 """Times before this year stand in the scenarios."""
 _PORT = re.compile(r"127\.0\.0\.1:\d+")
+_QUOTED = re.compile(r'"\{\\".*?[^\\]\}"(?=: |$)')
 _SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 _ACCESS = re.compile(rf"\b(kube-api-access-){_SUFFIX}\b")
 _NAMED_VERSION = re.compile(r"((?:resource version:|current:|ResourceVersion in the precondition|record) \(?)(\d+)")
@@ -39,6 +41,7 @@ def normal(answers: list[dict[str, Any]], prefixes: Sequence[str] = ()) -> list[
             value = pattern.sub(
                 lambda match: f"{match[1]}<5 generated #{numbers.setdefault(match[0], len(numbers) + 1)}>", value
             )
+        value = _QUOTED.sub(_document, value)
         value = _UID.sub(lambda match: uids.setdefault(match[0], f"<uid {len(uids) + 1}>"), value)
         value = _TIME.sub(_time, value)
         value = _PORT.sub("127.0.0.1:<port>", value)
@@ -51,6 +54,17 @@ def normal(answers: list[dict[str, Any]], prefixes: Sequence[str] = ()) -> list[
 
     result: list[dict[str, Any]] = _walk(made, text, ranks, seen)
     return result
+
+
+def _document(match: re.Match[str]) -> str:
+    """A document that a message quotes, with its keys in order and without its version."""
+    try:
+        document = json.loads(json.loads(match[0]))
+    except ValueError:
+        return match[0]
+    for one in _dictionaries(document):
+        one.pop("resourceVersion", None)
+    return json.dumps(json.dumps(document, sort_keys=True))
 
 
 def _time(match: re.Match[str]) -> str:

@@ -16,7 +16,7 @@ Answer = dict[str, Any]
 AGENT = "scenario/1.0 (test)"
 WAIT_SECONDS = 30.0
 _POLL_SECONDS = 0.05
-_HOLE = re.compile(r"\$\{([^}*+]*)(?:([*+])(\d+))?\}")
+_HOLE = re.compile(r"\$\{(?:(?P<text>[^$]*?)\*(?P<times>\d+)|(?P<name>\w+)(?:\+(?P<plus>\d+))?)\}", re.DOTALL)
 
 
 class ScenarioError(AssertionError):
@@ -140,11 +140,10 @@ class Runner:
 
     def _filled(self, text: str) -> str:
         def fill(match: re.Match[str]) -> str:
-            name, sign, number = match.groups()
-            if sign == "*":
-                return str(name) * int(number)
-            value = self._values[name]
-            return str(int(value) + int(number)) if sign == "+" else value
+            if match["times"]:
+                return str(match["text"]) * int(match["times"])
+            value = self._values[match["name"]]
+            return str(int(value) + int(match["plus"])) if match["plus"] else value
 
         return _HOLE.sub(fill, text)
 
