@@ -263,7 +263,7 @@ class Node:
     def _source_changed(self, event: Event[AnyObject]) -> None:
         for worker in self._workers.values():
             if namespace_of(worker.pod) == event.key.namespace:
-                worker.notice_sources()
+                worker.notice_source(event.key.name)
 
     def _room_made(self) -> None:
         for worker in self._workers.values():

@@ -112,13 +112,15 @@ async def make_plan(
         pod, container, workplace.lookup, service=workplace.service, allocatable=workplace.allocatable()
     )
     known = {**workplace.service, **document_variables}
+    mounts = volumes.mounts_of(container, known)
+    if environment.refusal:
+        raise CreateError(_refusal(container, environment, mounts))
     command = [expand(word, known) for word in _command(container, environment, workplace.images.file)]
     _refuse(container, environment, command, document_variables)
     if moved:
         ports = PortRewriter(pod, moved, workplace.pods())
         command = [ports.text(word) for word in command]
         document_variables = ports.variables(document_variables)
-    mounts = volumes.mounts_of(container, known)
     termination = Mount(container.get("terminationMessagePath") or TERMINATION_PATH, str(places.termination), False)
     folder = container.get("workingDir") or environment.folder or str(places.work)
     replaced: Mapping[str, str] = {}
@@ -163,8 +165,6 @@ def inherited(environ: Mapping[str, str], more: Sequence[str]) -> dict[str, str]
 def _command(container: Document, environment: Environment, file: str) -> list[str]:
     """The words of the command. As with images: the container's command replaces the default one, args follow it."""
     image = container.get("image") or ""
-    if environment.refusal:
-        raise CreateError(f"image {image} cannot run here: {environment.refusal}")
     command = container.get("command") or environment.command
     if not command:
         raise CreateError(
@@ -172,6 +172,13 @@ def _command(container: Document, environment: Environment, file: str) -> list[s
             f' - {{image: "{image}", command: [...]}}'
         )
     return [*command, *(container.get("args") or ())]
+
+
+def _refusal(container: Document, environment: Environment, mounts: Iterable[Mount]) -> str:
+    """Why an image cannot run, and where its volumes lie: what it would have made can be put there by hand."""
+    text = f"image {container.get('image') or ''} cannot run here: {environment.refusal}"
+    folders = ", ".join(f"{mount.path} is {mount.source}" for mount in mounts)
+    return f"{text} (its volumes: {folders})" if folders else text
 
 
 def _refuse(

@@ -13,6 +13,9 @@ GRACE_SECONDS = 30
 TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
+_REFERENCES = frozenset({"configMap", "secret", "configMapRef", "secretRef", "configMapKeyRef", "secretKeyRef"})
+
+
 class Containers(NamedTuple):
     """The containers of a pod by role, in the order of the document."""
 
@@ -115,6 +118,23 @@ def should_restart(pod: Document, container: Document, code: int) -> bool:
 def is_init(pod: Document, container: Document) -> bool:
     """Whether the container is one of the init containers."""
     return any(one["name"] == container["name"] for one in containers_of(pod).init)
+
+
+def references_of(pod: Document) -> frozenset[str]:
+    """Names of the ConfigMaps and Secrets that a pod's volumes and variables refer to."""
+    return frozenset(_references(spec_of(pod)))
+
+
+def _references(part: Any) -> Iterator[str]:
+    if isinstance(part, list):
+        for item in part:
+            yield from _references(item)
+    elif isinstance(part, dict):
+        for key, value in part.items():
+            if key in _REFERENCES and isinstance(value, dict):
+                yield str(value.get("secretName") or value.get("name") or "")
+            else:
+                yield from _references(value)
 
 
 def _matches(condition: Mapping[str, Any], code: int) -> bool:

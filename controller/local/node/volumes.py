@@ -3,7 +3,8 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from trainwright.controller.local.node.environment import ConfigError, SourceUna
 from trainwright.controller.local.node.expansion import expand
 from trainwright.controller.local.node.pods import spec_of
 from trainwright.controller.local.node.projections import Sources, VolumeError, payload_of
+from trainwright.controller.local.node.tokens import KeptTokens
 
 _UNREADABLE = re.compile(r"[^-a-z0-9]")
 
@@ -30,10 +32,10 @@ class Mount(NamedTuple):
 class Volumes:
     """The volumes of one pod. `prepare` makes them, `refresh` follows changes of what they show."""
 
-    def __init__(self, folder: Path, sources: Sources) -> None:
-        """`folder`: where the pod's own volumes lie."""
+    def __init__(self, folder: Path, sources: Sources, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """`folder`: where the pod's own volumes lie. `clock` gives seconds that only grow."""
         self._folder = folder
-        self._sources = sources
+        self._sources = KeptTokens(sources, clock)
         self.folders: dict[str, str] = {}
         """Folder or file by name of the volume."""
         self.renew_after: float | None = None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trainwright.api.objects import Document, uid_of
+from trainwright.api.objects import Document, annotations_of, labels_of, uid_of
 from trainwright.api.times import Now
 from trainwright.controller.local.node.containers import ContainerProcess, Order
 from trainwright.controller.local.node.hosting import Hosting
@@ -23,6 +23,7 @@ from trainwright.controller.local.node.pods import (
     grace_of,
     is_deleted,
     is_sidecar,
+    references_of,
     should_restart,
     start_time_of,
 )
@@ -73,25 +74,29 @@ class PodWorker:
         self.done = asyncio.Event()
         """Set when nothing of the pod runs any more."""
         self._grace: float | None = None
+        self._references = references_of(pod)
 
     # ------------------------------------------------------------------ told from outside
 
     def update(self, pod: Document) -> None:
         """The pod has changed: a deletion, a shorter grace period, labels that a volume shows."""
+        shown = labels_of(pod) != labels_of(self.pod) or annotations_of(pod) != annotations_of(self.pod)
         self.pod = pod
         if is_deleted(pod):
             self._ending.set()
         self._updated.set()
-        self._sources_changed.set()
+        if shown:
+            self._sources_changed.set()
 
     def write_hosts(self) -> None:
         """Pods of the group came or went: bring the hosts files of the containers up to date. Blocks."""
         for runner in list(self.runners.values()):
             self._hosting.write_hosts(self.pod, runner.folders.container)
 
-    def notice_sources(self) -> None:
+    def notice_source(self, name: str) -> None:
         """A ConfigMap or Secret of the namespace has changed."""
-        self._sources_changed.set()
+        if name in self._references:
+            self._sources_changed.set()
 
     def notice_room(self) -> None:
         """Another pod has given devices or ports back: a container that waits for some is tried again."""

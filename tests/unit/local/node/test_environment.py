@@ -289,6 +289,15 @@ async def test_what_cannot_run(objects: Objects, images: Images, tmp_path: Path,
         await plan(pod(main), objects, tmp_path, images)
 
 
+async def test_a_refused_image_says_where_its_volumes_lie(objects: Objects, images: Images, tmp_path: Path) -> None:
+    main = {"name": "main", "image": "x/mpi:1", "volumeMounts": [{"name": "v", "mountPath": "/data"}]}
+    with pytest.raises(CreateError) as raised:
+        await plan(pod(main, volumes=[{"name": "v", "emptyDir": {}}]), objects, tmp_path, images)
+    assert str(raised.value) == (
+        f"image x/mpi:1 cannot run here: MPI needs sshd (its volumes: /data is {tmp_path}/volumes/v)"
+    )
+
+
 async def test_mpirun_on_one_machine_can_run(objects: Objects, images: Images, tmp_path: Path) -> None:
     assert (await plan(pod(container(command=["mpirun", "-np", "2"])), objects, tmp_path, images)).command[
         0

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.local.node.pods import Document, container, pod
 from trainwright.controller.local.node import atomic
 from trainwright.controller.local.node.environment import ConfigError, SourceUnavailableError
+from trainwright.controller.local.node.pods import references_of
 from trainwright.controller.local.node.projections import File, Token, VolumeError
 from trainwright.controller.local.node.volumes import Mount, Volumes
 
@@ -164,14 +165,37 @@ async def test_an_api_server_that_does_not_answer_is_waited_for(volumes: Volumes
         await volumes.prepare(with_volume(configMap={"name": "c"}))
 
 
-async def test_tokens_are_renewed_in_time(volumes: Volumes, objects: Objects) -> None:
+async def test_tokens_are_renewed_in_time(objects: Objects, tmp_path: Path) -> None:
+    now = 100.0
+    volumes = Volumes(tmp_path, objects, clock=lambda: now)
     token = {"path": "token", "expirationSeconds": 1000}
     one = with_volume(projected={"sources": [{"serviceAccountToken": token}]})
     await volumes.prepare(one)
     assert objects.asked == [("", 1000)]
     assert volumes.renew_after == 800
+    now += 799
+    assert not await volumes.refresh(one)
+    assert volumes.renew_after == 1
+    now += 1
     assert await volumes.refresh(one)
     assert files(volumes)["token"] == (b"token-2", 0o600)
+    assert volumes.renew_after == 800
+
+
+def test_the_objects_that_a_pod_refers_to() -> None:
+    sources = [{"secret": {"name": "b"}}, {"serviceAccountToken": {"path": "t"}}]
+    one = pod(
+        container(
+            envFrom=[{"configMapRef": {"name": "c"}}],
+            env=[{"name": "X", "valueFrom": {"secretKeyRef": {"name": "d", "key": "k"}}}],
+        ),
+        volumes=[
+            {"name": "v", "configMap": {"name": "a"}},
+            {"name": "w", "secret": {"secretName": "e"}},
+            {"name": "p", "projected": {"sources": sources}},
+        ],
+    )
+    assert references_of(one) == {"a", "b", "c", "d", "e"}
 
 
 def test_an_update_is_one_rename(tmp_path: Path) -> None:
