@@ -17,15 +17,20 @@ from trainwright.controller.local.workloads.job.template import name_prefix, pod
 from trainwright.controller.local.workloads.kinds import JOB, POD
 from trainwright.controller.local.workloads.names import generated
 from trainwright.controller.local.workloads.reports import Report, record
-from trainwright.controller.local.workloads.writes import each, each_slowly, remove_finalizer, write_status
+from trainwright.controller.local.workloads.writes import (
+    each,
+    each_slowly,
+    is_namespace_ending,
+    remove_finalizer,
+    write_status,
+)
 from trainwright.controller.runtime import Done, EventRecorder, Manager, NotFound, Result, RetryAfter
 from trainwright.controller.runtime.cache.events import Event
-from trainwright.controller.runtime.errors import ApiError, Forbidden
+from trainwright.controller.runtime.errors import ApiError
 
 NAME = "job"
 REPORTER = "job-controller"
 """Reporting controller of the events."""
-_NAMESPACE_TERMINATING = "NamespaceTerminating"
 
 
 @dataclass
@@ -95,7 +100,7 @@ class JobController:
                 continue
             if await self._carry_out(job, step, memory):
                 continue
-            _raise([error for error in failures if not _is_terminating(error)])
+            _raise([error for error in failures if not is_namespace_ending(error)])
             return None if step.look_again is None else RetryAfter(step.look_again)
 
     async def _carry_out(self, job: Document, step: Plan, memory: _Memory) -> bool:
@@ -138,7 +143,7 @@ class JobController:
             try:
                 await self._client.create(pod, kind=POD)
             except ApiError as error:
-                if not _is_terminating(error):
+                if not is_namespace_ending(error):
                     self._report(job, "Warning", "FailedCreate", f"Error creating: {error.message}")
                 raise
             self._report(job, "Normal", "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
@@ -181,11 +186,6 @@ class JobController:
 
 def _is_ours(job: Document) -> bool:
     return (spec_of(job).get("managedBy") or MANAGED_BY_US) == MANAGED_BY_US
-
-
-def _is_terminating(error: Exception) -> bool:
-    """Whether a creation failed because the namespace is being deleted, so that a retry is in vain."""
-    return isinstance(error, Forbidden) and any(cause.reason == _NAMESPACE_TERMINATING for cause in error.causes)
 
 
 def _is_tracked(event: Event[Document]) -> bool:

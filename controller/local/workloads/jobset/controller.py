@@ -17,9 +17,9 @@ from trainwright.controller.local.workloads.jobset import names
 from trainwright.controller.local.workloads.jobset.decision import Change, Plan, plan
 from trainwright.controller.local.workloads.kinds import CLAIM, JOB, JOBSET, SERVICE
 from trainwright.controller.local.workloads.reports import Report, record
-from trainwright.controller.local.workloads.writes import each, write_status
+from trainwright.controller.local.workloads.writes import each, is_namespace_ending, write_status
 from trainwright.controller.runtime import Backoff, EventRecorder, Manager, NotFound, Result, RetryAfter
-from trainwright.controller.runtime.errors import AlreadyExists, ApiError
+from trainwright.controller.runtime.errors import AlreadyExists, ApiError, Forbidden
 
 NAME = "jobset"
 REPORTER = "jobset"
@@ -61,6 +61,10 @@ class JobSetController:
             return await self._reconcile(key)
         except NotFound:
             return None  # the JobSet or a Job was deleted meanwhile; the event of the deletion brings what follows
+        except Forbidden as error:
+            if is_namespace_ending(error):
+                return None
+            raise
 
     async def _reconcile(self, key: Key) -> Result:
         for _ in range(_PASSES):
@@ -106,7 +110,7 @@ class JobSetController:
         try:
             await self._client.create(service, kind=SERVICE)
         except ApiError as error:
-            self._report(jobset, Report("Warning", "HeadlessServiceCreationFailed", error.message))
+            self._report_failure(jobset, "HeadlessServiceCreationFailed", error)
             raise
 
     async def _ensure_claim(self, jobset: Document, claim: Document) -> None:
@@ -117,7 +121,7 @@ class JobSetController:
         except AlreadyExists:
             return
         except ApiError as error:
-            self._report(jobset, Report("Warning", "PVCCreationFailed", error.message))
+            self._report_failure(jobset, "PVCCreationFailed", error)
             raise
 
     async def _create(self, jobset: Document, jobs: list[Document]) -> None:
@@ -127,6 +131,8 @@ class JobSetController:
             try:
                 await self._client.create(job, kind=JOB)
             except ApiError as error:
+                if is_namespace_ending(error):
+                    raise
                 failures.append(f'job "{name_of(job)}" creation failed with error: {error.message}')
                 raise
 
@@ -145,6 +151,10 @@ class JobSetController:
             if "metadata" in patch:
                 patch = {**patch, "metadata": {"resourceVersion": resource_version_of(written)}}
         await self._client.patch(JOB, name, namespace, patch)
+
+    def _report_failure(self, jobset: Document, reason: str, error: ApiError) -> None:
+        if not is_namespace_ending(error):
+            self._report(jobset, Report("Warning", reason, error.message))
 
     def _report(self, jobset: Document, report: Report) -> None:
         record(self._recorder, jobset, [report], action=ACTION)

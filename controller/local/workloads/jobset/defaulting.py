@@ -35,8 +35,8 @@ def default(jobset: Document) -> None:
 def default_pod(pod: Document) -> None:
     """Set the defaults of a new pod; does nothing to pods that belong to no JobSet.
 
-    The first pod of a Job with exclusive placement keeps other Jobs out of its topology domain. The node selector of
-    the other pods is not set here: it depends on where the first pod is.
+    The first pod of a Job with exclusive placement keeps other Jobs out of its topology domain. What the other pods
+    get depends on where the first one is; see `placement`.
     """
     annotations, spec = annotations_of(pod), pod.setdefault("spec", {})
     if names.JOBSET_NAME not in annotations or names.NODE_SELECTOR_STRATEGY in annotations:

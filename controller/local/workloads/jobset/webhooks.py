@@ -4,7 +4,7 @@
 The handlers answer reviews. They are added to a `WebhookServer`, or called by an API server in the same process.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -12,9 +12,10 @@ import msgspec
 from trainwright.api.objects import Document, name_of
 from trainwright.controller.local.workloads.invalid import refusal
 from trainwright.controller.local.workloads.jobset.defaulting import default, default_pod
+from trainwright.controller.local.workloads.jobset.placement import Followers, Misplaced
 from trainwright.controller.local.workloads.jobset.validation import KIND, validate
 from trainwright.controller.local.workloads.kinds import JOBSET, POD
-from trainwright.controller.runtime import nesting
+from trainwright.controller.runtime import Client, nesting
 from trainwright.controller.runtime.webhook.admission import Handler
 from trainwright.controller.runtime.webhook.jsonpatch import diff
 from trainwright.controller.runtime.webhook.review import ReviewRequest, ReviewResponse, passed_through
@@ -22,6 +23,7 @@ from trainwright.controller.runtime.webhook.review import ReviewRequest, ReviewR
 MUTATE_JOBSET = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_JOBSET = "/validate-jobset-x-k8s-io-v1alpha2-jobset"
 MUTATE_POD = "/mutate--v1-pod"
+VALIDATE_POD = "/validate--v1-pod"
 _SERVICE = {"name": "jobset-webhook-service", "namespace": "jobset-system"}
 _DECODER = msgspec.json.Decoder()
 _OF_JOBSETS = {"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]}
@@ -30,7 +32,7 @@ _OF_JOBSETS = {"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "o
 class Defaulting:
     """Answers with the changes that a defaulter makes."""
 
-    def __init__(self, defaulter: Callable[[Document], None]) -> None:
+    def __init__(self, defaulter: Callable[[Document], Awaitable[None]]) -> None:
         """`defaulter` changes the document in place."""
         self._defaulter = defaulter
 
@@ -39,7 +41,10 @@ class Defaulting:
         before, after = _document(review.object), _document(review.object)
         if before is None or after is None:
             return ReviewResponse(allowed=True)
-        self._defaulter(after)
+        try:
+            await self._defaulter(after)
+        except Misplaced as error:
+            return _refused(error)
         return ReviewResponse(allowed=True, patch=tuple(diff(before, after)))
 
 
@@ -55,12 +60,40 @@ class ValidatingJobSets:
         return ReviewResponse(allowed=True) if error is None else passed_through(error)
 
 
-def handlers() -> dict[str, Handler]:
-    """The handlers by path."""
+class ValidatingPods:
+    """Refuses pods that would be in the wrong topology domain."""
+
+    def __init__(self, followers: Followers) -> None:
+        """`followers` finds out where a pod has to be."""
+        self._followers = followers
+
+    async def answer(self, review: ReviewRequest) -> ReviewResponse:
+        """Check the new object of a review."""
+        pod = _document(review.object)
+        try:
+            if pod is not None and review.operation == "CREATE":
+                await self._followers.check(pod)
+        except Misplaced as error:
+            return _refused(error)
+        return ReviewResponse(allowed=True)
+
+
+def handlers(client: Client) -> dict[str, Handler]:
+    """The handlers by path. They look up pods and nodes through `client`."""
+    followers = Followers(client)
+
+    async def default_jobset(jobset: Document) -> None:
+        default(jobset)
+
+    async def place_pod(pod: Document) -> None:
+        default_pod(pod)
+        await followers.follow(pod)
+
     return {
-        MUTATE_JOBSET: Defaulting(default),
+        MUTATE_JOBSET: Defaulting(default_jobset),
         VALIDATE_JOBSET: ValidatingJobSets(),
-        MUTATE_POD: Defaulting(default_pod),
+        MUTATE_POD: Defaulting(place_pod),
+        VALIDATE_POD: ValidatingPods(followers),
     }
 
 
@@ -79,8 +112,14 @@ def configurations() -> tuple[Document, ...]:
             _webhook(
                 "vjobset.kb.io", VALIDATE_JOBSET, JOBSET.group, JOBSET.version, JOBSET.plural, ["CREATE", "UPDATE"]
             ),
+            _webhook("vpod.kb.io", VALIDATE_POD, POD.group, POD.version, POD.plural, ["CREATE"], _OF_JOBSETS),
         ),
     )
+
+
+def _refused(error: Misplaced) -> ReviewResponse:
+    """As controller-runtime answers an error without a status of its own."""
+    return ReviewResponse(allowed=False, code=403, reason="Forbidden", message=str(error))
 
 
 def _configuration(kind: str, name: str, *webhooks: Document) -> Document:

@@ -71,7 +71,7 @@ async def jobset_webhooks(control_plane: ControlPlane) -> AsyncIterator[None]:
         configurations=configurations(),
         certificates=ByURL(url=f"https://127.0.0.1:{port}"),
     )
-    for path, handler in handlers().items():
+    for path, handler in handlers(client).items():
         hooks.server.handle(path, handler)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(hooks.run())
@@ -186,6 +186,16 @@ async def jobset_starts_in_order(world: World, note: Note) -> None:
     await ended(world)
     await world.running(0)
     await note("complete")
+
+
+async def jobset_is_alone_in_its_domain(world: World, note: Note) -> None:
+    exclusive = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "kubernetes.io/hostname"}
+    jobs = [replicated("a", pods=2, backoffLimit=5)]
+    await world.create(JOBSET, "first", {"replicatedJobs": jobs}, annotations=exclusive)
+    await world.running(2)
+    await world.create(JOBSET, "second", {"replicatedJobs": jobs}, annotations=exclusive)
+    await world.pods(lambda pods: "Unschedulable" in str(of(pods, "second")))
+    await note("one Job runs, the other waits")
 
 
 async def jobset_depends(world: World, note: Note) -> None:
@@ -444,6 +454,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     jobset_is_suspended,
     jobset_starts_in_order,
     jobset_depends,
+    jobset_is_alone_in_its_domain,
     job_counts,
     job_fails,
     job_has_restarts,
