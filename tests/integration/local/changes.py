@@ -252,6 +252,111 @@ CHANGES: dict[str, tuple[Document, str, dict[str, Callable[[Document], None]]]] 
         "",
         {"more": _changed("spec.limits.0.max.cpu", "2"), "order": _changed("spec.limits.0.min", {"cpu": "3"})},
     ),
+    "namespace": (
+        _kept("v1", "Namespace"),
+        "",
+        {
+            "label": _changed("metadata.labels", {"a": "b"}),
+            "finalizers": _changed("spec.finalizers", ["example.com/a"]),
+            "phase": _changed("status.phase", "Terminating"),
+        },
+    ),
+    "namespace status": (
+        _kept("v1", "Namespace"),
+        "status",
+        {"phase": _changed("status.phase", "Terminating"), "condition": _changed("status.conditions", _condition("A"))},
+    ),
+    "namespace finalize": (
+        _kept("v1", "Namespace"),
+        "finalize",
+        {"another": _changed("spec.finalizers", ["example.com/a"]), "wrong": _changed("spec.finalizers", ["nothing"])},
+    ),
+    "node": (
+        _kept("v1", "Node", spec={"podCIDR": "10.0.0.0/24", "providerID": "a"}),
+        "",
+        {
+            "range": _changed("spec.podCIDRs", ["10.1.0.0/24"]),
+            "provider": _changed("spec.providerID", "b"),
+            "unschedulable": _changed("spec.unschedulable", True),
+            "taints": _changed("spec.taints", [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "X"}]),
+            "same taints": _changed("spec.taints", [{"key": "a", "effect": "NoSchedule"}] * 2),
+            "status": _changed("status.capacity", {"cpu": 1}),
+        },
+    ),
+    "node status": (
+        _kept("v1", "Node"),
+        "status",
+        {
+            "capacity": _changed("status.capacity", {"cpu": "1000m"}),
+            "addresses": _changed("status.addresses", [{"type": "Hostname", "address": "a"}] * 2),
+            "conditions": _changed("status.conditions", _condition("Ready")),
+        },
+    ),
+    "priority": (
+        _kept("scheduling.k8s.io/v1", "PriorityClass", value=5),
+        "",
+        {
+            "value": _changed("value", 6),
+            "policy": _changed("preemptionPolicy", "Never"),
+            "description": _changed("description", "d"),
+        },
+    ),
+    "runtime": (
+        _kept("node.k8s.io/v1", "RuntimeClass", handler="h"),
+        "",
+        {"handler": _changed("handler", "i"), "overhead": _changed("overhead", {"podFixed": {"cpu": 1}})},
+    ),
+    "storage class": (
+        _kept("storage.k8s.io/v1", "StorageClass", provisioner="example.com/p"),
+        "",
+        {
+            "provisioner": _changed("provisioner", "example.com/q"),
+            "policy": _changed("reclaimPolicy", "Retain"),
+            "parameters": _changed("parameters", {"a": "b"}),
+            "expansion": _changed("allowVolumeExpansion", True),
+        },
+    ),
+    "volume": (
+        _kept(
+            "v1",
+            "PersistentVolume",
+            spec={"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/a"}},
+        ),
+        "",
+        {
+            "path": _changed("spec.hostPath.path", "/b"),
+            "mode": _changed("spec.volumeMode", "Block"),
+            "size": _changed("spec.capacity.storage", "2Gi"),
+            "claim": _changed("spec.claimRef", {"name": "c", "namespace": "n"}),
+        },
+    ),
+    "webhooks": (
+        _kept("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+        "",
+        {
+            "label": _changed("metadata.labels", {"a": "b"}),
+            "another": _changed(
+                "webhooks",
+                [
+                    {
+                        "name": "a.b.c",
+                        "sideEffects": "None",
+                        "admissionReviewVersions": ["v1"],
+                        "clientConfig": {"url": "https://a"},
+                    }
+                ],
+            ),
+            "wrong": _changed("webhooks", [{"name": "a"}]),
+        },
+    ),
+    "role": (
+        _kept("rbac.authorization.k8s.io/v1", "Role"),
+        "",
+        {
+            "rule": _changed("rules", [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]),
+            "wrong": _changed("rules", [{}]),
+        },
+    ),
     "role binding": (
         _kept("rbac.authorization.k8s.io/v1", "RoleBinding", roleRef={"kind": "ClusterRole", "name": "view"}),
         "",
@@ -270,7 +375,8 @@ async def run(
 ) -> dict[str, str]:
     """Store an object and try changes of it. Returns the differences by the names of the changes."""
     document = copy.deepcopy(document)
-    document["metadata"]["name"] = f"x-{name.replace(' ', '-')}"
+    # Kinds without namespace share the server with other tests.
+    document["metadata"]["name"] = f"x-{name.replace(' ', '-')}-{sides.namespace[-6:]}"
     old = await sides.store(document)
     found: dict[str, str] = {}
     for change, apply in states.items():

@@ -172,6 +172,9 @@ DOCUMENTS: dict[str, Document] = {
         loadBalancerClass="a/b",
     ),
     "service node port": _service(clusterIP="None", ports=[{"port": 80, "nodePort": 30001}]),
+    "service warnings": _service(
+        clusterIP="None", sessionAffinity="ClientIP", externalName="x", trafficDistribution="PreferClose"
+    ),
     "service distribution": _service(clusterIP="None", trafficDistribution="X"),
     # Events
     "event": _event(

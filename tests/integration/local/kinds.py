@@ -47,7 +47,7 @@ class Sides:
 
     def __init__(self, transport: Transport, namespace: str) -> None:
         self._transport = transport
-        self._namespace = namespace
+        self.namespace = namespace
         self._registry = Registry()
         serve_built_in(self._registry)
 
@@ -76,13 +76,14 @@ class Sides:
         kind = KINDS[document["apiVersion"], document["kind"]]
         made = await self.send("POST", kind, "", document, dry_run=False)
         assert made["kind"] != "Status", made
+        made.pop("warnings", None)
         return made
 
     async def send(self, method: str, kind: BuiltIn, path: str, document: Document, *, dry_run: bool) -> Document:
         """Ask the real server; the decoded answer."""
         prefix = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
         if kind.namespaced:
-            prefix += f"/namespaces/{self._namespace}"
+            prefix += f"/namespaces/{self.namespace}"
         query = {"dryRun": "All"} if dry_run else {}
         request = Request(
             method,
@@ -93,21 +94,21 @@ class Sides:
         )
         answer = await self._transport.send(request)
         decoded: Document = json.loads(answer.body)
-        return decoded
+        return {**decoded, "warnings": list(answer.warnings)} if answer.warnings else decoded
 
     def ours_created(self, document: Document) -> Document:
         """What ours make of a creation."""
         kind = KINDS[document["apiVersion"], document["kind"]]
         made = copy.deepcopy(document)
         if kind.namespaced:
-            metadata.metadata_of(made)["namespace"] = self._namespace
+            metadata.metadata_of(made)["namespace"] = self.namespace
         try:
-            self._served(kind).decode(made)
+            told = self._served(kind).decode(made)
         except DecodeError as error:
             what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
             return errors.bad_request(f"{what}: {error}").document()
         kind.strategy.default(made)
-        write = Write("CREATE", kind.group, kind.plural, self._namespace if kind.namespaced else "")
+        write = Write("CREATE", kind.group, kind.plural, self.namespace if kind.namespaced else "")
         try:
             builtin_admission.mutate(made, write, _Empty())
         except errors.StatusError as error:
@@ -116,13 +117,13 @@ class Sides:
         kind.strategy.prepare_create(made)
         found = metadata.validate(made["metadata"], namespaced=kind.namespaced, name_rule=kind.strategy.name_rule)
         found += kind.strategy.validate(made)
-        return _invalid(kind, made, found) if found else made
+        return _answer(kind, made, None, found, told)
 
     def _updated(self, kind: BuiltIn, document: Document, old: Document, subresource: str) -> Document:
         new = copy.deepcopy(document)
-        self._served(kind).decode(new)
+        told = self._served(kind).decode(new)
         kind.strategy.default(new)
-        write = Write("UPDATE", kind.group, kind.plural, self._namespace if kind.namespaced else "", subresource, old)
+        write = Write("UPDATE", kind.group, kind.plural, self.namespace if kind.namespaced else "", subresource, old)
         builtin_admission.mutate(new, write, _Empty())
         metadata.keep_system_fields(metadata.metadata_of(new), old["metadata"])
         new["metadata"].setdefault("generation", old["metadata"].get("generation"))
@@ -130,11 +131,16 @@ class Sides:
             del new["metadata"]["generation"]
         kind.strategy.prepare_update(new, old, subresource)
         found = kind.strategy.validate_update(new, old, subresource)
-        return _invalid(kind, new, found) if found else new
+        return _answer(kind, new, old, found, told)
 
 
-def _invalid(kind: BuiltIn, document: Document, found: list[DocumentError]) -> Document:
-    return errors.invalid(kind.error_group, kind.kind, document["metadata"].get("name") or "", found).document()
+def _answer(
+    kind: BuiltIn, new: Document, old: Document | None, found: list[DocumentError], told: list[str]
+) -> Document:
+    name = new["metadata"].get("name") or ""
+    made = errors.invalid(kind.error_group, kind.kind, name, found).document() if found else new
+    told = told if found else [*told, *kind.strategy.warnings(new, old)]
+    return {**made, "warnings": told} if told else made
 
 
 def _comparable(document: Document) -> Document:

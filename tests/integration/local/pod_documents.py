@@ -121,6 +121,37 @@ SPECS: dict[str, Document] = {
             "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [3]}}],
         }
     ),
+    # Good ones with warnings.
+    "warn env": spec(
+        {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}, {"name": "A", "value": "3"}]}
+    ),
+    "warn ports": spec(
+        {"ports": [{"containerPort": 80, "name": "a"}, {"containerPort": 80}, {"containerPort": 80, "hostPort": 5}]},
+        {"ports": [{"containerPort": 81, "name": "a"}, {"containerPort": 80, "hostPort": 5, "hostIP": "1.1.1.1"}]},
+    ),
+    "warn bytes": _resources(requests={"memory": "0.5"}, limits={"ephemeral-storage": "1500m"}),
+    "warn labels": spec(nodeSelector={"beta.kubernetes.io/os": "linux"}),
+    "warn terms": _node_affinity({"key": "beta.kubernetes.io/arch", "operator": "Exists"}),
+    "warn preference": spec(
+        affinity={
+            "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": 1,
+                        "preference": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b c"]}]},
+                    }
+                ]
+            }
+        }
+    ),
+    "warn selector": _anti_affinity(),
+    "warn spread": spec(
+        topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]
+    ),
+    "warn doubles": spec(
+        hostAliases=[{"ip": "1.1.1.1"}, {"ip": "1.1.1.1"}], imagePullSecrets=[{"name": "a"}, {"name": "a"}, {}]
+    ),
+    "warn volume": spec(volumes=[{"name": "a", "gitRepo": {"repository": "r"}}]),
     # Bad ones.
     "no containers": {"containers": []},
     "no name": {"containers": [{"image": "i"}]},

@@ -18,6 +18,7 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     negative_errors,
     qualified_errors,
 )
+from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
 from trainwright.controller.local.apiserver.strategies.pods.placement import EFFECTS, toleration_errors
 from trainwright.controller.local.apiserver.strategies.pods.requirements import quantity_errors, requirement_errors
@@ -87,7 +88,7 @@ def _taint_errors(node: Document) -> Errors:
             found.append(wrong(f"{where}.value", value, ";".join(problems)))
         found += choice_errors(effect, f"{where}.effect", EFFECTS, sort=False)
         if (key, effect) in seen:
-            error = duplicate(where, taint)
+            error = duplicate(where, internal(taint, "core/v1.Taint"))
             found.append(error._replace(message=f"{error.message}: taints must be unique by key and effect pair"))
         seen.add((key, effect))
     return found
@@ -121,7 +122,7 @@ def _change_errors(new: Document, old: Document) -> Errors:
     seen: list[Document] = []
     for index, address in enumerate(entries(part(new, "status"), "addresses")):
         if address in seen:
-            found.append(duplicate(f"status.addresses[{index}]", address))
+            found.append(duplicate(f"status.addresses[{index}]", internal(address, "core/v1.NodeAddress")))
         seen.append(address)
     if before.get("podCIDRs") and spec.get("podCIDRs") != before["podCIDRs"]:
         text = 'node updates may not change podCIDR except from "" to valid'

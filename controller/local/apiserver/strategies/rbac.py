@@ -11,6 +11,7 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     name_errors,
     selector_errors,
 )
+from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.parts import ensure_filled, entries, part
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
 
@@ -105,7 +106,7 @@ class BindingStrategy(BuiltInStrategy):
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
         found = self.validate(new) + finalizer_errors(new)
         if new.get("roleRef") != old.get("roleRef"):
-            found.append(wrong("roleRef", new.get("roleRef"), "cannot change roleRef"))
+            found.append(wrong("roleRef", internal(new["roleRef"], "rbac/v1.RoleRef"), "cannot change roleRef"))
         return found
 
 

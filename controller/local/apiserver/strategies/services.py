@@ -66,6 +66,26 @@ class ServiceStrategy(WithSpec):
             return finalizer_errors(new)
         return finalizer_errors(new) + service_change_errors(new, old) + service_errors(new, old)
 
+    def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002
+        spec = part(new, "spec")
+        headless, kind = texts(spec, "clusterIPs") == [HEADLESS], spec.get("type")
+        found: list[str] = []
+        if headless:
+            ignored = ("loadBalancerIP", "externalIPs")
+            found += [f"spec.{name} is ignored for headless services" for name in ignored if spec.get(name)]
+            if spec.get("sessionAffinity") != "None":
+                found.append("spec.SessionAffinity is ignored for headless services")
+        if spec.get("externalIPs"):
+            if kind == "ExternalName":
+                found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+            elif not headless:
+                found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+        if kind != "ExternalName" and spec.get("externalName"):
+            found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+        if spec.get("trafficDistribution") == "PreferClose":
+            found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+        return found
+
     def selectable(self, document: Document) -> dict[str, str]:
         spec = part(document, "spec")
         return {

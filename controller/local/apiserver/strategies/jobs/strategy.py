@@ -9,6 +9,7 @@ from trainwright.controller.local.apiserver.strategies.jobs.updates import job_u
 from trainwright.controller.local.apiserver.strategies.jobs.validation import JOB_NAME_LABELS, UID_LABELS, job_errors
 from trainwright.controller.local.apiserver.strategies.parts import ensure, entries, part
 from trainwright.controller.local.apiserver.strategies.pods.defaults import default_template
+from trainwright.controller.local.apiserver.strategies.pods.warnings import specification_warnings
 from trainwright.controller.local.apiserver.strategies.strategy import WithSpec
 
 _BACKOFF_LIMIT = 6
@@ -69,14 +70,13 @@ class JobStrategy(WithSpec):
         return {**super().selectable(document), "status.successful": str(succeeded)}
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:
+        if old is not None and new["metadata"].get("generation") == old["metadata"].get("generation"):
+            return []
         found: list[str] = []
-        if old is None:
-            wrong = names.label(part(new, "metadata").get("name") or "")
-            if wrong:
-                found.append(
-                    "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "
-                    f"a DNS label is recommended: [{' '.join(wrong)}]"
-                )
+        problems = names.label(new["metadata"].get("name") or "") if old is None else []
+        if problems:
+            text = "this is used in Pod names and hostnames, which can result in surprising behavior"
+            found.append(f"metadata.name: {text}; a DNS label is recommended: [{' '.join(problems)}]")
         spec = new["spec"]
         many = (spec.get("completions") or 0) > _MANY_COMPLETIONS and (spec.get("parallelism") or 0) > _MANY_AT_ONCE
         if spec.get("completionMode") == "Indexed" and many:
@@ -84,7 +84,7 @@ class JobStrategy(WithSpec):
                 "spec: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than "
                 "10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
             )
-        return found
+        return found + specification_warnings(spec["template"]["spec"], "spec.template.spec")
 
 
 def _make_selector(job: Document) -> None:

@@ -21,6 +21,7 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     qualified_errors,
     selector_errors,
 )
+from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.jobs.indexes import IndexesError, count_indexes
 from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
 from trainwright.controller.local.apiserver.strategies.pods.specification import template_errors
@@ -81,7 +82,12 @@ def _generated_selector_errors(job: Document, *, prefixed: bool) -> Errors:
             generated[key] = value
             found += _label_errors(labels, key, value)
     if not _selects(spec["selector"], generated):
-        found.append(wrong("spec.selector", spec["selector"], "`selector` not auto-generated"))
+        labels = dict(sorted(part(spec["selector"], "matchLabels").items()))
+        shown = {
+            "matchLabels": labels,
+            **{key: value for key, value in spec["selector"].items() if key != "matchLabels"},
+        }
+        found.append(wrong("spec.selector", shown, "`selector` not auto-generated"))
     return found
 
 
@@ -271,7 +277,7 @@ def _success_policy_errors(spec: Document) -> Errors:
     if policy is None:
         return []
     if spec.get("completionMode") != "Indexed":
-        return [wrong(field, policy, "requires indexed completion mode")]
+        return [wrong(field, internal(policy, "batch/v1.SuccessPolicy"), "requires indexed completion mode")]
     rules = entries(policy, "rules")
     found: Errors = []
     if not rules:

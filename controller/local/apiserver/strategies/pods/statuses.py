@@ -13,6 +13,7 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     name_errors,
     qualified_errors,
 )
+from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.parts import entries, part
 from trainwright.controller.local.apiserver.strategies.pods.updates import annotation_update_errors
 
@@ -114,5 +115,6 @@ def _family_errors(status: Document, before: Document, field: str, addresses: li
     families = [":" in address for address in addresses]
     if len(addresses) > 1 and sorted(families) != [False, True]:
         text = "may specify no more than one IP for each IP family"
-        found.append(wrong(f"status.{field}", status[field], text))
+        shown = [internal(one, f"core/v1.{'PodIP' if field == 'podIPs' else 'HostIP'}") for one in status[field]]
+        found.append(wrong(f"status.{field}", shown, text))
     return found

@@ -15,6 +15,7 @@ from trainwright.controller.local.apiserver.strategies.pods.defaults import defa
 from trainwright.controller.local.apiserver.strategies.pods.specification import new_pod_errors
 from trainwright.controller.local.apiserver.strategies.pods.statuses import pod_status_errors
 from trainwright.controller.local.apiserver.strategies.pods.updates import pod_update_errors
+from trainwright.controller.local.apiserver.strategies.pods.warnings import specification_warnings
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, ResetFields, set_or_drop
 
 
@@ -78,11 +79,13 @@ class PodStrategy(BuiltInStrategy):
         return pod_update_errors(new, old)
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:
-        problems = names.label(new["metadata"].get("name") or "") if old is None else []
-        if not problems:
+        # People hardly change pods, so nobody would see warnings of updates.
+        if old is not None:
             return []
+        problems = names.label(new["metadata"].get("name") or "")
         text = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
-        return [f"metadata.name: {text}: [{' '.join(problems)}]"]
+        found = [f"metadata.name: {text}: [{' '.join(problems)}]"] if problems else []
+        return found + specification_warnings(new["spec"], "spec")
 
     def selectable(self, document: Document) -> dict[str, str]:
         spec, status = part(document, "spec"), part(document, "status")
