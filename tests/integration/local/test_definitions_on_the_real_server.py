@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.local.compared import DEFINITIONS, Answer, Document, of_errors, of_server
-from tests.integration.local.definitions import CHANGES, good
+from tests.integration.local.definitions import CHANGES, Change, field, good, names, spec, version
 from trainwright.controller.local.apiserver.schema import DecodeError, unknown_field
 from trainwright.controller.local.apiserver.schema.definition import (
     accepted_names,
@@ -79,9 +79,9 @@ async def test_names_and_conditions(transport: HTTPTransport) -> None:
         ("thirds", {"singular": "first", "listKind": "FirstList"}),
         ("fourths", {"kind": "FirstList", "listKind": "Fourths"}),
     ]
-    for plural, names in wanted:
+    for plural, more in wanted:
         crd = good(plural)
-        crd["spec"]["names"] |= names
+        crd["spec"]["names"] |= more
         theirs = await status_of(transport, crd)
         set_defaults(crd)
         accepted = accepted_names(crd, others)
@@ -150,18 +150,129 @@ PODS: list[Document] = [
 ]
 
 
-async def test_pods_are_decoded_alike(transport: HTTPTransport, namespace: str) -> None:
-    published = json.loads((await transport.send(Request("GET", "/openapi/v3/api/v1"))).body)
+def job(**spec: Any) -> Document:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template, **spec}}
+
+
+JOBS: list[Document] = [
+    job(),
+    job(parallelism="x"),
+    job(unknown=1, template={"metadata": {"labels": {"a": 1}}}),
+    job(completionMode=1),
+    job(selector={"matchLabels": []}),
+    job(podFailurePolicy={"rules": [{"onExitCodes": {"values": ["a"]}}]}),
+    job(ttlSecondsAfterFinished=1.5),
+    job(template=[]),
+]
+
+
+def hook(**words: Any) -> Document:
+    client = {"url": "https://127.0.0.1/x"}
+    whole = {"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"], "clientConfig": client, **words}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "w"},
+        "webhooks": [whole],
+    }
+
+
+HOOKS: list[Document] = [
+    hook(),
+    hook(failurePolicy=1),
+    hook(rules=[{"operations": "x"}]),
+    hook(rules=[{"operations": ["*"], "apiGroups": [1]}]),
+    hook(clientConfig={"caBundle": "!"}),
+    hook(namespaceSelector={"matchExpressions": [{"operator": 1}]}),
+    hook(unknown=1),
+]
+
+
+def lease(**spec: Any) -> Document:
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "w"}, "spec": spec}
+
+
+LEASES: list[Document] = [
+    lease(),
+    lease(renewTime="x"),
+    lease(renewTime="2026-01-01T00:00:00.123456Z"),
+    lease(renewTime="2026-01-01T00:00:00Z"),
+    lease(leaseDurationSeconds="a", y=1),
+    lease(acquireTime=5),
+]
+
+
+def _definition(change: Change) -> Document:
+    crd = good()
+    change(crd)
+    return crd
+
+
+_TEXT = {"type": "string"}
+CRDS: list[Document] = [
+    _definition(change)
+    for change in (
+        field({**_TEXT, "unknown": 1}),
+        field({"type": 1}),
+        field({"type": "array", "items": {**_TEXT, "unknown": 1}}),
+        field({"type": "object", "additionalProperties": {**_TEXT, "unknown": 1}}),
+        field({"type": "object", "additionalProperties": 5}),
+        field({**_TEXT, "enum": "x"}),
+        field({**_TEXT, "default": {"a": None}}),
+        field({**_TEXT, "minLength": "a"}),
+        field({"type": "number", "maximum": "a"}),
+        field({**_TEXT, "x-kubernetes-validations": [{"rule": 1}]}),
+        spec(versions={}),
+        spec(scope=5),
+        names(shortNames="x"),
+        version(served="true"),
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("group", "model", "path", "documents"),
+    [
+        ("api/v1", "core.v1.Pod", "/api/v1/namespaces/{}/pods", PODS),
+        ("apis/batch/v1", "batch.v1.Job", "/apis/batch/v1/namespaces/{}/jobs", JOBS),
+        (
+            "apis/admissionregistration.k8s.io/v1",
+            "admissionregistration.v1.ValidatingWebhookConfiguration",
+            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+            HOOKS,
+        ),
+        (
+            "apis/coordination.k8s.io/v1",
+            "coordination.v1.Lease",
+            "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
+            LEASES,
+        ),
+        (
+            "apis/apiextensions.k8s.io/v1",
+            "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
+            DEFINITIONS,
+            CRDS,
+        ),
+    ],
+)
+async def test_built_in_kinds_are_decoded_alike(
+    transport: HTTPTransport, namespace: str, group: str, model: str, path: str, documents: list[Document]
+) -> None:
+    published = json.loads((await transport.send(Request("GET", f"/openapi/v3/{group}"))).body)
     structs = Structs(published["components"]["schemas"])
+    name = model if model.startswith("io.") else f"io.k8s.api.{model}"
     found: list[str] = []
-    for document in PODS:
-        answer = await post(transport, f"/api/v1/namespaces/{namespace}/pods", document, dryRun="All")
-        theirs: Any = (400, json.loads(answer.body)["message"]) if answer.status == 400 else answer.warnings
+    for document in documents:
+        answer = await post(transport, path.format(namespace), document, dryRun="All")
+        warnings = tuple(text for text in answer.warnings if text.startswith("unknown field"))
+        theirs: Any = (400, json.loads(answer.body)["message"]) if answer.status == 400 else warnings
         try:
-            dropped = structs.decode("io.k8s.api.core.v1.Pod", copy.deepcopy(document))
+            dropped = structs.decode(name, copy.deepcopy(document))
             ours: Any = tuple(map(unknown_field, dropped))
         except DecodeError as error:
-            ours = (400, f'Pod in version "v1" cannot be handled as a Pod: {error}')
+            kind = document["kind"]
+            ours = (400, f'{kind} in version "v1" cannot be handled as a {kind}: {error}')
         if ours != theirs:
             found.append(f"{json.dumps(document)}\n  server {theirs}\n  engine {ours}")
     assert found == []

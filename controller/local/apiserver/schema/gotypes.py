@@ -17,7 +17,7 @@ OPAQUE = frozenset(
     {
         "io.k8s.apimachinery.pkg.runtime.RawExtension",
         f"{_META}.FieldsV1",
-        *(f"{_EXTENSIONS}.{name}" for name in ("JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool")),
+        *(f"{_EXTENSIONS}.{name}" for name in ("JSON", "JSONSchemaPropsOrArray")),
         f"{_EXTENSIONS}.JSONSchemaPropsOrStringArray",
     }
 )
@@ -61,8 +61,12 @@ _PARTS = (
     (re.compile(r"\d\d(\.\d+)?"), "05"),
     (re.compile(r"Z|[+-]\d\d:\d\d"), "Z07:00"),
 )
-_MICRO_PARTS = (*_PARTS[:-2], (re.compile(r"\d\d"), "05"), (re.compile(r"\.\d{6}"), ".000000"), _PARTS[-1])
-"""Go takes any fraction of a second where its layout has none, else exactly as many digits."""
+_MICRO_PARTS = (
+    *_PARTS[:-2],
+    (re.compile(r"\d\d"), "05"),
+    (re.compile(r"\.\d{6}"), ".000000"),
+    _PARTS[-1],
+)
 
 
 def _time_of(value: Any, layout: str, parts: tuple[tuple[re.Pattern[str], str], ...]) -> tuple[str, str] | None:
@@ -97,6 +101,10 @@ def _int_or_string(value: Any) -> tuple[str, str] | None:
     return None if good else ("int32", "")
 
 
+def _schema_or_bool(value: Any) -> tuple[str, str] | None:
+    return None if type(value) in (bool, dict) else ("", "boolean or JSON schema expected")
+
+
 def _duration(value: Any) -> tuple[str, str] | None:
     if type(value) is not str:
         return "string", ""
@@ -111,6 +119,7 @@ SPECIAL: dict[str, Read] = {
     "Quantity": _quantity,
     "IntOrString": _int_or_string,
     "Duration": _duration,
+    "JSONSchemaPropsOrBool": _schema_or_bool,
 }
 """Types that read themselves, by the last part of the model's name."""
 
@@ -119,6 +128,7 @@ SELF_READING = frozenset(
         f"{_META}.Time",
         f"{_META}.MicroTime",
         f"{_META}.Duration",
+        f"{_EXTENSIONS}.JSONSchemaPropsOrBool",
         "io.k8s.apimachinery.pkg.api.resource.Quantity",
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
     }
@@ -160,6 +170,7 @@ _VOLUMES = (
 )
 
 EMBEDDED: dict[str, dict[str, str]] = {
+    "RuleWithOperations": dict.fromkeys(("apiGroups", "apiVersions", "resources", "scope"), "Rule"),
     "Probe": _HANDLER,
     "Volume": dict.fromkeys(_VOLUMES, "VolumeSource"),
     "PersistentVolumeSpec": dict.fromkeys([*_VOLUMES, "local"], "PersistentVolumeSource"),
@@ -182,6 +193,24 @@ STRINGS: dict[tuple[str, str], str] = {
     ("Container", "imagePullPolicy"): "v1.PullPolicy",
     ("Container", "terminationMessagePolicy"): "v1.TerminationMessagePolicy",
     ("ContainerPort", "protocol"): "v1.Protocol",
+    ("Toleration", "operator"): "v1.TolerationOperator",
+    ("Toleration", "effect"): "v1.TaintEffect",
+    ("PersistentVolumeClaimSpec", "accessModes"): "v1.PersistentVolumeAccessMode",
+    ("JobSpec", "completionMode"): "v1.CompletionMode",
+    ("JobSpec", "podReplacementPolicy"): "v1.PodReplacementPolicy",
+    ("LabelSelectorRequirement", "operator"): "v1.LabelSelectorOperator",
+    ("RuleWithOperations", "operations"): "v1.OperationType",
+    ("RuleWithOperations", "scope"): "v1.ScopeType",
+    **{
+        (f"{kind}Webhook", field): f"v1.{name}"
+        for kind in ("Mutating", "Validating")
+        for field, name in (
+            ("failurePolicy", "FailurePolicyType"),
+            ("matchPolicy", "MatchPolicyType"),
+            ("sideEffects", "SideEffectClass"),
+            ("reinvocationPolicy", "ReinvocationPolicyType"),
+        )
+    },
     ("PodSpec", "restartPolicy"): "v1.RestartPolicy",
     ("PodSpec", "dnsPolicy"): "v1.DNSPolicy",
     ("ServiceSpec", "type"): "v1.ServiceType",
@@ -193,7 +222,7 @@ STRINGS: dict[tuple[str, str], str] = {
     ("CustomResourceDefinitionSpec", "scope"): "v1.ResourceScope",
     ("CustomResourceConversion", "strategy"): "v1.ConversionStrategyType",
 }
-"""Strings with a Go type of their own, where users meet them."""
+"""Strings, and items of lists of strings, with a Go type of their own, where users meet them."""
 
 
 def short_name(model: str) -> str:

@@ -126,7 +126,7 @@ class Structs:
             return self._named(reference.rpartition("/")[2])
         kind, others = schema.get("type"), schema.get("additionalProperties")
         if kind == "array":
-            return self._list(self._inline(schema.get("items", {}), "", ""))
+            return self._list(self._inline(schema.get("items", {}), struct, field))
         if kind == "object" and isinstance(others, Mapping):
             return self._map(self._inline(others, "", ""))
         return _scalar_type(str(kind), schema.get("format") or "", gotypes.STRINGS.get((struct, field), "string"))

@@ -99,7 +99,7 @@ def test_what_is_refused(name: str, expected: list[str]) -> None:
     ("name", "text"),
     [
         ("rule undefined field", "undefined field 'nope'\n | self.nope == 'a'\n | ....^"),
-        ("rule undefined deep", "ERROR: <input>:1:38: undefined field 'nope'"),
+        ("rule undefined deep", "ERROR: <input>:1:37: undefined field 'nope'"),
         ("rule two undefined", "ERROR: <input>:2:6: undefined field 'other'"),
         ("rule free field", "undefined field 'free'"),
         ("rule of types", "found no matching overload for '_==_' applied to '(string, int)'"),
