@@ -65,11 +65,12 @@ class Expression:
         """
         try:
             answer = self._compiled.eval(data=variables)
-        except RuntimeError as error:
+            if answer.type().name() == "ERROR":
+                raise EvaluationError(_in_words_of_go(str(answer.value())))
+            return answer.plain_value()
+        except (RuntimeError, TypeError) as error:
+            # TypeError: the answer is of a type that Python cannot hold, such as an optional.
             raise EvaluationError(_in_words_of_go(str(error))) from error
-        if answer.type().name() == "ERROR":
-            raise EvaluationError(_in_words_of_go(str(answer.value())))
-        return answer.plain_value()
 
     def evaluate(self, value: Any, old: Any) -> Any:
         """True, false, or anything else when the rule could not be evaluated."""
