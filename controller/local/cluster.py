@@ -208,8 +208,8 @@ async def local_cluster(
         ConfigurationError: the port cannot be used.
     """
     async with api_server(settings.folder, port=port, memory=memory, service_accounts=True, now=now) as api:
-        api.webhooks.answer_here(_JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers()))
         manager = Manager(api.config, user_agent="trainwright-local", servers=NO_SERVERS, transport=api.transport())
+        api.webhooks.answer_here(_JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
         await _install(manager.client)
         authority_text = (api.config.ca_data or b"").decode()
         workloads = WorkloadSettings(now=now, authority=authority_text, volumes=settings.folder / "volumes")
