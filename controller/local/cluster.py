@@ -223,6 +223,7 @@ async def local_cluster(
             running = tasks.start("controllers", manager.run())
             try:
                 await manager.wait_ready()
+                await node.wait_running()
                 yield RunningCluster(api, manager, node)
             finally:
                 # Pods end with their grace while the API server still answers.

@@ -14,6 +14,11 @@ from trainwright.controller.cli.local import serving, state
 from trainwright.controller.cli.local.options import add_node, add_place, options_of
 
 _SUCCESS, _FAILURE, _REFUSED = 0, 1, 125
+_MODES = {
+    "namespaces": "in namespaces of the kernel, with their own names and paths",
+    "rewrite": "beside each other; names and paths in what they are given are rewritten",
+    "none": "none: the API server alone",
+}
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -62,6 +67,13 @@ def _add_up(commands: Any) -> None:
     add_place(parser)
     add_node(parser)
     parser.add_argument("--foreground", action="store_true", help="run it in this terminal until Ctrl-C")
+    parser.add_argument(
+        "--only",
+        choices=("apiserver",),
+        default="",
+        help="start the API server alone, without controllers, node and manager: a server to test operators on",
+    )
+    parser.add_argument("--memory", action="store_true", help="keep the objects in memory only")
 
 
 def _up(arguments: argparse.Namespace) -> int:
@@ -141,9 +153,9 @@ def _status(arguments: argparse.Namespace) -> int:
     print(f"  API server   {run.server}")
     print(f"  kubeconfig   {options.folder / 'kubeconfig'}")
     print(f"  folder       {options.folder}")
-    print(
-        f"  pods         {'in namespaces of the kernel' if run.mode == 'namespaces' else 'names and paths rewritten'}"
-    )
+    print(f"  pods         {_MODES[run.mode]}")
+    if run.mode == "none":
+        return _SUCCESS
     for line in asyncio.run(views.status(options.folder)):
         print(f"  {line}")
     return _SUCCESS

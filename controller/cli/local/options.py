@@ -28,6 +28,10 @@ class Options:
     capacity: Mapping[str, str] = field(default_factory=dict)
     inherit: tuple[str, ...] = ()
     share_gpus: bool = False
+    only: str = ""
+    """`apiserver` for an API server without controllers and node; empty for everything."""
+    memory: bool = False
+    """Keep no state file."""
     verbose: bool = False
 
     def node_settings(self) -> "NodeSettings":
@@ -55,6 +59,10 @@ class Options:
         made += [f"--inherit-env={name}" for name in self.inherit]
         if self.share_gpus:
             made.append("--share-gpus")
+        if self.only:
+            made.append(f"--only={self.only}")
+        if self.memory:
+            made.append("--memory")
         if self.verbose:
             made.append("--verbose")
         return made
@@ -115,6 +123,8 @@ def options_of(arguments: argparse.Namespace) -> Options:
         capacity=given.get("capacity", {}),
         inherit=tuple(given.get("inherit_env", ())),
         share_gpus=given.get("share_gpus", False),
+        only=given.get("only", ""),
+        memory=given.get("memory", False),
         verbose=given.get("verbose", False),
     )
 

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trainwright
@@ -37,22 +38,19 @@ async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]])
         InUseError: another process runs it.
         StateFileError, ConfigurationError: it cannot be started.
     """
-    # Imported here: the other commands do not need it.
-    from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
-
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)
     state.make_folder(options.folder)
     with state.held(options.folder):
-        async with training_cluster(options.node_settings(), port=options.port) as cluster:
+        async with _cluster(options) as (server, mode):
             run = state.Run(
                 name=options.name,
                 pid=os.getpid(),
-                server=cluster.api.config.server,
+                server=server,
                 version=trainwright.__version__,
-                mode=str(cluster.node.settings.isolation),
+                mode=mode,
                 began=format_time(wall_clock()),
             )
             state.write(options.folder, run)
@@ -61,6 +59,22 @@ async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]])
                 await stop.wait()
             finally:
                 state.remove(options.folder)
+
+
+@asynccontextmanager
+async def _cluster(options: Options) -> AsyncIterator[tuple[str, str]]:
+    """Run what the options say; yields the URL of the API server, and how pods are kept apart."""
+    # Imported here: the other commands do not need it, and an API server alone does not need the rest.
+    if options.only:
+        from trainwright.controller.local.cluster import api_server  # noqa: PLC0415
+
+        async with api_server(options.folder, port=options.port, memory=options.memory) as api:
+            yield api.config.server, "none"
+        return
+    from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
+
+    async with training_cluster(options.node_settings(), port=options.port, memory=options.memory) as cluster:
+        yield cluster.api.config.server, cluster.node.isolation.value
 
 
 def run_in_foreground(options: Options) -> None:

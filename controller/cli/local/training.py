@@ -25,19 +25,22 @@ _OWNER = "trainwright-local"
 
 
 @asynccontextmanager
-async def training_cluster(settings: NodeSettings, *, port: int = 0) -> AsyncIterator[RunningCluster]:
+async def training_cluster(
+    settings: NodeSettings, *, port: int = 0, memory: bool = False
+) -> AsyncIterator[RunningCluster]:
     """Run a cluster that TrainJobs can be submitted to, for the length of the block.
 
     Args:
         settings: of the node; its folder holds everything.
         port: of the API server; 0 for a free one.
+        memory: keep no state file.
 
     Raises:
         StateFileError: the state file cannot be used.
         ConfigurationError: the port cannot be used.
         KubernetesError: something could not be set up.
     """
-    async with local_cluster(settings, port=port) as cluster:
+    async with local_cluster(settings, port=port, memory=memory) as cluster:
         client = Client(cluster.api.transport(), user_agent=_OWNER)
         await install(client, await asyncio.to_thread(_definitions), owner=_OWNER)
         chosen = replace(settings_of(Configuration()), metrics_address=None, probe_address=None)

@@ -197,6 +197,10 @@ class Node:
             await self._say_stopped()
             self._recorder.request_stop()
 
+    async def wait_running(self) -> None:
+        """Return once pods are started, and it is known how."""
+        await self._running.wait()
+
     def request_stop(self) -> None:
         """End all pods, then return from `run`."""
         self._stopping.set()

@@ -22,7 +22,7 @@ from trainwright.controller.runtime.errors import Invalid
 from trainwright.controller.runtime.metrics.registry import Metrics
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.runtime.testing.component import free_port
+from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.webhook.webhooks import ByURL
 
 Worlds: TypeAlias = tuple[World, World]
