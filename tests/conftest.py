@@ -104,7 +104,11 @@ def _sockets() -> set[str]:
 def _children() -> dict[int, str]:
     found = {}
     for listing in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
-        for pid in map(int, listing.read_text().split()):
+        try:
+            pids = listing.read_text().split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread that ended meanwhile
+        for pid in map(int, pids):
             try:
                 command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             except FileNotFoundError:

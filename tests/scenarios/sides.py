@@ -79,7 +79,7 @@ async def real_side() -> AsyncIterator[RealSide]:
 async def local_side() -> AsyncIterator[LocalSide]:
     """Run ours for the length of the block."""
     with tempfile.TemporaryDirectory() as folder:
-        async with api_server(Path(folder), memory=True) as running:
+        async with api_server(Path(folder), memory=True, service_accounts=True) as running:
             yield LocalSide(running)
 
 
