@@ -40,6 +40,7 @@ from trainwright.controller.local.apiserver.podaccess import (
     UnavailableLogError,
 )
 from trainwright.controller.local.apiserver.presets import add_presets
+from trainwright.controller.local.apiserver.requestlog import RequestLog
 from trainwright.controller.local.apiserver.resources import Registry
 from trainwright.controller.local.apiserver.server import APIServer
 from trainwright.controller.local.apiserver.serving import HOST, served
@@ -99,7 +100,13 @@ class RunningCluster:
 
 @asynccontextmanager
 async def api_server(
-    folder: Path, *, port: int = 0, memory: bool = False, service_accounts: bool = False, now: Now = wall_clock
+    folder: Path,
+    *,
+    port: int = 0,
+    memory: bool = False,
+    service_accounts: bool = False,
+    request_log: Path | None = None,
+    now: Now = wall_clock,
 ) -> AsyncIterator[RunningServer]:
     """Run an API server for the length of the block.
 
@@ -109,6 +116,7 @@ async def api_server(
         memory: keep no state file.
         service_accounts: refuse pods whose service account does not exist, and give them its token. A controller must
             create the accounts.
+        request_log: file for a line about each request, in the form of kube-apiserver's audit log.
         now: the time of day.
 
     Raises:
@@ -116,36 +124,41 @@ async def api_server(
         ConfigurationError: the port cannot be used; or a secret in the folder is damaged, or others may read it.
     """
     credentials = await asyncio.to_thread(Credentials.provide, folder, _HOSTS, now())
-    store = Store(None if memory else folder / "state.db")
-    registry = Registry()
-    serve_built_in(registry)
-    definitions = Definitions(store, registry, now=now)
-    caller = WebhookCaller()
-    discovered = DiscoveryPages(registry)
-    tokens = AccountTokens(store, credentials.signing_key, now=now)
-    authenticator = TokenAuthenticator(credentials.token, tokens.check)
-    plugins = Plugins(store, service_accounts=service_accounts)
-    address = _Address()
-    server = APIServer(
-        store,
-        registry,
-        authenticator,
-        Chain(plugins, Webhooks(store, registry, caller)),
-        pages=(
-            health,
-            version,
-            discovered,
-            OpenAPIPages(discovered, registry),
-            IssuerPages(credentials.signing_key, tokens.issuer, lambda: address.url),
-        ),
-        now=now,
-    )
-    serve_identity(server, tokens, authenticator, plugins)
-    server.handle_specially("", "pods", "binding", Bindings(server.writes).create)
-    server.handle_specially("", "pods", "eviction", Evictions(server.writes, server.deletes, plugins).create)
     async with AsyncExitStack() as stack:
+        requests = None
+        if request_log is not None:
+            requests = await RequestLog.open(request_log, now=now)
+            stack.push_async_callback(requests.close)
+        store = Store(None if memory else folder / "state.db")
         stack.push_async_callback(store.close)
+        registry = Registry()
+        serve_built_in(registry)
+        definitions = Definitions(store, registry, now=now)
+        caller = WebhookCaller()
         stack.push_async_callback(caller.close)
+        discovered = DiscoveryPages(registry)
+        tokens = AccountTokens(store, credentials.signing_key, now=now)
+        authenticator = TokenAuthenticator(credentials.token, tokens.check)
+        plugins = Plugins(store, service_accounts=service_accounts)
+        address = _Address()
+        server = APIServer(
+            store,
+            registry,
+            authenticator,
+            Chain(plugins, Webhooks(store, registry, caller)),
+            pages=(
+                health,
+                version,
+                discovered,
+                OpenAPIPages(discovered, registry),
+                IssuerPages(credentials.signing_key, tokens.issuer, lambda: address.url),
+            ),
+            requests=requests,
+            now=now,
+        )
+        serve_identity(server, tokens, authenticator, plugins)
+        server.handle_specially("", "pods", "binding", Bindings(server.writes).create)
+        server.handle_specially("", "pods", "eviction", Evictions(server.writes, server.deletes, plugins).create)
         definitions.load()
         await add_presets(server.writes, registry, now=now)
         tasks = await stack.enter_async_context(TaskScope("api server"))
@@ -193,7 +206,12 @@ def _read_port(path: Path) -> int:
 
 @asynccontextmanager
 async def local_cluster(
-    settings: NodeSettings, *, port: int = 0, memory: bool = False, now: Now = wall_clock
+    settings: NodeSettings,
+    *,
+    port: int = 0,
+    memory: bool = False,
+    request_log: Path | None = None,
+    now: Now = wall_clock,
 ) -> AsyncIterator[RunningCluster]:
     """Run a whole cluster for the length of the block: the API server, JobSet and the other controllers, one node.
 
@@ -201,13 +219,16 @@ async def local_cluster(
         settings: of the node; its folder holds everything.
         port: of the API server; 0 for that of the last run, or a free one.
         memory: keep no state file.
+        request_log: file for a line about each request, in the form of kube-apiserver's audit log.
         now: the time of day.
 
     Raises:
         StateFileError: the state file cannot be used.
         ConfigurationError: the port cannot be used.
     """
-    async with api_server(settings.folder, port=port, memory=memory, service_accounts=True, now=now) as api:
+    async with api_server(
+        settings.folder, port=port, memory=memory, service_accounts=True, request_log=request_log, now=now
+    ) as api:
         manager = Manager(api.config, user_agent="trainwright-local", servers=NO_SERVERS, transport=api.transport())
         api.webhooks.answer_here(_JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
         await _install(manager.client)

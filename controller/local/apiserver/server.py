@@ -12,6 +12,7 @@ from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.endpoints import Endpoints
 from trainwright.controller.local.apiserver.reads import Reads
+from trainwright.controller.local.apiserver.requestlog import Exchange, RequestLog
 from trainwright.controller.local.apiserver.requests import ANONYMOUS, Answer, ServerRequest, User, failure
 from trainwright.controller.local.apiserver.resources import Registry
 from trainwright.controller.local.apiserver.routes import Route, resource_route
@@ -46,6 +47,7 @@ class APIServer:
         authenticator: tells who asks.
         admission: what stands before each write.
         pages: answer what is not about a resource, in this order.
+        requests: where all requests are logged.
         now: the time of day.
     """
 
@@ -57,12 +59,14 @@ class APIServer:
         admission: Admission | None = None,
         pages: tuple[Page, ...] = (),
         *,
+        requests: RequestLog | None = None,
         now: Now = wall_clock,
     ) -> None:
         self.store = store
         self.registry = registry
         self._authenticator = authenticator
         self._pages = pages
+        self._requests = requests
         self._now = now
         chain = admission or Chain()
         self.reads = Reads(store)
@@ -77,16 +81,21 @@ class APIServer:
 
     async def handle(self, request: ServerRequest) -> Answer:
         """Answer a request; never raises for what the request says."""
+        exchange = Exchange(request, self._now(), route=resource_route(request.path))
+        answer = await self._answered(exchange)
+        return answer if self._requests is None else await self._requests.finish(exchange, answer)
+
+    async def _answered(self, exchange: Exchange) -> Answer:
+        request, route = exchange.request, exchange.route
         try:
-            user = await self._authenticator.user(request)
+            user = exchange.user = await self._authenticator.user(request)
             if user is None:
                 raise errors.unauthorized()
-            route = resource_route(request.path)
             if user == ANONYMOUS and request.path.rstrip("/") not in PUBLIC:
                 raise forbidden(user, request, route)
             if route is None:
                 return self._page(request)
-            return await self._resource(request, user, route)
+            return await self._resource(exchange, user, route)
         except errors.StatusError as error:
             return failure(error)
         except Exception:
@@ -100,7 +109,8 @@ class APIServer:
                 return answer
         return not_found_page()
 
-    async def _resource(self, request: ServerRequest, user: User, route: Route) -> Answer:
+    async def _resource(self, exchange: Exchange, user: User, route: Route) -> Answer:
+        request = exchange.request
         served = self.registry.find(route.group, route.version, route.resource)
         if served is None:
             if not self.registry.has_version(route.group, route.version):
@@ -115,7 +125,7 @@ class APIServer:
             raise errors.no_such_resource()
         if route.watch:
             request.query = [*request.query, ("watch", "true")]
-        call = Call(
+        call = exchange.call = Call(
             request=request,
             user=user,
             served=served,

@@ -9,8 +9,9 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, errors
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.identity.authentication import InvalidTokenError, TokenAuthenticator
+from trainwright.controller.local.apiserver.identity.userinfo import user_info
 from trainwright.controller.local.apiserver.reads import shown
-from trainwright.controller.local.apiserver.requests import Answer, User, write_options
+from trainwright.controller.local.apiserver.requests import Answer, write_options
 from trainwright.controller.local.apiserver.wanted import Wanted
 from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 from trainwright.controller.local.apiserver.writes import track
@@ -62,14 +63,3 @@ async def review_self(call: Call) -> Answer:
         "status": {"userInfo": user_info(call.user)},
     }
     return shown(call, review, wanted, 201)
-
-
-def user_info(user: User) -> Document:
-    """A user in wire form (UserInfo)."""
-    made: Document = {"username": user.name}
-    if user.uid:
-        made["uid"] = user.uid
-    made["groups"] = list(user.groups)
-    if user.extra:
-        made["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return made
