@@ -1,8 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node of the local cluster: pods are processes on this machine.
 
-It runs on the controller runtime and reaches the API server through the client alone, so it also works on a real API
-server. Pods stay documents: fields that the models lack reach the process.
+    node = Node(manager.client, NodeSettings(name="laptop", folder=state), server=config.server)
+    node.declare(manager)
 
-`Node` is the entry (`node`), with `NodeSettings`. `interface` has what an API server asks of a node: logs and exec.
+It runs on the controller runtime and reaches the API server through the client alone, so it also works on a real API
+server. Pods stay documents: fields that the models lack reach the process. An API server gets logs and exec from `Node`
+through the protocols of `interface`; a scheduler may ask `Node.ports`.
+
+How a pod becomes processes, in order: `worker` (the pod), `volumes`, `runs` (a container), `plan` (what it runs),
+`hosting` and `containers` (the process), `guard` and `launcher` (programs of their own), `status` (what is reported).
 """
+
+from trainwright.controller.local.node.images import Environment, Images
+from trainwright.controller.local.node.interface import ExecSession, LogOptions, PodExec, PodLogs, UnavailableError
+from trainwright.controller.local.node.isolation import probe
+from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
+
+__all__ = [
+    "Environment",
+    "ExecSession",
+    "Images",
+    "Isolation",
+    "LogOptions",
+    "Node",
+    "NodeSettings",
+    "PodExec",
+    "PodLogs",
+    "UnavailableError",
+    "probe",
+]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainwright.api.objects import Document, uid_of
 from trainwright.controller.local.node import containers
+from trainwright.controller.local.node.capacity import usable_cpus
 from trainwright.controller.local.node.containers import ContainerProcess, Order
 from trainwright.controller.local.node.gpus import Gpus
 from trainwright.controller.local.node.isolation import (
@@ -51,6 +52,8 @@ class Hosting:
         self.settings = settings
         self.gpus = Gpus()
         self.ports = Ports()
+        # More at once than there are CPUs start none of them earlier, and hold up the event loop.
+        self._starts = asyncio.Semaphore(usable_cpus())
         self.sources = sources
         self.event = event
         self._released = released
@@ -96,7 +99,8 @@ class Hosting:
             pid = join.pid if join is not None else 0
             launcher = await asyncio.to_thread(self._launcher, pod, order, plan, record, pid)
             order = replace(order, launcher=launcher)
-        return await containers.start(order, record=record, follow=tasks.start)
+        async with self._starts:
+            return await containers.start(order, record=record, follow=tasks.start)
 
     def _launcher(self, pod: Document, order: Order, plan: Plan, record: Path, join: int) -> list[str]:
         scratch = self._scratch(record.parent)
