@@ -15,6 +15,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.node import processes
 from trainwright.controller.local.node.containers import KILLED
 from trainwright.controller.local.node.pods import status_of
+from trainwright.controller.local.node.temporary import TEMPORARY, remove_temporary
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +24,13 @@ MESSAGE = "The local cluster ended while the pod was running."
 
 
 def end_survivors(pods: Path) -> frozenset[str]:
-    """Kill what earlier runs of the cluster left running. Returns the uids of the pods that had started."""
+    """Kill what earlier runs of the cluster left running, and remove temporary files.
+
+    Returns the uids of the pods that had started.
+    """
     uids = frozenset(folder.name for folder in pods.iterdir() if folder.is_dir())
+    for uid in uids:
+        remove_temporary(pods / uid / TEMPORARY)
     for record in pods.glob("*/containers/*/*.json"):
         try:
             written = json.loads(record.read_text())

@@ -30,6 +30,7 @@ from trainwright.controller.local.node.pods import (
 from trainwright.controller.local.node.projections import VolumeError
 from trainwright.controller.local.node.runs import ContainerRunner, Folders, log_folder
 from trainwright.controller.local.node.state import ContainerState, PodState, Verdict, Waiting
+from trainwright.controller.local.node.temporary import TEMPORARY, make_temporary, remove_temporary
 from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.runtime.tasks import TaskScope, together
 
@@ -152,21 +153,32 @@ class PodWorker:
 
     async def _run(self) -> None:
         async with TaskScope(f"pod:{describe(self.pod)}") as processes:
+            temporary = await asyncio.to_thread(self._make_temporary)
             for container in [*containers_of(self.pod).init, *containers_of(self.pod).main]:
-                self.runners[container["name"]] = self._runner(container, processes)
+                self.runners[container["name"]] = self._runner(container, temporary, processes)
             try:
                 await self._live()
             finally:
                 # Also when cancelled: no process may outlive its worker.
                 await self._stop()
+                await asyncio.to_thread(remove_temporary, self.folder / TEMPORARY)
 
-    def _runner(self, container: Document, processes: TaskScope) -> ContainerRunner:
+    def _make_temporary(self) -> Path:
+        link = self.folder / TEMPORARY
+        try:
+            return make_temporary(link)
+        except OSError as error:
+            # A container that needs it says so; others run without.
+            log.warning("pod %s has no folder for temporary files: %s", describe(self.pod), error)
+            return link
+
+    def _runner(self, container: Document, temporary: Path, processes: TaskScope) -> ContainerRunner:
         name = container["name"]
         state = self.state.init[name] if name in self.state.init else self.state.main[name]
         folders = Folders(
             self.folder / "containers" / name,
             log_folder(self._hosting.settings.logs, self.pod, name),
-            self.folder / "tmp",
+            temporary,
         )
         return ContainerRunner(container, state, folders, self, processes, self._now)
 

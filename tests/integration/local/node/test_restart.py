@@ -70,6 +70,7 @@ async def test_after_a_crash_running_pods_are_lost_and_finished_ones_stay(
         await pods.reach("running", "Running")
         await pods.reach("gone", "Running")
         pid = record(settings, made)
+        await eventually(lambda: [path for path in settings.logs.glob("*/main/0.log") if "up" in path.read_text()])
         crashing.send_signal(signal.SIGKILL)
         crashing.wait()
     await eventually(lambda: is_alive(pid), lambda alive: not alive, seconds=15)
