@@ -82,13 +82,14 @@ def _generated_selector_errors(job: Document, *, prefixed: bool) -> Errors:
             generated[key] = value
             found += _label_errors(labels, key, value)
     if not _selects(spec["selector"], generated):
-        labels = dict(sorted(part(spec["selector"], "matchLabels").items()))
-        shown = {
-            "matchLabels": labels,
-            **{key: value for key, value in spec["selector"].items() if key != "matchLabels"},
-        }
-        found.append(wrong("spec.selector", shown, "`selector` not auto-generated"))
+        found.append(wrong("spec.selector", _sorted(spec["selector"]), "`selector` not auto-generated"))
     return found
+
+
+def _sorted(selector: Document) -> Document:
+    """A selector as Go writes it, with the keys of maps in order."""
+    others = {key: value for key, value in selector.items() if key != "matchLabels"}
+    return {"matchLabels": dict(sorted(part(selector, "matchLabels").items())), **others}
 
 
 def _label_errors(labels: dict[str, str], key: str, value: str) -> Errors:
