@@ -83,7 +83,7 @@ class Writes:
         known = metadata.validate(meta, namespaced=served.type.namespaced, name_rule=strategy.name_rule)
         found = strategy.errors(known, document, None, "")
         if found:
-            raise errors.invalid(call.group, call.kind, name, found)
+            raise errors.invalid(_error_group(call), call.kind, name, found)
         if meta.get("resourceVersion"):
             # Only the store gives versions.
             raise errors.plain_internal("resourceVersion should not be set on objects to be created")
@@ -160,7 +160,7 @@ class Writes:
         known += metadata.validate_update(meta, old)
         found = strategy.errors(known, new, live, call.subresource)
         if found:
-            raise errors.invalid(call.group, call.kind, str(meta.get("name") or ""), found)
+            raise errors.invalid(_error_group(call), call.kind, str(meta.get("name") or ""), found)
         for text in strategy.warnings(new, live):
             call.warn(text)
         new = without_new_times(live, new)
@@ -233,3 +233,8 @@ def track(call: Call, live: Document | None, new: Document, options: WriteOption
     if made is not new and made.get("metadata") is new.get("metadata"):
         made = {**made, "metadata": dict(made["metadata"])}
     return made
+
+
+def _error_group(call: Call) -> str:
+    group = call.served.strategy.error_group
+    return call.group if group is None else group

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.integration.local.job_documents import spec as job_spec
-from tests.integration.local.kinds import Sides, differences
+from tests.integration.local.kinds import Sides
 from tests.integration.local.pod_documents import spec as pod_spec
 
 Document = dict[str, Any]
@@ -230,7 +230,11 @@ CHANGES: dict[str, tuple[Document, str, dict[str, Callable[[Document], None]]]] 
         _kept(
             "v1",
             "PersistentVolumeClaim",
-            spec={"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+            spec={
+                "storageClassName": "b",
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
         ),
         "",
         {
@@ -365,25 +369,10 @@ CHANGES: dict[str, tuple[Document, str, dict[str, Callable[[Document], None]]]] 
 }
 
 
-async def run(
-    sides: Sides,
-    name: str,
-    document: Document,
-    subresource: str,
-    states: dict[str, Callable[[Document], None]],
-    normal: Callable[[Document], Document],
-) -> dict[str, str]:
-    """Store an object and try changes of it. Returns the differences by the names of the changes."""
+async def run(sides: Sides, name: str) -> dict[str, str]:
+    """Store an object and try the changes of it. Returns the differences by the names of the changes."""
+    document, subresource, changes = CHANGES[name]
     document = copy.deepcopy(document)
     # Kinds without namespace share the server with other tests.
     document["metadata"]["name"] = f"x-{name.replace(' ', '-')}-{sides.namespace[-6:]}"
-    old = await sides.store(document)
-    found: dict[str, str] = {}
-    for change, apply in states.items():
-        new = copy.deepcopy(old)
-        apply(new)
-        real, ours = await sides.update(new, old, subresource)
-        difference = differences(normal(real), normal(ours))
-        if difference:
-            found[f"{name}: {change}"] = difference
-    return found
+    return await sides.changed(document, subresource, changes)

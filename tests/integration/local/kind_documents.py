@@ -40,8 +40,10 @@ def _rule(**fields: Any) -> Document:
 
 
 def _claim(**spec: Any) -> Document:
-    requests = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}}
-    return _named("v1", "PersistentVolumeClaim", spec={**requests, **spec})
+    # Ours has a default class, which claims get that say none.
+    requests = {"storageClassName": "c", "accessModes": ["ReadWriteOnce"]}
+    resources = {"requests": {"storage": "1024Mi"}}
+    return _named("v1", "PersistentVolumeClaim", spec={**requests, "resources": resources, **spec})
 
 
 def _volume(**spec: Any) -> Document:
@@ -232,7 +234,7 @@ DOCUMENTS: dict[str, Document] = {
     "claim": _claim(),
     "claim source": _claim(dataSource={"kind": "PersistentVolumeClaim", "name": "c"}),
     "claim nonsense": _claim(dataSource={"kind": "Nonsense", "name": "c"}),
-    "claim empty": _named("v1", "PersistentVolumeClaim"),
+    "claim empty": _named("v1", "PersistentVolumeClaim", spec={"storageClassName": ""}),
     "claim modes": _claim(accessModes=["X", "ReadWriteOncePod", "ReadWriteOnce"], volumeMode="X"),
     "claim size": _claim(resources={"requests": {"storage": 0}}, storageClassName="A"),
     "claim reference": _claim(dataSourceRef={"kind": "X", "name": ""}),

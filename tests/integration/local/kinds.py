@@ -1,24 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creations and updates of built-in kinds on the real server and by our strategies, side by side.
-
-Ours do what the request handler does, in its order. Writes to the real server are dry runs where that is possible.
-"""
+"""The same writes of built-in kinds to the real API server and to ours."""
 
 import copy
 import json
 import re
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Any
 
 from deepdiff import DeepDiff
 
-from trainwright.api.validation import DocumentError
-from trainwright.controller.local.apiserver import builtin_admission, errors, metadata
-from trainwright.controller.local.apiserver.built_in import serve_built_in
-from trainwright.controller.local.apiserver.builtin_admission import Write
-from trainwright.controller.local.apiserver.resources import Registry, ServedResource
-from trainwright.controller.local.apiserver.schema import DecodeError
-from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, BuiltIn
+from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN
 from trainwright.controller.runtime.client.transport import Request, Transport
 
 Document = dict[str, Any]
@@ -27,139 +18,97 @@ KINDS = {(built_in.api_version, built_in.kind): built_in for built_in in BUILT_I
 _SYSTEM = ("creationTimestamp", "uid", "resourceVersion", "managedFields")
 _PROTECTION = (["kubernetes.io/pvc-protection"], ["kubernetes.io/pv-protection"])
 _UID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-class _Empty:
-    """A cluster with namespaces and accounts, and without anything else that admission looks up."""
-
-    def get(self, group: str, plural: str, namespace: str, name: str) -> Document | None:  # noqa: ARG002
-        # The server of the test kit does not give pods an account.
-        if plural == "serviceaccounts":
-            return {"automountServiceAccountToken": False}
-        return {} if plural == "namespaces" else None
-
-    def listed(self, group: str, plural: str, namespace: str) -> list[Document]:  # noqa: ARG002
-        return []
+# The real server shows its internal structs of pod templates, with all fields in Go's order.
+_STRUCT = re.compile(r"Invalid value: [{\[].*?[}\]]: (?=field is immutable|only additions|no additions)")
+_DIFFERENCE = re.compile(r"\n@@ .*?\n(?=$|, )|\n@@ .*$", re.DOTALL)
 
 
 class Sides:
-    """Both sides, with a namespace of the real one."""
+    """Both servers, with a namespace of the same name on each."""
 
-    def __init__(self, transport: Transport, namespace: str) -> None:
-        self._transport = transport
+    def __init__(self, real: Transport, ours: Transport, namespace: str) -> None:
+        self._transports = (real, ours)
         self.namespace = namespace
-        self._registry = Registry()
-        serve_built_in(self._registry)
 
-    def _served(self, kind: BuiltIn) -> ServedResource:
-        served = self._registry.find(kind.group, kind.version, kind.plural)
-        assert served is not None
-        return served
+    async def prepare(self) -> None:
+        """Make the namespace on our side; the real one has it."""
+        document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        await self._stored(self._transports[1], document)
 
-    async def create(self, document: Document) -> tuple[Document, Document]:
-        """The answers of the real server and of ours to a creation: the object or the Status."""
-        kind = KINDS[document["apiVersion"], document["kind"]]
-        real = await self.send("POST", kind, "", document, dry_run=True)
-        return _comparable(real), _comparable(self.ours_created(document))
+    async def created(self, document: Document) -> str:
+        """How the answers to a creation differ; empty if they do not. Nothing is stored."""
+        real, ours = [await self._send(one, "POST", document, dry_run=True) for one in self._transports]
+        return _differences(real, ours)
 
-    async def update(self, change: Document, old: Document, subresource: str = "") -> tuple[Document, Document]:
-        """The answers to an update of an object that the real server has."""
-        kind = KINDS[old["apiVersion"], old["kind"]]
-        document = {"apiVersion": old["apiVersion"], "kind": old["kind"], **change}
-        name = old["metadata"]["name"]
-        path = f"{name}/{subresource}" if subresource else name
-        real = await self.send("PUT", kind, path, document, dry_run=True)
-        return _comparable(real), _comparable(self._updated(kind, document, old, subresource))
+    async def changed(
+        self, document: Document, subresource: str, changes: dict[str, Callable[[Document], None]]
+    ) -> dict[str, str]:
+        """Store an object and try changes of it, each from the same state. How the answers differ, by change."""
+        old = [await self._stored(one, document) for one in self._transports]
+        found: dict[str, str] = {}
+        for name, change in changes.items():
+            answers: list[Document] = []
+            for transport, before in zip(self._transports, old, strict=True):
+                new = copy.deepcopy(before)
+                change(new)
+                path = f"{new['metadata']['name']}/{subresource}".rstrip("/")
+                answers.append(await self._send(transport, "PUT", new, path, dry_run=True))
+            difference = _differences(*answers)
+            if difference:
+                found[name] = difference
+        return found
 
-    async def store(self, document: Document) -> Document:
-        """Create an object on the real server for good."""
-        kind = KINDS[document["apiVersion"], document["kind"]]
-        made = await self.send("POST", kind, "", document, dry_run=False)
+    async def _stored(self, transport: Transport, document: Document) -> Document:
+        made = await self._send(transport, "POST", document, dry_run=False)
         assert made["kind"] != "Status", made
         made.pop("warnings", None)
         return made
 
-    async def send(self, method: str, kind: BuiltIn, path: str, document: Document, *, dry_run: bool) -> Document:
-        """Ask the real server; the decoded answer."""
+    async def _send(
+        self, transport: Transport, method: str, document: Document, path: str = "", *, dry_run: bool
+    ) -> Document:
+        kind = KINDS[document["apiVersion"], document["kind"]]
         prefix = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
         if kind.namespaced:
             prefix += f"/namespaces/{self.namespace}"
+        where = f"{prefix}/{kind.plural}/{path}".rstrip("/")
         query = {"dryRun": "All"} if dry_run else {}
-        request = Request(
-            method,
-            f"{prefix}/{kind.plural}" + (f"/{path}" if path else ""),
-            query=query,
-            body=json.dumps(document).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        answer = await self._transport.send(request)
+        headers = {"Content-Type": "application/json"}
+        answer = await transport.send(Request(method, where, query, headers, json.dumps(document).encode()))
         decoded: Document = json.loads(answer.body)
         return {**decoded, "warnings": list(answer.warnings)} if answer.warnings else decoded
 
-    def ours_created(self, document: Document) -> Document:
-        """What ours make of a creation."""
-        kind = KINDS[document["apiVersion"], document["kind"]]
-        made = copy.deepcopy(document)
-        if kind.namespaced:
-            metadata.metadata_of(made)["namespace"] = self.namespace
-        try:
-            told = self._served(kind).decode(made)
-        except DecodeError as error:
-            what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-            return errors.bad_request(f"{what}: {error}").document()
-        kind.strategy.default(made)
-        write = Write("CREATE", kind.group, kind.plural, self.namespace if kind.namespaced else "")
-        try:
-            builtin_admission.mutate(made, write, _Empty())
-        except errors.StatusError as error:
-            return error.document()
-        metadata.begin(metadata.metadata_of(made), datetime.now(UTC))
-        kind.strategy.prepare_create(made)
-        found = metadata.validate(made["metadata"], namespaced=kind.namespaced, name_rule=kind.strategy.name_rule)
-        found += kind.strategy.validate(made)
-        return _answer(kind, made, None, found, told)
 
-    def _updated(self, kind: BuiltIn, document: Document, old: Document, subresource: str) -> Document:
-        new = copy.deepcopy(document)
-        told = self._served(kind).decode(new)
-        kind.strategy.default(new)
-        write = Write("UPDATE", kind.group, kind.plural, self.namespace if kind.namespaced else "", subresource, old)
-        builtin_admission.mutate(new, write, _Empty())
-        metadata.keep_system_fields(metadata.metadata_of(new), old["metadata"])
-        new["metadata"].setdefault("generation", old["metadata"].get("generation"))
-        if new["metadata"]["generation"] is None:
-            del new["metadata"]["generation"]
-        kind.strategy.prepare_update(new, old, subresource)
-        found = kind.strategy.validate_update(new, old, subresource)
-        return _answer(kind, new, old, found, told)
+def _differences(real: Document, ours: Document) -> str:
+    return str(DeepDiff(_normal(real), _normal(ours)).pretty())
 
 
-def _answer(
-    kind: BuiltIn, new: Document, old: Document | None, found: list[DocumentError], told: list[str]
-) -> Document:
-    name = new["metadata"].get("name") or ""
-    made = errors.invalid(kind.error_group, kind.kind, name, found).document() if found else new
-    told = told if found else [*told, *kind.strategy.warnings(new, old)]
-    return {**made, "warnings": told} if told else made
-
-
-def _comparable(document: Document) -> Document:
-    """Without what differs each time."""
+def _normal(document: Document) -> Document:
+    """Without what differs each time, and without what is known to differ."""
     made: Document = json.loads(_UID.sub("uid", json.dumps(document)))
+    metadata = made.get("metadata") or {}
     for field in _SYSTEM:
-        (made.get("metadata") or {}).pop(field, None)
-    if (made.get("metadata") or {}).get("finalizers") in _PROTECTION:
+        metadata.pop(field, None)
+    if metadata.get("finalizers") in _PROTECTION:
         # Nothing here takes off what protects volumes in use, so it is not put on.
-        del made["metadata"]["finalizers"]
+        del metadata["finalizers"]
     if made["kind"] == "Node":
         # Nothing here takes off the taint of a new node, so it is not put on.
         made["spec"].pop("taints", None)
-    if made["kind"] == "Pod" and made["spec"].get("serviceAccountName") == "default":
-        for field in ("serviceAccountName", "serviceAccount"):
-            del made["spec"][field]
+    if made["kind"] == "Service" and made["spec"].get("clusterIP") not in (None, "None"):
+        made["spec"] |= {"clusterIP": "address", "clusterIPs": ["address"]}
+    for condition in (made["status"] if isinstance(made.get("status"), dict) else {}).get("conditions") or []:
+        if condition.get("reason") == "SchedulingGated":
+            condition["lastTransitionTime"] = "now"
+    if "lastPhaseTransitionTime" in (made.get("status") or ""):
+        made["status"]["lastPhaseTransitionTime"] = "now"
+    if made["kind"] == "Status":
+        made["message"] = _text(made.get("message") or "")
+        for cause in (made.get("details") or {}).get("causes") or []:
+            cause["message"] = _text(cause.get("message") or "")
     return made
 
 
-def differences(real: Document, ours: Document) -> str:
-    """What is not the same, for a message; empty if nothing is."""
-    return str(DeepDiff(real, ours, ignore_order=False).pretty())
+def _text(message: str) -> str:
+    """A message without structs and differences of pod specifications."""
+    return _DIFFERENCE.sub("", _STRUCT.sub("Invalid value: {}: ", message))

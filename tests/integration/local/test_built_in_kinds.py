@@ -2,23 +2,18 @@
 """The strategies of the built-in kinds beside the real API server."""
 
 import json
-import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.local import changes, job_documents, kind_documents, pod_documents
-from tests.integration.local.kinds import KINDS, Sides, differences
+from tests.integration.local.kinds import KINDS, Sides
+from trainwright.controller.local.cluster import api_server
 from trainwright.controller.runtime import HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
-
-Document = dict[str, Any]
-
-# The real server shows its internal structs of pod templates, with all fields in Go's order.
-_STRUCT = re.compile(r"Invalid value: [{\[].*?[}\]]: (?=field is immutable|only additions|no additions)")
-_DIFFERENCE = re.compile(r"\n@@ .*?\n(?=$|, )|\n@@ .*$", re.DOTALL)
 
 
 @pytest.fixture
@@ -28,35 +23,23 @@ async def transport(control_plane: ControlPlane) -> AsyncIterator[HTTPTransport]
     await made.close()
 
 
-def normal(document: Document) -> Document:
-    """Without structs and differences of pod specifications in messages."""
-    if document.get("kind") != "Status":
-        return document
-    made: Document = json.loads(json.dumps(document))
-    made["message"] = _DIFFERENCE.sub("", _STRUCT.sub("Invalid value: {}: ", made["message"]))
-    for cause in (made.get("details") or {}).get("causes") or []:
-        cause["message"] = _DIFFERENCE.sub("", _STRUCT.sub("Invalid value: {}: ", cause["message"]))
-    return made
+@pytest.fixture
+async def sides(transport: HTTPTransport, namespace: str, tmp_path: Path) -> AsyncIterator[Sides]:
+    async with api_server(tmp_path, memory=True, service_accounts=False) as running:
+        made = Sides(transport, running.transport(), namespace)
+        await made.prepare()
+        yield made
 
 
 @pytest.mark.parametrize("module", [pod_documents, job_documents, kind_documents], ids=lambda module: module.__name__)
-async def test_creations(transport: HTTPTransport, namespace: str, module: Any) -> None:
-    sides = Sides(transport, namespace)
-    found: dict[str, str] = {}
-    for name, document in module.documents(namespace):
-        real, ours = await sides.create(document)
-        difference = differences(normal(real), normal(ours))
-        if difference:
-            found[name] = difference
-    assert not found
+async def test_creations(sides: Sides, module: Any) -> None:
+    found = {name: await sides.created(document) for name, document in module.documents(sides.namespace)}
+    assert not {name: difference for name, difference in found.items() if difference}
 
 
-async def test_updates(transport: HTTPTransport, namespace: str) -> None:
-    sides = Sides(transport, namespace)
-    found: dict[str, str] = {}
-    for name, (document, subresource, states) in changes.CHANGES.items():
-        found |= await changes.run(sides, name, document, subresource, states, normal)
-    assert not found
+@pytest.mark.parametrize("name", changes.CHANGES)
+async def test_updates(sides: Sides, name: str) -> None:
+    assert not await changes.run(sides, name)
 
 
 async def test_discovery(transport: HTTPTransport) -> None:

@@ -83,11 +83,6 @@ class BuiltIn:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
-    def error_group(self) -> str:
-        """The group that messages about invalid objects name: all events are core's to the real server."""
-        return "" if self.kind == "Event" else self.group
-
-    @property
     def collection(self) -> str:
         """The name under which objects are stored. The two groups that serve events share one."""
         return "events" if self.kind == "Event" else f"{self.plural}.{self.group}" if self.group else self.plural

@@ -74,6 +74,7 @@ class EventStrategy(BuiltInStrategy):
     collects_garbage = False
     name_rule: NameRule = staticmethod(names.path_segment)
 
+    error_group = ""
     reference: ClassVar[str] = "involvedObject"
     """The field that says what the event is about, as this group calls it."""
 

@@ -38,6 +38,9 @@ class Strategy:
     deletion_warning: str = ""
     """What a client is warned of that deletes without a propagation policy and without `orphanDependents`."""
 
+    error_group: str | None = None
+    """The group that messages about invalid objects name, where it is not that of the request."""
+
     def selectable(self, document: Document) -> dict[str, str]:
         """The fields by which lists and watches of this kind are filtered, with their values in an object."""
         metadata = document.get("metadata") or {}
