@@ -39,9 +39,6 @@ def set_defaults(definition: Document) -> None:
         wanted["listKind"] = f"{kind}List"
     if spec.get("conversion") is None:
         spec["conversion"] = {"strategy": "None"}
-    for version in spec.get("versions", ()):
-        for column in version.get("additionalPrinterColumns", ()):
-            column.setdefault("jsonPath", "")
     status: Document = definition.setdefault("status", {})
     if not status.get("storedVersions"):
         stored = [version["name"] for version in spec.get("versions", ()) if version.get("storage")]
