@@ -53,7 +53,9 @@ class DiscoveryPages:
         if "as=APIGroupDiscoveryList" in made.content_type:
             tag = discovery.etag(made.body)
             if request.headers.get("if-none-match") == tag:
-                return Answer(status=304, headers={"ETag": tag})
+                # A client replaces the headers of the answer that it keeps. With another type, kubectl takes the
+                # aggregated document for the plain one and finds no resource in it.
+                return Answer(status=304, content_type=made.content_type, headers={"ETag": tag})
             made.headers["ETag"] = tag
         return made
 

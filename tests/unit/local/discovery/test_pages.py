@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers to requests for discovery, with their headers."""
+
+from trainwright.controller.local.apiserver.built_in import serve_built_in
+from trainwright.controller.local.apiserver.pages import DiscoveryPages
+from trainwright.controller.local.apiserver.requests import Answer, ServerRequest
+from trainwright.controller.local.apiserver.resources import Registry
+
+V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+def asked(pages: DiscoveryPages, **headers: str) -> Answer:
+    request = ServerRequest(
+        method="GET",
+        path="/apis",
+        query=[],
+        headers={"accept": V2, **{k.replace("_", "-"): v for k, v in headers.items()}},
+    )
+    answer = pages(request)
+    assert answer is not None
+    return answer
+
+
+def test_not_modified_has_the_content_type_of_what_the_client_keeps() -> None:
+    """kubectl's cache replaces the headers of the kept answer by those of the 304."""
+    registry = Registry()
+    serve_built_in(registry)
+    pages = DiscoveryPages(registry)
+    first = asked(pages)
+    again = asked(pages, if_none_match=first.headers["ETag"])
+    assert (first.status, again.status, again.body) == (200, 304, b"")
+    assert again.content_type == first.content_type == V2
+    assert asked(pages, if_none_match='"other"').status == 200
