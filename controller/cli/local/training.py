@@ -2,8 +2,7 @@
 """The local cluster with what training needs: our definitions, the shipped runtimes, the manager; in one process."""
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +14,19 @@ from trainwright.api.manifest import documents
 from trainwright.api.objects import Document
 from trainwright.controller.local.cluster import RunningCluster, install, local_cluster
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.reviews import answerer
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.webhook.admission import Handler
+from trainwright.controller.runtime.webhook.configurations import by_url
+from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
 
 _FOLDER = Path(__file__).parent
 _OWNER = "trainwright-local"
+_WEBHOOKS = "https://trainwright.local"
+"""Nothing listens there: the manager's webhooks are answered in the process."""
 
 
 @asynccontextmanager
@@ -44,17 +49,23 @@ async def training_cluster(
         client = Client(cluster.api.transport(), user_agent=_OWNER)
         await install(client, await asyncio.to_thread(_definitions), owner=_OWNER)
         chosen = replace(settings_of(Configuration()), metrics_address=None, probe_address=None)
+
+        def answer_here(handlers: Mapping[str, Handler]) -> None:
+            cluster.api.webhooks.answer_here(_WEBHOOKS, answerer(handlers))
+
         manager = await make_manager(
             cluster.api.config,
             chosen,
             user_agent="trainwright",
-            webhook_url=f"https://127.0.0.1:{_free_port()}",
             transport=cluster.api.transport(),
+            answer_here=answer_here,
         )
         async with TaskScope("training cluster") as tasks:
             running = tasks.start("manager", manager.run())
             try:
                 await manager.wait_ready()
+                hooks = [by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
+                await install(client, hooks, owner=_OWNER)
                 await install(client, await asyncio.to_thread(_runtimes), owner=_OWNER)
                 yield cluster
             finally:
@@ -80,10 +91,3 @@ def _shipped() -> Iterator[Document]:
         for document in documents(path.read_text(encoding="utf-8")):
             if document.data["kind"] != "Kustomization":
                 yield document.data
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -13,7 +13,7 @@ from trainwright.controller.runtime.client.config import is_inside
 from trainwright.controller.runtime.client.limit import LimitedTransport
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.manager.settings import ProcessSettings, ServerSettings
-from trainwright.controller.trainer.assembly.parts import Assembly, declare_parts, parts_of
+from trainwright.controller.trainer.assembly.parts import AnswerHere, Assembly, declare_parts, parts_of
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds, absent_kinds
@@ -38,6 +38,7 @@ async def make_manager(
     namespace: str = "",
     webhook_url: str | None = None,
     transport: Transport | None = None,
+    answer_here: AnswerHere | None = None,
     detect_mutation: bool = False,
 ) -> Manager:
     """The manager of a process, inside its running event loop.
@@ -52,6 +53,8 @@ async def make_manager(
         namespace: manage the TrainJobs of this namespace only; empty: of all namespaces.
         webhook_url: where the API server reaches this process; the webhooks are registered with it.
         transport: another way to the API server than HTTP, such as that to one in the same process.
+        answer_here: takes the handlers of the webhooks, for an API server in the same process that needs no socket to
+            ask them; whoever runs it registers the webhooks.
         detect_mutation: detect code that changes shared objects; for tests.
 
     Raises:
@@ -92,6 +95,7 @@ async def make_manager(
                 serving=serving,
                 leads=leads,
                 webhook_url=webhook_url,
+                answer_here=answer_here,
             )
         )
     except BaseException:

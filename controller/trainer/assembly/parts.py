@@ -8,6 +8,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -18,6 +19,7 @@ from trainwright.controller.runtime.certificates.vault import Vault
 from trainwright.controller.runtime.client.config import is_inside
 from trainwright.controller.runtime.leaderelection.lock import LeaseLock
 from trainwright.controller.runtime.servers.access import Access
+from trainwright.controller.runtime.webhook.admission import Handler
 from trainwright.controller.runtime.webhook.webhooks import Webhooks
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
@@ -42,6 +44,10 @@ OWN_NAMESPACE = ""
 """Stands for the namespace that the manager runs in, in `Part.own_rights`."""
 
 
+AnswerHere: TypeAlias = Callable[[Mapping[str, Handler]], None]
+"""Takes the handlers of the webhooks, by path."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Assembly:
     """The manager that parts are declared on, and the objects that they share."""
@@ -60,12 +66,14 @@ class Assembly:
     leads: Callable[[], bool]
     """Whether this replica leads now."""
     webhook_url: str | None
+    answer_here: AnswerHere | None = None
+    """Takes the handlers where the API server runs in this process, and asks them without a socket."""
     """Where the API server reaches this process outside of a cluster; None: nowhere."""
 
     @property
     def is_reached(self) -> bool:
         """Whether the API server can call the webhooks of this process."""
-        return is_inside(self.manager.config) or self.webhook_url is not None
+        return is_inside(self.manager.config) or self.webhook_url is not None or self.answer_here is not None
 
 
 def _always(settings: Settings) -> bool:  # noqa: ARG001 - as every condition
@@ -148,7 +156,7 @@ async def _declare_admission(assembly: Assembly) -> None:
         log.info("not serving webhooks: this process runs outside of the cluster and has no --webhook-url")
         return
     # Imported here, because the library that makes certificates costs memory and time.
-    from trainwright.controller.trainer.assembly.serving import serve_webhooks  # noqa: PLC0415
+    from trainwright.controller.trainer.assembly.serving import handlers_of, serve_webhooks  # noqa: PLC0415
 
     manager = assembly.manager
     admission = TrainJobAdmission(
@@ -160,6 +168,9 @@ async def _declare_admission(assembly: Assembly) -> None:
         assembly.snapshots,
         assembly.defects,
     )
+    if assembly.answer_here is not None:
+        assembly.answer_here(handlers_of(admission))
+        return
     await serve_webhooks(manager, admission, assembly.serving, assembly.settings, url=assembly.webhook_url)
 
 

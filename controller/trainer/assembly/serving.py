@@ -13,6 +13,13 @@ from trainwright.controller.runtime.certificates.authority import certificate_pe
 from trainwright.controller.runtime.certificates.injection import fetch
 from trainwright.controller.runtime.certificates.rotation import Policy
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.webhook.admission import (
+    Handler,
+    Mutating,
+    Validating,
+    mutate_path,
+    validate_path,
+)
 from trainwright.controller.runtime.webhook.configurations import names_reached, target_of
 from trainwright.controller.runtime.webhook.placement import certificates_for
 from trainwright.controller.runtime.webhook.reach import dry_run
@@ -63,12 +70,20 @@ async def serve_webhooks(
         serving=serving,
         proof=dry_run(manager.client, _PROBE, kind=ClusterTrainingRuntime.RESOURCE),
     )
-    hooks.server.mutate(TrainJob, admission.default)
-    hooks.server.validate(TrainJob, admission.validate)
-    hooks.server.validate(TrainingRuntime, validate_runtime)
-    hooks.server.validate(ClusterTrainingRuntime, validate_runtime)
+    for path, handler in handlers_of(admission).items():
+        hooks.server.handle(path, handler)
     manager.add(hooks, Group.WEBHOOKS, "webhooks")
     manager.readyz.add("webhooks", hooks.unready)
+
+
+def handlers_of(admission: TrainJobAdmission) -> dict[str, Handler]:
+    """What answers the webhooks, by path."""
+    return {
+        mutate_path(TrainJob): Mutating(TrainJob, admission.default),
+        validate_path(TrainJob): Validating(TrainJob, admission.validate),
+        validate_path(TrainingRuntime): Validating(TrainingRuntime, validate_runtime),
+        validate_path(ClusterTrainingRuntime): Validating(ClusterTrainingRuntime, validate_runtime),
+    }
 
 
 def serve_self_signed(serving: ServingCertificate, host: str) -> None:
