@@ -23,9 +23,9 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.call import Call
-from trainwright.controller.local.apiserver.identity.userinfo import user_info
 from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, Upgrade, User, WebSocket, encode
 from trainwright.controller.local.apiserver.routes import Route
+from trainwright.controller.local.apiserver.userinfo import user_info
 from trainwright.controller.local.apiserver.verbs import verb_of
 
 _STARTED, _COMPLETE = "ResponseStarted", "ResponseComplete"

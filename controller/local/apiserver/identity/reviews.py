@@ -9,9 +9,9 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, errors
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.identity.authentication import InvalidTokenError, TokenAuthenticator
-from trainwright.controller.local.apiserver.identity.userinfo import user_info
 from trainwright.controller.local.apiserver.reads import shown
 from trainwright.controller.local.apiserver.requests import Answer, write_options
+from trainwright.controller.local.apiserver.userinfo import user_info
 from trainwright.controller.local.apiserver.wanted import Wanted
 from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 from trainwright.controller.local.apiserver.writes import track
