@@ -24,11 +24,13 @@ from trainwright.controller.local.workloads.writes import (
     remove_finalizer,
     write_status,
 )
-from trainwright.controller.runtime import Done, EventRecorder, Manager, NotFound, Result, RetryAfter
+from trainwright.controller.runtime import Backoff, Done, EventRecorder, Manager, NotFound, Result, RetryAfter
 from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.errors import ApiError
 
 NAME = "job"
+RETRY_SECONDS = 60.0
+"""Upper bound of the delay between two attempts to create a pod that is refused."""
 REPORTER = "job-controller"
 """Reporting controller of the events."""
 
@@ -100,7 +102,9 @@ class JobController:
                 continue
             if await self._carry_out(job, step, memory):
                 continue
-            _raise([error for error in failures if not is_namespace_ending(error)])
+            if remaining := [error for error in failures if not is_namespace_ending(error)]:
+                # Each refusal is in an event already.
+                return Backoff(str(remaining[0]), at_most=RETRY_SECONDS)
             return None if step.look_again is None else RetryAfter(step.look_again)
 
     async def _carry_out(self, job: Document, step: Plan, memory: _Memory) -> bool:

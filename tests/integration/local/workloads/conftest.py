@@ -12,7 +12,7 @@ from tests.integration.local.workloads.kubelet import Kubelet, add_node
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document, key_of, name_of
 from trainwright.controller.local.workloads import WorkloadSettings, declare_workloads
-from trainwright.controller.local.workloads.kinds import POD
+from trainwright.controller.local.workloads.kinds import NAMESPACE, POD
 from trainwright.controller.runtime import (
     NO_SERVERS,
     Client,
@@ -94,6 +94,11 @@ class World:
 
     def __init__(self, client: Client, namespace: str, kubelet: Kubelet) -> None:
         self.client, self.namespace, self.kubelet = client, namespace, kubelet
+
+    async def elsewhere(self, namespace: str) -> "World":
+        """The same world in a namespace that is made for it."""
+        await self.client.create({"metadata": {"name": namespace}}, kind=NAMESPACE)
+        return World(self.client, namespace, self.kubelet)
 
     async def create(self, kind: Resource, name: str, spec: Document, **metadata: Any) -> Document:
         document: Document = {"metadata": {"name": name, "namespace": self.namespace, **metadata}}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users do with JobSets."""
+
+from tests.integration.local.workloads.comparison import Note, Scenario
+from tests.integration.local.workloads.conftest import World, conditions
+from tests.integration.local.workloads.requests import ended, of, replicated
+from trainwright.controller.local.workloads.kinds import JOB, JOBSET
+
+
+async def jobset_completes(world: World, note: Note) -> None:
+    first = replicated("first", replicas=2, pods=2)
+    first["groupName"] = "one"
+    first["template"]["metadata"] = {"labels": {"job": "label"}, "annotations": {"job": "annotation"}}
+    second = replicated("second", backoffLimit=3)
+    coordinator = {"replicatedJob": "first", "jobIndex": 1, "podIndex": 1}
+    await world.create(JOBSET, "train", {"replicatedJobs": [first, second], "coordinator": coordinator})
+    pods = await world.running(5)
+    await note("running")
+    world.end(*of(pods, "train-first-0"))
+    await world.until(JOBSET, "train", lambda js: any(c["succeeded"] for c in js["status"]["replicatedJobsStatus"]))
+    await note("one Job is complete")
+    world.end(*pods)
+    await ended(world)
+    await note("complete")
+
+
+async def jobset_fails(world: World, note: Note) -> None:
+    await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a"), replicated("b", pods=2)]})
+    pods = await world.running(3)
+    world.end(*of(pods, "train-a-0"), code=3)
+    await ended(world)
+    await world.running(0)
+    await note("failed")
+
+
+async def jobset_restarts(world: World, note: Note) -> None:
+    rules = [{"action": "RestartJobSetAndIgnoreMaxRestarts", "targetReplicatedJobs": ["b"]}]
+    policy = {"maxRestarts": 1, "rules": rules}
+    jobs = [replicated("a"), replicated("b")]
+    await world.create(JOBSET, "train", {"replicatedJobs": jobs, "failurePolicy": policy})
+    for attempt, job in enumerate(("b", "a", "a")):
+        label = f"jobset.sigs.k8s.io/restart-attempt={attempt}"
+        pods = await world.running(2, label)
+        await note(f"attempt {attempt}")
+        world.end(*of(pods, f"train-{job}-0"), code=1)
+    await ended(world)
+    await note("failed")
+
+
+async def jobset_is_suspended(world: World, note: Note) -> None:
+    await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a", pods=2)], "suspend": True})
+    await world.until(JOB, "train-a-0", lambda job: "Suspended" in conditions(job))
+    await note("suspended")
+    jobset = await world.until(JOBSET, "train", bool)
+    jobs = jobset["spec"]["replicatedJobs"]
+    pod = jobs[0]["template"]["spec"]["template"]
+    pod["metadata"]["labels"] = {"new": "label"}
+    pod["spec"] |= {"nodeSelector": {"disk": "fast"}, "tolerations": [{"key": "a", "operator": "Exists"}]}
+    await world.client.patch(JOBSET, "train", world.namespace, {"spec": {"suspend": False, "replicatedJobs": jobs}})
+    await world.running(2)
+    await note("resumed")
+    await world.client.patch(JOBSET, "train", world.namespace, {"spec": {"suspend": True}})
+    await world.pods(lambda pods: not pods)
+    await note("suspended again")
+    await world.client.patch(JOBSET, "train", world.namespace, {"spec": {"suspend": False}})
+    world.end(*await world.running(2))
+    await ended(world)
+    await note("complete")
+
+
+async def jobset_starts_in_order(world: World, note: Note) -> None:
+    spec = {
+        "replicatedJobs": [replicated("a"), replicated("b")],
+        "startupPolicy": {"startupPolicyOrder": "InOrder"},
+        "successPolicy": {"operator": "Any", "targetReplicatedJobs": ["b"]},
+    }
+    await world.create(JOBSET, "train", spec)
+    pods = await world.running(2)
+    await note("running")
+    world.end(*of(pods, "train-b-0"))
+    await ended(world)
+    await world.running(0)
+    await note("complete")
+
+
+async def jobset_is_alone_in_its_domain(world: World, note: Note) -> None:
+    exclusive = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "kubernetes.io/hostname"}
+    jobs = [replicated("a", pods=2, backoffLimit=5)]
+    await world.create(JOBSET, "first", {"replicatedJobs": jobs}, annotations=exclusive)
+    await world.running(2)
+    await world.create(JOBSET, "second", {"replicatedJobs": jobs}, annotations=exclusive)
+    await world.pods(lambda pods: "Unschedulable" in str(of(pods, "second")))
+    await note("one Job runs, the other waits")
+
+
+async def jobset_depends(world: World, note: Note) -> None:
+    b, c = replicated("b"), replicated("c")
+    b["dependsOn"] = [{"name": "a", "status": "Complete"}]
+    c["dependsOn"] = [{"name": "b", "status": "Ready"}]
+    await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a"), b, c]})
+    pods = await world.running(1)
+    await note("the first runs")
+    world.end(*pods)
+    pods = await world.running(2)
+    await note("the others run")
+    world.end(*pods)
+    await ended(world)
+    await note("complete")
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    jobset_completes,
+    jobset_fails,
+    jobset_restarts,
+    jobset_is_suspended,
+    jobset_starts_in_order,
+    jobset_depends,
+)
+ALONE: tuple[Scenario, ...] = (jobset_is_alone_in_its_domain,)
+"""Those that need a node of their own."""

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods without a place, owners that go, objects that are over."""
+
+from typing import Any
+
+from tests.integration.local.workloads.comparison import Note, Scenario
+from tests.integration.local.workloads.conftest import CONTAINER, World, job_spec
+from tests.integration.local.workloads.requests import replicated
+from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.controller.local.workloads.kinds import CONFIG_MAP, JOB, JOBSET, POD
+from trainwright.controller.runtime.client.writes import Propagation
+
+
+async def pods_have_no_place(world: World, note: Note) -> None:
+    def label(value: str) -> Document:
+        return {"matchExpressions": [{"key": "app", "operator": "In", "values": [value]}]}
+
+    def near(kind: str, value: str) -> Document:
+        term = {"labelSelector": label(value), "topologyKey": "kubernetes.io/hostname"}
+        return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+    async def create(name: str, cpu: str = "1", port: int = 0, app: str = "", **spec: Any) -> None:
+        container: Document = {**CONTAINER, "resources": {"requests": {"cpu": cpu}}}
+        if port:
+            container["ports"] = [{"containerPort": port, "hostPort": port}]
+        labels = {"app": app} if app else {}
+        pod = {"containers": [container], "terminationGracePeriodSeconds": 1, **spec}
+        await world.create(POD, name, pod, labels=labels)
+
+    await create("holder", "6", port=8080, app="alone", **near("podAntiAffinity", "lonely"))
+    await world.running(1)
+    await create("too-large", "99")
+    await create("no-room", "3")
+    await create("port", port=8080)
+    await create("selector", "0", nodeSelector={"disk": "slow"})
+    await create("refuses-others", **near("podAntiAffinity", "alone"))
+    await create("is-refused", app="lonely")
+    await create("needs-others", "0", **near("podAffinity", "nobody"))
+    await create("first-of-group", app="group", **near("podAffinity", "group"))
+    await create("gated", schedulingGates=[{"name": "example.com/gate"}])
+    await create("of-another", schedulerName="another")
+    await world.running(2)
+    await note("some wait")
+    await world.client.delete(POD, "holder", world.namespace)
+    await world.running(5)
+    await world.client.patch(POD, "gated", world.namespace, {"spec": {"schedulingGates": None}})
+    await world.running(6)
+    await note("there is room")
+
+
+async def jobset_is_deleted(world: World, note: Note) -> None:
+    await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a"), replicated("b")]})
+    await world.running(2)
+    await world.client.delete(JOBSET, "train", world.namespace, propagation="Foreground")
+    await world.gone(JOBSET, "train")
+    await note("in the foreground")
+    await world.create(JOBSET, "train", {"replicatedJobs": [replicated("a")]})
+    await world.running(1)
+    await world.client.delete(JOBSET, "train", world.namespace, propagation="Background")
+    await world.pods(lambda pods: not pods)
+    await note("in the background")
+
+
+async def finished_objects_go(world: World, note: Note) -> None:
+    await world.create(JOB, "job", job_spec(ttlSecondsAfterFinished=1))
+    jobs = [replicated("a")]
+    await world.create(JOBSET, "train", {"replicatedJobs": jobs, "ttlSecondsAfterFinished": 1})
+    world.end(*await world.running(2))
+    await world.gone(JOB, "job")
+    await world.gone(JOBSET, "train")
+    await note("gone")
+
+
+def owned(*owners: Document, block: bool = False) -> list[Document]:
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": name_of(o), "uid": uid_of(o), "blockOwnerDeletion": block}
+        for o in owners
+    ]
+
+
+async def garbage_goes(world: World, note: Note) -> None:
+    async def config_map(name: str, *owners: Document, block: bool = False, **metadata: Any) -> Document:
+        return await world.create(CONFIG_MAP, name, {}, ownerReferences=owned(*owners, block=block), **metadata)
+
+    async def delete(owner: Document, propagation: Propagation) -> None:
+        await world.client.delete(CONFIG_MAP, name_of(owner), world.namespace, propagation=propagation)
+
+    never = {"metadata": {"name": "never", "uid": "00000000-0000-0000-0000-000000000000"}}
+    await config_map("of-nobody", never)
+    one, other = await config_map("one"), await config_map("other")
+    await config_map("of-both", one, other)
+    await config_map("of-one", one)
+    await config_map("of-one-and-nobody", one, never)
+    await note("of nobody is gone")
+    await delete(one, "Background")
+    await note("one is gone")
+    waiting = await config_map("waiting")
+    held = await config_map("held", waiting, block=True, finalizers=["example.com/hold"])
+    await config_map("below", held, block=True)
+    await config_map("not-blocking", waiting, finalizers=["example.com/hold"])
+    await delete(waiting, "Foreground")
+    await note("waiting is held")
+    await world.client.patch(CONFIG_MAP, "held", world.namespace, {"metadata": {"finalizers": None}})
+    await note("waiting is gone")
+    giver = await config_map("giver")
+    await config_map("given", giver)
+    await delete(giver, "Orphan")
+    await note("given stays")
+    # Two that own each other, both in the foreground.
+    first = await config_map("first")
+    second = await config_map("second", first, block=True)
+    references = owned(second, block=True)
+    await world.client.patch(CONFIG_MAP, "first", world.namespace, {"metadata": {"ownerReferences": references}})
+    await delete(first, "Foreground")
+    await note("the circle is gone")
+    await world.client.patch(CONFIG_MAP, "not-blocking", world.namespace, {"metadata": {"finalizers": None}})
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    jobset_is_deleted,
+    finished_objects_go,
+    garbage_goes,
+)
+ALONE: tuple[Scenario, ...] = (pods_have_no_place,)
+"""Those that need a node of their own."""
