@@ -12,7 +12,7 @@ from typing import Any
 from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.quantity import canonical
-from trainwright.controller.local.apiserver.strategies.gowriting.shapes import Field, Shape, fields_of
+from trainwright.controller.local.apiserver.strategies.gowriting.shapes import Field, Shape, fields_of, written_of
 
 
 def rewrite(document: Document, struct: str) -> None:
@@ -23,13 +23,29 @@ def rewrite(document: Document, struct: str) -> None:
         struct: the key of the struct in the table, such as `core/v1.Pod`.
     """
     known = fields_of(struct)
-    for name in [name for name, value in document.items() if value is None and name in known]:
-        del document[name]
-    for name, field in known.items():
-        value = document.get(name)
-        if value is not None:
-            document[name] = _rewritten(value, field.shape)
-        _write(document, name, field)
+    for name in list(document):
+        field = known.get(name)
+        if field is None:
+            continue
+        value = document[name]
+        made = None if value is None else _rewritten(value, field.shape)
+        if made is None or (not made and _omits_empty(field)):
+            del document[name]
+        else:
+            document[name] = made
+    for name, field in written_of(struct).items():
+        if name not in document:
+            _write(document, name, field)
+
+
+def _omits_empty(field: Field) -> bool:
+    """Whether Go leaves out a value of the field that is there and empty."""
+    shape = field.shape
+    if shape.pointer or shape.sort == "any":
+        return False
+    if shape.sort in _STRUCTS:
+        return shape.sort == "struct" and field.omits_zero
+    return field.omits_empty or field.omits_zero
 
 
 def _rewritten(value: Any, shape: Shape) -> Any:
@@ -65,24 +81,17 @@ def _micro_time(value: str) -> str:
 _CANONICAL: dict[str, Callable[[Any], str]] = {"quantity": canonical, "time": _time, "microtime": _micro_time}
 
 
+_STRUCTS = ("struct", "time", "microtime", "quantity", "intorstring")
+"""What is a struct to Go, whose `omitempty` does nothing for structs."""
+
+
 def _write(document: Document, name: str, field: Field) -> None:
-    """Add a field that Go writes although it is empty, or take out one that it does not write."""
-    shape, omits = field.shape, field.omits_empty or field.omits_zero
-    value = document.get(name)
-    if shape.pointer:
-        if value is None and not omits:
-            document[name] = None
-    elif shape.sort == "struct":
-        if value is None:
-            rewrite(document.setdefault(name, {}), shape.struct)
-        if field.omits_zero and not document[name]:
-            del document[name]
-    elif shape.sort in ("time", "microtime", "quantity", "intorstring"):
-        # Structs to Go, whose `omitempty` does nothing for structs.
-        if value is None and not field.omits_zero:
-            document[name] = shape.zero
-    elif value is None:
-        if not omits:
-            document[name] = shape.zero
-    elif omits and not value and shape.sort != "any":
-        del document[name]
+    """Add a field that Go writes although it is empty."""
+    shape = field.shape
+    if shape.sort == "struct" and not shape.pointer:
+        made: Document = {}
+        rewrite(made, shape.struct)
+        if made or not field.omits_zero:
+            document[name] = made
+    else:
+        document[name] = shape.zero

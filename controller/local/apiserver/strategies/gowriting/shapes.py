@@ -58,6 +58,21 @@ def fields_of(struct: str) -> dict[str, Field]:
 
 
 @cache
+def written_of(struct: str) -> dict[str, Field]:
+    """The fields that Go may write although they are not there."""
+    return {name: field for name, field in fields_of(struct).items() if _may_be_written(field)}
+
+
+def _may_be_written(field: Field) -> bool:
+    shape = field.shape
+    if shape.sort == "struct" and not shape.pointer:
+        return True
+    if shape.sort in ("time", "microtime", "quantity", "intorstring") and not shape.pointer:
+        return not field.omits_zero
+    return not (field.omits_empty or field.omits_zero)
+
+
+@cache
 def _shape(expression: str) -> Shape:
     if expression.startswith("*"):
         inner = _shape(expression[1:])
