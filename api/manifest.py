@@ -61,9 +61,29 @@ class Document:
             yield Document(entry, lines[index])
 
 
+DEEPEST = 200
+"""Levels of nesting. The parser is recursive and in C: a few thousand more end the process. Kinds have under a hundred."""
+
+
+def _check_depth(text: str) -> None:
+    # Each level takes a bracket, or a place further right on its line.
+    if text.count("[") + text.count("{") <= DEEPEST and max(map(len, text.splitlines()), default=0) <= DEEPEST:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST:
+                line = event.start_mark.line + 1 if event.start_mark is not None else 1
+                raise ManifestError(line, f"it is nested more than {DEEPEST} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
 def documents(text: str) -> Iterator[Document]:
     """All documents of a text, empty ones left out. Raises `ManifestError`."""
     try:
+        _check_depth(text)
         for node in yaml.compose_all(text, Loader=yaml.CSafeLoader):
             lines: dict[Path, int] = {}
             data = _construct(node, (), lines)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import alive
+from tests.soak import durability
 
 TRAINWRIGHT = (sys.executable, "-m", "trainwright.controller.cli.main")
 JOB = """
@@ -197,3 +198,7 @@ def test_a_port_that_is_taken_is_said(shell: Shell) -> None:
         done = shell.local("up", f"--port={server.getsockname()[1]}")
     assert done.returncode == 1
     assert "cannot listen on 127.0.0.1" in done.stderr
+
+
+def test_a_killed_cluster_has_lost_nothing_that_was_answered() -> None:
+    assert durability.soak(3) == []

@@ -77,3 +77,13 @@ def test_errors(text: str, line: int, reason: str) -> None:
 def test_nothing() -> None:
     assert load("") is None
     assert load("# only a comment\n") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, "- " * 100_000 + "a", "{a: " * 50_000, "\n".join(" " * depth + "a:" for depth in range(3_000))],
+    ids=["lists", "items", "mappings", "indentation"],
+)
+def test_a_text_that_would_end_the_parser_is_refused(text: str) -> None:
+    with pytest.raises(ManifestError, match="nested more than 200 levels deep"):
+        load(text)
