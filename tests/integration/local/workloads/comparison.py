@@ -10,7 +10,7 @@ import asyncio
 import difflib
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from tests.integration.local.workloads.conftest import World
@@ -27,13 +27,17 @@ from trainwright.controller.local.workloads.kinds import (
     SERVICE,
 )
 from trainwright.controller.runtime.errors import NotFound
-from trainwright.controller.runtime.testing.waiting import at_least, eventually, is_empty
+from trainwright.controller.runtime.testing.waiting import GaveUp, at_least, eventually, is_empty
 
 KINDS = (JOBSET, JOB, SERVICE, CLAIM, POD, ACCOUNT, CONFIG_MAP)
 EVENT = Resource(group="events.k8s.io", version="v1", kind="Event", plural="events", namespaced=True)
 Note: TypeAlias = Callable[[str], Awaitable[None]]
 Scenario: TypeAlias = Callable[[World, Note], Awaitable[None]]
 Notes: TypeAlias = dict[str, list[str]]
+Worlds: TypeAlias = tuple[World, World]
+"""The real controllers, and ours."""
+AT_ONCE = 4
+"""Scenarios that run beside each other, each in a namespace of its own."""
 
 _DROPPED = {"managedFields", "resourceVersion", "creationTimestamp", "clusterIP", "clusterIPs"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -149,3 +153,21 @@ def _event(event: Document) -> str:
         event.get("note"),
     )
     return _RANDOM.sub("xxxxx", " | ".join(str(part) for part in parts))
+
+
+async def differences(worlds: Worlds, scenarios: Sequence[Scenario]) -> dict[str, str]:
+    """What differs, by the name of the scenario."""
+    limit = asyncio.Semaphore(AT_ONCE)
+    found: dict[str, str] = {}
+
+    async def one(scenario: Scenario) -> None:
+        name = getattr(scenario, "__name__", "")
+        async with limit:
+            try:
+                real, ours = [await world.elsewhere(f"compared-{name.replace('_', '-')}") for world in worlds]
+                found[name] = await difference(real, ours, scenario)
+            except GaveUp as error:
+                found[name] = str(error)
+
+    await asyncio.gather(*(one(scenario) for scenario in scenarios))
+    return {name: text for name, text in found.items() if text}

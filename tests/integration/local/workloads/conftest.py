@@ -2,9 +2,10 @@
 """Our controllers on the real API server, with the test in the part of the kubelet."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
@@ -39,6 +40,13 @@ def with_jobsets(control_plane: ControlPlane) -> ControlPlane:
     return control_plane
 
 
+@pytest.fixture(scope="module")
+def with_real_ones() -> Iterator[ControlPlane]:
+    """The real controllers, without KWOK: the test plays the kubelet in both worlds."""
+    with ControlPlane(controller_manager=True, scheduler=True, jobset=True) as running:
+        yield running
+
+
 @pytest.fixture
 async def world(with_jobsets: ControlPlane, namespace: str) -> "AsyncIterator[World]":
     """One namespace in which all our controllers work."""
@@ -46,9 +54,20 @@ async def world(with_jobsets: ControlPlane, namespace: str) -> "AsyncIterator[Wo
         yield found
 
 
+class Server(Protocol):
+    """An API server."""
+
+    @property
+    def kubeconfig(self) -> Path: ...
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def ca(self) -> bytes: ...
+
+
 @asynccontextmanager
 async def living(
-    control_plane: ControlPlane,
+    control_plane: Server,
     namespace: str,
     workloads: Sequence[str] = IN_ONE_NAMESPACE,
     *,

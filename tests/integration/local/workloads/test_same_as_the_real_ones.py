@@ -3,15 +3,15 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
 from tests.integration.local.workloads import scenarios_of_jobs, scenarios_of_jobsets, scenarios_of_others
-from tests.integration.local.workloads.comparison import Scenario, difference
-from tests.integration.local.workloads.conftest import World, living
+from tests.integration.local.workloads.comparison import Scenario, Worlds, differences
+from tests.integration.local.workloads.conftest import living
 from tests.integration.local.workloads.requests import replicated
 from trainwright.api.objects import Document
 from trainwright.controller.local.workloads import WORKLOADS
@@ -23,19 +23,10 @@ from trainwright.controller.runtime.metrics.registry import Metrics
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.ports import free_port
-from trainwright.controller.runtime.testing.waiting import GaveUp
 from trainwright.controller.runtime.webhook.webhooks import ByURL
 
-Worlds: TypeAlias = tuple[World, World]
 _LARGE = re.compile(r": \[\{.*\}\]")
 """A value that is shown as JSON. Go writes the fields in the order of the struct."""
-
-
-@pytest.fixture(scope="module")
-def with_real_ones() -> Iterator[ControlPlane]:
-    """The real controllers, without KWOK: the test plays the kubelet in both worlds."""
-    with ControlPlane(controller_manager=True, scheduler=True, jobset=True) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -84,26 +75,6 @@ async def jobset_webhooks(control_plane: ControlPlane) -> AsyncIterator[None]:
 
 SCENARIOS = (*scenarios_of_jobsets.SCENARIOS, *scenarios_of_jobs.SCENARIOS, *scenarios_of_others.SCENARIOS)
 ALONE = (*scenarios_of_jobsets.ALONE, *scenarios_of_others.ALONE)
-AT_ONCE = 4
-"""Scenarios that run beside each other, each in a namespace of its own."""
-
-
-async def differences(worlds: Worlds, scenarios: Sequence[Scenario]) -> dict[str, str]:
-    """What differs, by the name of the scenario."""
-    limit = asyncio.Semaphore(AT_ONCE)
-    found: dict[str, str] = {}
-
-    async def one(scenario: Scenario) -> None:
-        name = getattr(scenario, "__name__", "")
-        async with limit:
-            try:
-                real, ours = [await world.elsewhere(f"compared-{name.replace('_', '-')}") for world in worlds]
-                found[name] = await difference(real, ours, scenario)
-            except GaveUp as error:
-                found[name] = str(error)
-
-    await asyncio.gather(*(one(scenario) for scenario in scenarios))
-    return {name: text for name, text in found.items() if text}
 
 
 @pytest.mark.timeout(900)
