@@ -148,7 +148,14 @@ async def start(order: Order, *, record: Path, follow: Callable[[str, Any], obje
         await reports.read()
         await asyncio.to_thread(guard.wait)
         raise StartError(str(report["failed"]))
-    process._started(report)  # noqa: SLF001 - its maker
+    try:
+        process._started(report)  # noqa: SLF001 - its maker
+    except OSError:
+        # Without a record nothing would end it after a crash, so it ends now: the guard takes this for our end.
+        guard.stdin.close()
+        await reports.read()
+        await asyncio.to_thread(guard.wait)
+        raise
     follow(f"container:{record.stem}", process.follow(reports))
     return process
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.node.hostnames import names_of, peers_of
-from trainwright.controller.local.node.pods import hostname_of
+from trainwright.controller.local.node.pods import hostname_of, spec_of
 from trainwright.controller.local.node.rewriting import LOCALHOST
 from trainwright.controller.local.node.volumes import Mount
 
@@ -79,11 +79,13 @@ def _lies_in(path: str, mounted: str) -> bool:
 
 
 def hosts_text(pod: Document, pods: Iterable[Document]) -> str:
-    """The hosts file of a pod: the machine's loopback, its own names, and those of the pods of its job."""
+    """The hosts file of a pod: the machine's loopback, its own names, those of the pods of its job, its aliases."""
     lines = [f"{LOCALHOST}\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
     own = [*names_of(pod), hostname_of(pod)]
     lines.append(f"{LOCALHOST}\t{' '.join(dict.fromkeys(own))}")
     lines += [f"{LOCALHOST}\t{' '.join(names_of(peer))}" for peer in peers_of(pod, pods) if peer is not pod]
+    for alias in spec_of(pod).get("hostAliases") or ():
+        lines.append(f"{alias['ip']}\t{' '.join(alias.get('hostnames') or ())}")
     return "\n".join(lines) + "\n"
 
 

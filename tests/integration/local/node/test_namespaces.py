@@ -10,7 +10,6 @@ import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, python
 from tests.unit.local.node.modes import REFUSED
-from trainwright.api.objects import uid_of
 from trainwright.controller.local.node.interface import LogOptions
 from trainwright.controller.local.node.node import Node
 from trainwright.controller.local.node.settings import Isolation
@@ -113,15 +112,17 @@ async def test_exec_joins_the_namespaces(pods: Pods, node: Node) -> None:
     await session.close()
 
 
-async def test_a_detached_process_ends_with_its_container(pods: Pods, node: Node) -> None:
+async def test_a_detached_process_ends_with_its_container(pods: Pods) -> None:
     code = "import os,time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\ntime.sleep(600)"
-    made = await pods.create("detached", *python(code), terminationGracePeriodSeconds=1)
+    env = [{"name": "MARK", "value": pods.namespace}]
+    main = {"name": "main", "image": "python", "command": list(python(code)), "env": env}
+    await pods.create("detached", containers=[main], terminationGracePeriodSeconds=1)
     await pods.reach("detached", "Running")
-    folder = str(node.settings.pods / uid_of(made)).encode()
-    await eventually(lambda: len(processes_with(folder)) >= 3)
+    mark = f"MARK={pods.namespace}".encode()
+    await eventually(lambda: len(processes_with(mark)) >= 3)
     await pods.client.delete(POD, "detached", pods.namespace)
     await pods.gone("detached", seconds=10)
-    await eventually(lambda: processes_with(folder), lambda found: not found, seconds=5)
+    await eventually(lambda: processes_with(mark), lambda found: not found, seconds=5)
 
 
 def processes_with(text: bytes) -> list[str]:

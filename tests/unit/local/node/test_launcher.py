@@ -173,6 +173,7 @@ def test_a_hosts_file_is_written_in_place(tmp_path: Path) -> None:
 
 def test_the_names_in_a_hosts_file() -> None:
     one, two = member(0), member(1)
+    one["spec"]["hostAliases"] = [{"ip": "10.0.0.1", "hostnames": ["store", "store.example.com"]}]
     lines = hosts_text(one, [one, two]).splitlines()
     assert lines[2].split() == [
         "127.0.0.1",
@@ -183,3 +184,4 @@ def test_the_names_in_a_hosts_file() -> None:
         "mnist-node-0-0",
     ]
     assert "mnist-node-0-1.mnist" in lines[3].split()
+    assert lines[4] == "10.0.0.1\tstore store.example.com"

@@ -238,6 +238,16 @@ async def test_a_killed_guard_takes_its_program_along(folder: Path, tasks: TaskS
     await eventually(lambda: lives(process.pid), is_empty, seconds=10)
 
 
+async def test_a_process_without_a_record_does_not_run(folder: Path, tasks: TaskScope) -> None:
+    code = "open('pid', 'w').write(str(__import__('os').getpid())); __import__('time').sleep(600)"
+    (folder / "process.json").mkdir()
+    with pytest.raises(IsADirectoryError):
+        await start(order(folder, code), record=folder / "process.json", follow=tasks.start)
+    # It may have been killed before it wrote its number.
+    if (folder / "pid").exists():
+        assert not lives(int((folder / "pid").read_text()))
+
+
 def test_survivors_of_an_earlier_run_are_killed(folder: Path) -> None:
     containers = folder / "uid" / "containers"
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], process_group=0) as survivor:
