@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import yaml
+
 from tests.scenarios.model import PATCHES, Scenario, Step
 from tests.scenarios.setup import prepare
 from tests.scenarios.sides import Side
@@ -159,6 +161,8 @@ def _content(headers: Mapping[str, str], body: bytes) -> Answer:
     kind = headers.get("content-type", "")
     if "json" in kind:
         return {"type": kind, "body": json.loads(body)}
+    if "yaml" in kind:
+        return {"type": kind, "body": yaml.safe_load(body)}
     return {"type": kind, "text": body.decode()}
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from trainwright.api.manifest import ManifestError, load
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import errors, protobuf
+from trainwright.controller.local.apiserver import bodykinds, errors, protobuf
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.patch import read_json
 from trainwright.controller.local.apiserver.schema import DecodeError
@@ -18,8 +18,11 @@ from trainwright.controller.local.apiserver.schema import DecodeError
 LIMIT = 3 * 2**20
 """Bytes of a body at most."""
 JSON, YAML = "application/json", "application/yaml"
-ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor")
-"""What the real server names where the type is unknown."""
+_ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+
+
+class UnreadableError(ValueError):
+    """A body is neither JSON nor YAML."""
 
 
 def content_type(call_headers: str) -> str:
@@ -34,12 +37,8 @@ def read_object(call: Call, validation: str) -> Document:
 
     Raises StatusError.
     """
-    body = call.request.body
     strict: list[str] = []
-    document = _decoded(call, strict if validation != "Ignore" else None)
-    if not isinstance(document, dict):
-        raise errors.bad_request(_not_an_object(call, body, document))
-    _check_kind(call, document, body)
+    document = bodykinds.checked(call, _decoded(call, strict if validation != "Ignore" else None))
     try:
         strict += _decoder(call)(document)
     except DecodeError as error:
@@ -53,7 +52,7 @@ def read_plain(call: Call, kind: str, version: str) -> Document:
     """The body of an endpoint that takes a kind of its own. Raises StatusError."""
     document = _decoded(call, None)
     if not isinstance(document, dict):
-        raise errors.bad_request(_not_an_object(call, call.request.body, document))
+        raise bodykinds.unrecognized(call, bodykinds.not_an_object(document))
     if (document.get("kind") or kind, document.get("apiVersion") or version) != (kind, version):
         given = f"{document.get('apiVersion')}, Kind={document.get('kind')}"
         raise errors.bad_request(f"{given} cannot be handled as a {kind}")
@@ -69,8 +68,11 @@ def _decoded(call: Call, strict: list[str] | None) -> Any:
         except protobuf.ProtobufError as error:
             raise errors.bad_request(str(error)) from error
     if media not in (JSON, YAML):
-        raise errors.unsupported_media_type(ACCEPTED)
-    return parse(call.request.body, yaml_allowed=media == YAML, strict=strict)
+        raise errors.unsupported_media_type(_ACCEPTED)
+    try:
+        return parse(call.request.body, yaml_allowed=media == YAML, strict=strict)
+    except UnreadableError as error:
+        raise bodykinds.unrecognized(call, str(error)) from error
 
 
 def report_strict(call: Call, strict: list[str], validation: str) -> None:
@@ -100,17 +102,17 @@ def _decoder(call: Call) -> Callable[[Document], list[str]]:
 def parse(body: bytes, *, yaml_allowed: bool = False, strict: list[str] | None = None) -> Any:
     """Decode JSON, or YAML where that is allowed. Keys that are there twice are added to `strict`.
 
-    Raises StatusError.
+    Raises UnreadableError.
     """
     if yaml_allowed:
         try:
             return read_yaml(body)
         except (ManifestError, yaml.YAMLError, UnicodeDecodeError) as error:
-            raise errors.bad_request(f"error converting YAML to JSON: {error}") from error
+            raise UnreadableError(f"yaml: {error}") from error
     try:
         document = read_json(body)
     except ValueError as error:
-        raise errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+        raise UnreadableError(f"couldn't get version/kind; json parse error: {error}") from error
     if strict is not None:
         strict += doubled_keys(body)
     return document
@@ -163,44 +165,3 @@ def _walk(value: Any, path: str, named: list[str]) -> None:
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             _walk(inner, f"{path}[{index}]", named)
-
-
-def _not_an_object(call: Call, body: bytes, document: Any) -> str:
-    kind = {list: "array", str: "string", bool: "bool", type(None): "null"}.get(type(document), "number")
-    return (
-        f"the object provided is unrecognized (must be of type {call.kind}): couldn't get version/kind; "
-        f"json parse error: json: cannot unmarshal {kind} into Go value of type struct ({body[:128].hex()})"
-    )
-
-
-def _check_kind(call: Call, document: Document, body: bytes) -> None:
-    kind, version = document.get("kind"), document.get("apiVersion")
-    expected_kind, expected = call.served.type.kind, call.served.api_version
-    if call.subresource and (sub := call.served.subresources.get(call.subresource)) is not None:
-        expected_kind = sub.kind
-        if sub.version:
-            expected = f"{sub.group}/{sub.version}" if sub.group else sub.version
-    for field, value in (("kind", kind), ("apiVersion", version)):
-        if value is not None and not isinstance(value, str):
-            raise errors.bad_request(
-                f"the object provided is unrecognized (must be of type {expected_kind}): couldn't get version/kind; "
-                f"json parse error: json: cannot unmarshal {type(value).__name__} into Go struct field .{field}"
-                f" of type string ({body[:128].hex()})"
-            )
-    document["kind"] = kind or expected_kind
-    document["apiVersion"] = version or expected
-    if document["apiVersion"] != expected:
-        raise errors.bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({expected})"
-        )
-    if document["kind"] != expected_kind:
-        wanted, given = _go_kind(expected, expected_kind), _go_kind(expected, str(kind))
-        if call.served.type.custom:
-            raise errors.bad_request(
-                f'the object provided is unrecognized (must be of type {expected_kind}): no kind "{kind}" is registered'
-            )
-        raise errors.bad_request(f"{given} in version {document['apiVersion']} cannot be handled as a {wanted}")
-
-
-def _go_kind(_: str, kind: str) -> str:
-    return kind

@@ -214,7 +214,10 @@ def read_options(call: Call) -> DeleteOptions:
 
 def _decoded(body: bytes, media: str) -> Any:
     if media != protobuf.MEDIA_TYPE:
-        return bodies.parse(body, yaml_allowed=media == bodies.YAML)
+        try:
+            return bodies.parse(body, yaml_allowed=media == bodies.YAML)
+        except bodies.UnreadableError as error:
+            raise errors.bad_request(str(error)) from error
     try:
         return protobuf.decode(body, ("v1", "DeleteOptions"))
     except protobuf.ProtobufError as error:

@@ -12,7 +12,10 @@ from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 from trainwright.controller.local.apiserver.watches import Watches
 from trainwright.controller.local.apiserver.writes import Writes, track
 
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 DELETED_AT_ONCE = 200
+_FOLDERS = {"nodes": "minions", "services": "services/specs"}
+"""Where the real server keeps kinds that it does not keep under their plural; its messages say so."""
 
 
 class Endpoints:
@@ -30,14 +33,19 @@ class Endpoints:
         _check_size(call)
         if method in ("GET", "HEAD"):
             return await self._read(call)
-        if method == "POST" and not call.name and not call.subresource:
+        # The real server takes the name of the URL for custom resources, and checks none for built-in kinds.
+        if method == "POST" and not call.subresource and (not call.name or call.served.type.custom):
             return await self.create(call)
+        if method == "PUT" and not call.name and call.served.type.custom:
+            raise errors.bad_request("name must be provided")
         if method == "PUT" and call.name:
             return await self.replace(call)
         if method == "PATCH" and call.name:
             return await self.patch(call)
         if method == "DELETE" and not call.subresource:
             return await (self.delete(call) if call.name else self.delete_collection(call))
+        if call.served.type.custom and method in _VERBS:
+            raise errors.not_supported(call.group, call.plural, _VERBS[method])
         raise errors.method_not_allowed()
 
     async def _read(self, call: Call) -> Answer:
@@ -69,8 +77,7 @@ class Endpoints:
 
         async def transform(live: Document | None) -> Document:
             given = {**document, "metadata": dict(meta)}
-            if live is None and meta.get("uid"):
-                raise call.conflict(f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: ")
+            _check_uid(call, meta.get("uid"), live)
             return track(call, live, given, options)
 
         create = call.served.strategy.create_on_update and not call.subresource
@@ -82,6 +89,8 @@ class Endpoints:
         media = bodies.content_type(call.request.headers.get("content-type", ""))
         types = patching.accepted(call)
         if media not in types:
+            if not call.served.type.custom:
+                raise errors.no_such_patch()
             raise errors.unsupported_media_type(types)
         wanted = wanted_by(call)
         apply = media == patching.APPLY_PATCH
@@ -134,6 +143,19 @@ class Endpoints:
             "items": documents,
         }
         return answered(made, wanted)
+
+
+def _check_uid(call: Call, uid: str | None, live: Document | None) -> None:
+    """A PUT that says a uid is for that object alone. Raises StatusError."""
+    found = live["metadata"]["uid"] if live is not None else ""
+    if uid and uid != found:
+        kind = call.served.type
+        folder = f"{kind.group}/{kind.plural}" if kind.custom else _FOLDERS.get(kind.plural, kind.plural)
+        key = "/".join(part for part in ("/registry", folder, call.namespace, call.name) if part)
+        problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+        raise call.conflict(
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {problem}"
+        )
 
 
 def _gone(call: Call, document: Document) -> Document:

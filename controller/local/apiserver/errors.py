@@ -41,7 +41,8 @@ def status(
     """A `Status` document."""
     made: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": outcome}
     for name, value in (("message", message), ("reason", reason), ("details", details), ("code", code)):
-        if value:
+        # Errors that the real server does not classify carry details that are empty.
+        if value or (name == "details" and value is not None):
             made[name] = value
     return made
 
@@ -122,7 +123,7 @@ def expired(message: str) -> StatusError:
 
 def too_large(message: str) -> StatusError:
     """413: the body, or a patch."""
-    return StatusError(413, "RequestEntityTooLarge", message)
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
@@ -130,6 +131,28 @@ def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
     text = ", ".join(accepted)
     message = f"the body of the request was in an unknown format - accepted media types include: {text}"
     return StatusError(415, "UnsupportedMediaType", message)
+
+
+def not_acceptable(offered: Sequence[str]) -> StatusError:
+    """406: the client accepts no media type of the endpoint."""
+    text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
+    return StatusError(406, "NotAcceptable", text, {})
+
+
+def form_not_acceptable(message: str) -> StatusError:
+    """406: the object cannot take the form that the client asks for."""
+    return StatusError(406, "NotAcceptable", message)
+
+
+def not_supported(group: str, plural: str, verb: str) -> StatusError:
+    """405: a custom resource does not support the verb."""
+    message = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
+    return StatusError(405, "MethodNotAllowed", message, _details(group, plural, ""))
+
+
+def no_such_patch() -> StatusError:
+    """415: a patch of a built-in kind in an unknown format."""
+    return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[DocumentError]) -> StatusError:

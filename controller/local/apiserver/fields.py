@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver.apply import values
 
 
 def quoted(text: str) -> str:
     """A text in double quotes, as Go's %q writes it."""
-    return json.dumps(text, ensure_ascii=False)
+    return values.quoted(text)
 
 
 def shown(value: Any) -> str:

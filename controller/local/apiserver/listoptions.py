@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors, fields
 from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.patch import read_json
 
 _EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
 
@@ -119,23 +120,26 @@ def _continuation(token: str, version: str) -> Continuation | None:
         raise errors.bad_request("specifying resource version is not allowed when using continue")
     try:
         padded = token + "=" * (-len(token) % 4)
-        content = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        content = read_json(base64.b64decode(padded, altchars=b"-_", validate=True))
         if content.get("v") != "meta.k8s.io/v1":
             raise errors.bad_request(
-                f"invalid continue token: continue key is not valid: server does not recognize this encoded version"
-                f' "{content.get("v")}"'
+                f"invalid continue token: continue key is not valid: server does not recognize this encoded version "
+                f"{content.get('v') or ''}"
             )
         return Continuation(int(content["rv"]), str(content["start"]).removesuffix("\0"))
     except (binascii.Error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
 
 
+class InvalidVersionError(ValueError):
+    """A version that is no number."""
+
+
 def parsed_version(version: str) -> int:
-    """A version of the query; 0 where there is none. Raises StatusError."""
+    """A version of the query; 0 where there is none. Raises InvalidVersionError."""
     if not version:
         return 0
     if not (version.isascii() and version.isdigit()):
         why = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-        error = fields.wrong("resourceVersion", version, why)
-        raise errors.invalid("meta.k8s.io", "ListOptions", "", [error])
+        raise InvalidVersionError(str(fields.wrong("resourceVersion", version, why)))
     return int(version)

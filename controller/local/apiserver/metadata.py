@@ -63,7 +63,9 @@ def check_name(metadata: Document, name: str) -> None:
     """Make sure that an update is for the object of the URL. Raises StatusError."""
     given = metadata.get("name")
     if not given:
-        raise errors.bad_request("name must be provided")
+        raise errors.bad_request(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
     if given != name:
         raise errors.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
 
@@ -87,6 +89,7 @@ def without_duplicate_owners(metadata: Document) -> list[str]:
 
 def keep_system_fields(metadata: Document, old: Document) -> None:
     """Keep what an update cannot change."""
+    metadata.pop("selfLink", None)
     if not metadata.get("uid"):
         metadata["uid"] = old.get("uid")
     if old.get("creationTimestamp"):
@@ -175,7 +178,7 @@ def _owner_errors(references: list[Document]) -> list[DocumentError]:
     controller = ""
     for reference in references:
         version = str(reference.get("apiVersion") or "")
-        if not version.rpartition("/")[2]:
+        if version.count("/") > 1 or not version.rpartition("/")[2]:
             found.append(wrong("metadata.ownerReferences.apiVersion", version, "version must not be empty"))
         found += [
             wrong(f"metadata.ownerReferences.{field}", reference.get(field) or "", "must not be empty")

@@ -56,6 +56,10 @@ def _too_long(limit: int) -> str:
     return f"must be no more than {limit} characters"
 
 
+def _too_many_bytes(limit: int) -> str:
+    return f"must be no more than {limit} bytes"
+
+
 def label(name: str, prefix: bool = False) -> list[str]:
     """RFC 1123 label: at most 63 characters, no dots."""
     name = _completed(name, prefix)
@@ -113,8 +117,8 @@ def qualified(key: str) -> list[str]:
             errors += [f"prefix part {message}" for message in subdomain(parts[0])]
     if not name:
         errors.append("name part must be non-empty")
-    elif len(name) > 63:
-        errors.append(f"name part {_too_long(63)}")
+    elif len(name.encode()) > 63:
+        errors.append(f"name part {_too_many_bytes(63)}")
     if not _QUALIFIED.fullmatch(name):
         errors.append(f"name part {_with_format(_QUALIFIED_TEXT, _QUALIFIED_FORMAT, 'MyName', 'my.name', '123-abc')}")
     return errors
@@ -122,7 +126,7 @@ def qualified(key: str) -> list[str]:
 
 def label_value(value: str) -> list[str]:
     """A value of a label."""
-    errors = [_too_long(63)] if len(value) > 63 else []
+    errors = [_too_many_bytes(63)] if len(value.encode()) > 63 else []
     if not _VALUE.fullmatch(value):
         errors.append(_with_format(_VALUE_TEXT, _VALUE_FORMAT, "MyValue", "my_value", "12345"))
     return errors

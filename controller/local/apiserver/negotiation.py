@@ -84,6 +84,11 @@ def negotiate(header: str, allows: Callable[[Form], bool] = no_form) -> Accepted
     raise NotAcceptableError
 
 
+def any_offered(header: str) -> bool:
+    """Whether a client accepts a media type that is offered, in whatever form."""
+    return any(_matches(clause, offered) for clause in _clauses(header) for offered in OFFERED)
+
+
 def _clauses(header: str) -> Iterator[_Clause]:
     for part in header.split(","):
         media, *rest = (piece.strip() for piece in part.split(";"))

@@ -3,11 +3,12 @@
 
 from trainwright.api.manifest import ManifestError
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import bodies, errors, metadata
+from trainwright.controller.local.apiserver import bodies, bodykinds, errors, metadata
 from trainwright.controller.local.apiserver.apply import (
     ApplyError,
     BadRequestError,
     ConflictError,
+    values,
 )
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.patch import (
@@ -80,13 +81,18 @@ def _patched(call: Call, live: Document, media: str, options: WriteOptions) -> D
             made = strategic_merge_patch(live, read_strategic_patch(body), published_models(), call.served.model)
         if options.validation != "Ignore" and media != JSON_PATCH:
             strict = bodies.doubled_keys(body)
-        if not isinstance(made, dict) or not isinstance(made.get("metadata"), dict):
-            raise RejectedResultError(encode(made).decode(), "the result is not an object with metadata")
-        text = encode(made).decode()
+        if not isinstance(made, dict):
+            raise RejectedResultError(encode(made).decode(), "the result is not an object")
+        # The real server quotes the result, or the strategic patch as Go prints it.
+        strategic = media == STRATEGIC_PATCH
+        text = values.shown(read_strategic_patch(body)) if strategic else encode(made).decode()
+        _check_kind(call, made, text)
         try:
             strict += call.served.decode(made)
         except DecodeError as error:
             raise RejectedResultError(text, str(error)) from error
+        if options.validation == "Ignore":
+            strict = []
         if strict and options.validation == "Strict":
             raise RejectedResultError(text, f"strict decoding error: {', '.join(strict)}")
     except PatchError as error:
@@ -96,6 +102,19 @@ def _patched(call: Call, live: Document, media: str, options: WriteOptions) -> D
     call.served.strategy.default(made)
     _check_identity(call, made)
     return track(call, live, made, options)
+
+
+def _check_kind(call: Call, made: Document, text: str) -> None:
+    """Raises RejectedResultError where a patch made an object of another kind; custom resources are validated later."""
+    kind, version = bodykinds.expected(call)
+    if call.served.type.custom:
+        made["kind"] = made.get("kind") or ""
+        made["apiVersion"] = made.get("apiVersion") or ""
+        return
+    made["kind"], made["apiVersion"] = made.get("kind") or kind, made.get("apiVersion") or version
+    problem = bodykinds.registered_problem(str(made["kind"]), str(made["apiVersion"]), kind, version)
+    if problem is not None:
+        raise RejectedResultError(text, problem)
 
 
 def _apply_document(call: Call) -> Document:

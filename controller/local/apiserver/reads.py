@@ -8,9 +8,14 @@ from typing import Any
 import yaml
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import errors, rendering
+from trainwright.controller.local.apiserver import bodykinds, errors, rendering
 from trainwright.controller.local.apiserver.call import Call
-from trainwright.controller.local.apiserver.listoptions import Continuation, ListOptions, parsed_version
+from trainwright.controller.local.apiserver.listoptions import (
+    Continuation,
+    InvalidVersionError,
+    ListOptions,
+    parsed_version,
+)
 from trainwright.controller.local.apiserver.requests import Answer
 from trainwright.controller.local.apiserver.selecting import Selection, selection_of
 from trainwright.controller.local.apiserver.store import Expired, Store, Stored
@@ -39,7 +44,10 @@ class Reads:
     async def get(self, call: Call) -> Answer:
         """One object. Raises StatusError."""
         wanted = wanted_by(call)
-        await self.reach(parsed_version(call.request.asked("resourceVersion")))
+        try:
+            await self.reach(parsed_version(call.request.asked("resourceVersion")))
+        except InvalidVersionError as error:
+            raise errors.plain_internal(str(error)) from error
         one = self._store.get(call.served.type.stored_in, call.key)
         await self._store.committed(one.version if one else None)
         if one is None:
@@ -54,6 +62,9 @@ class Reads:
         selection = selection_of(call)
         items, version, next_page, remaining = await self.select(call, options, selection)
         metadata = rendering.list_metadata(version, next_page, remaining)
+        if call.served.type.custom and wanted.form == "object":
+            # Lists of custom resources are maps to the real server, which sets the token even if there is none.
+            metadata.setdefault("continue", "")
         if wanted.form == "object" and not wanted.yaml:
             return Answer(body=rendering.list_bytes(call.served, items, metadata))
         documents = [call.served.named(one.document()) for one in items]
@@ -63,11 +74,16 @@ class Reads:
                 call.served.table, documents, metadata, now=call.now, include=include(call), version=wanted.version
             )
         elif wanted.form == "metadata":
+            if not wanted.as_list:
+                raise errors.form_not_acceptable(
+                    "you requested PartialObjectMetadata, but the requested object is a list "
+                    f"({bodykinds.go_type(call.served, of_list=True)})"
+                )
             made = partial_metadata_list(documents, metadata, wanted.version)
         else:
             served = call.served
             made = {"apiVersion": served.api_version, "kind": served.type.listed_as, "metadata": metadata}
-            made["items"] = documents
+            made["items"] = documents if served.type.custom else [_without_kind(one) for one in documents]
         return answered(made, wanted)
 
     def selection(self, call: Call) -> Selection:
@@ -80,7 +96,10 @@ class Reads:
         """The objects of a list, its version, the token of the next page, and how many are left."""
         version = self._store.version
         after = ""
-        asked = parsed_version(options.version)
+        try:
+            asked = parsed_version(options.version)
+        except InvalidVersionError as error:
+            raise errors.bad_request(f"invalid resource version: {error}") from error
         if options.page is not None:
             version, after = (
                 (options.page.version, options.page.after)
@@ -146,8 +165,18 @@ def shown(call: Call, document: Document, wanted: Wanted, status: int = 200) -> 
         made = table_of_object(call.served.table, document, now=call.now, include=include(call), version=wanted.version)
         return answered(made, wanted, status)
     if wanted.form == "metadata":
+        if wanted.as_list:
+            raise errors.form_not_acceptable(
+                "you requested PartialObjectMetadataList, but the requested object is not a list "
+                f"({bodykinds.go_type(call.served)})"
+            )
         return answered(partial_metadata(document, wanted.version), wanted, status)
     return answered(document, wanted, status)
+
+
+def _without_kind(document: Document) -> Document:
+    """An item of a list of a built-in kind."""
+    return {name: value for name, value in document.items() if name not in ("apiVersion", "kind")}
 
 
 def include(call: Call) -> Include:

@@ -142,6 +142,10 @@ class Registry:
         """Whether anything is served in that version of the group."""
         return any((group, version) == key[:2] for key in self._served)
 
+    def has_built_in(self, group: str) -> bool:
+        """Whether a built-in kind is served in that group."""
+        return any(key[0] == group and not served.type.custom for key, served in self._served.items())
+
     def has_group(self, group: str) -> bool:
         """Whether anything is served in that group."""
         return any(group == key[0] for key in self._served)

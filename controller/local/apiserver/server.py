@@ -107,17 +107,21 @@ class APIServer:
             answer = page(request)
             if answer is not None:
                 return answer
+        if request.path.startswith("/api/"):
+            raise errors.no_such_resource()
         return not_found_page()
 
     async def _resource(self, exchange: Exchange, user: User, route: Route) -> Answer:
         request = exchange.request
         served = self.registry.find(route.group, route.version, route.resource)
         if served is None:
-            if not self.registry.has_version(route.group, route.version):
-                return not_found_page()
-            raise errors.no_such_resource()
+            if self.registry.has_built_in(route.group):
+                raise errors.no_such_resource()
+            return not_found_page()
         special = self._special.get((route.group, route.resource, route.subresource))
         if route.subresource and route.subresource not in served.subresources and special is None:
+            if served.type.custom:
+                raise errors.not_found(route.group, route.resource, route.name)
             raise errors.no_such_resource()
         if served.type.namespaced and route.name and not route.namespace:
             raise errors.no_such_resource()

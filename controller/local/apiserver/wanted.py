@@ -6,7 +6,14 @@ from typing import Literal
 
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.call import Call
-from trainwright.controller.local.apiserver.negotiation import YAML, NotAcceptableError, metadata_or_table, negotiate
+from trainwright.controller.local.apiserver.negotiation import (
+    OFFERED,
+    YAML,
+    NotAcceptableError,
+    any_offered,
+    metadata_or_table,
+    negotiate,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +24,8 @@ class Wanted:
     version: str = "v1"
     """Of meta.k8s.io, for tables and metadata."""
     yaml: bool = False
+    as_list: bool = False
+    """Whether the metadata of a list was asked for, and not that of an object."""
 
 
 def wanted(call: Call) -> Wanted:
@@ -24,9 +33,11 @@ def wanted(call: Call) -> Wanted:
     try:
         accepted = negotiate(call.request.headers.get("accept", ""), metadata_or_table)
     except NotAcceptableError as error:
+        if not call.served.type.custom and not any_offered(call.request.headers.get("accept", "")):
+            raise errors.not_acceptable(OFFERED) from error
         raise errors.StatusError(error.code, error.reason, str(error)) from error
     yaml = accepted.media_type == YAML
     if accepted.form is None:
         return Wanted(yaml=yaml)
     _, version, kind = accepted.form
-    return Wanted("table" if kind == "Table" else "metadata", version, yaml)
+    return Wanted("table" if kind == "Table" else "metadata", version, yaml, kind.endswith("List"))

@@ -7,13 +7,13 @@ the new version. https://kubernetes.io/docs/reference/using-api/api-concepts/#ef
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from trainwright.api.objects import Document
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.apiserver import errors, rendering
 from trainwright.controller.local.apiserver.call import Call
-from trainwright.controller.local.apiserver.listoptions import ListOptions, parsed_version
+from trainwright.controller.local.apiserver.listoptions import InvalidVersionError, ListOptions, parsed_version
 from trainwright.controller.local.apiserver.reads import Reads, include
 from trainwright.controller.local.apiserver.requests import Answer, encode
 from trainwright.controller.local.apiserver.selecting import Selection, selection_of
@@ -41,15 +41,20 @@ class Watches:
         """Begin a watch. Raises StatusError."""
         wanted = wanted_by(call)
         selection = selection_of(call)
-        version = parsed_version(options.version)
+        try:
+            version = parsed_version(options.version)
+        except InvalidVersionError as error:
+            raise errors.bad_request(f"invalid resource version: {error}") from error
         seconds = float(options.seconds or SECONDS * (1 + random.random()))  # noqa: S311 - no secret
         frames = _Frames(call, selection, wanted)
         stream = self._stream(call, options, version, frames, seconds)
+        # What the watch begins with is settled before the client is answered, so that it misses no change after that.
+        await anext(stream)
         return Answer(stream=stream, content_type="application/json")
 
     async def _stream(
         self, call: Call, options: ListOptions, version: int, frames: "_Frames", seconds: float
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         collection = call.served.type.stored_in
@@ -60,12 +65,15 @@ class Watches:
             existing = list(self._store.collection(collection).listed(call.namespace)) if initial else []
             watch = self._store.watch(collection, start)
         except errors.StatusError as error:
+            yield b""
             yield _error(error)
             return
         except Expired as error:
+            yield b""
             yield _error(errors.expired(str(error)))
             return
         try:
+            yield b""
             if initial:
                 await self._store.committed(start)
                 for one in existing:

@@ -8,6 +8,7 @@ admission, the write. A write that meets another one in between begins again wit
 from collections.abc import Awaitable, Callable
 
 from trainwright.api.objects import Document
+from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors, fields, metadata
 from trainwright.controller.local.apiserver.admission import Admission
 from trainwright.controller.local.apiserver.apply import (
@@ -62,7 +63,7 @@ class Writes:
         for _ in range(NAME_TRIES if generated else 1):
             attempt = {**document, "metadata": dict(meta_of(document))}
             try:
-                return await self._create(call, attempt, options)
+                return await self._create(call, attempt, options, create_only=True)
             except Changed:
                 call.name = attempt["metadata"]["name"]
         if generated:
@@ -73,7 +74,9 @@ class Writes:
             error.message = f"object is being deleted: {error.message}"
         raise error
 
-    async def _create(self, call: Call, document: Document, options: WriteOptions) -> Document:
+    async def _create(
+        self, call: Call, document: Document, options: WriteOptions, *, create_only: bool = False
+    ) -> Document:
         """Raises Changed where the name is taken."""
         meta = meta_of(document)
         metadata.begin(meta, call.now)
@@ -81,11 +84,11 @@ class Writes:
         strategy.prepare_create(document)
         name = str(meta.get("name") or "")
         known = metadata.validate(meta, namespaced=served.type.namespaced, name_rule=strategy.name_rule)
-        found = strategy.errors(known, document, None, "")
+        found = _type_errors(call, document, known) or strategy.errors(known, document, None, "")
         if found:
-            raise errors.invalid(_error_group(call), call.kind, name, found)
-        if meta.get("resourceVersion"):
-            # Only the store gives versions.
+            raise _invalid(call, document, name, found)
+        if create_only and _has_version(meta):
+            # Only the store gives versions. A PUT that creates may say one.
             raise errors.plain_internal("resourceVersion should not be set on objects to be created")
         for text in strategy.warnings(document, None):
             call.warn(text)
@@ -145,9 +148,6 @@ class Writes:
     ) -> Document:
         served, strategy = call.served, call.served.strategy
         meta, old = meta_of(new), live["metadata"]
-        uid = meta.get("uid")
-        if uid and uid != old["uid"]:
-            raise call.conflict(f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}")
         self._check_version(call, meta, old)
         metadata.set_namespace(meta, call.namespace)
         if "generation" in old:
@@ -157,10 +157,11 @@ class Writes:
         strategy.prepare_update(new, live, call.subresource)
         metadata.keep_system_fields(meta, old)
         known = metadata.validate(meta, namespaced=served.type.namespaced)
-        known += metadata.validate_update(meta, old)
-        found = strategy.errors(known, new, live, call.subresource)
+        # Twice, as the real server does: once for all kinds, and once in the strategy of each kind.
+        known += 2 * metadata.validate_update(meta, old)
+        found = _type_errors(call, new, known) or strategy.errors(known, new, live, call.subresource)
         if found:
-            raise errors.invalid(_error_group(call), call.kind, str(meta.get("name") or ""), found)
+            raise _invalid(call, new, str(meta.get("name") or ""), found)
         for text in strategy.warnings(new, live):
             call.warn(text)
         new = without_new_times(live, new)
@@ -180,18 +181,16 @@ class Writes:
         return served.named(one.document())
 
     def _check_version(self, call: Call, meta: Document, old: Document) -> None:
-        version = meta.get("resourceVersion")
+        try:
+            version = version_of(meta)
+        except ValueError as error:
+            raise errors.plain_internal(str(error)) from error
         if not version:
             if not call.served.strategy.unconditional_update:
-                error = fields.wrong("metadata.resourceVersion", 0, "must be specified for an update")
-                raise errors.invalid(call.group, call.plural, call.name, [error])
+                missing = fields.wrong("metadata.resourceVersion", 0, "must be specified for an update")
+                raise errors.invalid(call.group, call.plural, call.name, [missing])
             meta["resourceVersion"] = old["resourceVersion"]
-        elif version != old["resourceVersion"]:
-            if not str(version).isascii() or not str(version).isdigit():
-                error = fields.wrong(
-                    "metadata.resourceVersion", version, f'strconv.ParseUint: parsing "{version}": invalid syntax'
-                )
-                raise errors.invalid(call.group, call.plural, call.name, [error])
+        elif version != int(old["resourceVersion"]):
             raise call.conflict()
 
     async def _mutated(self, call: Call, new: Document, live: Document | None, options: WriteOptions) -> Document:
@@ -214,6 +213,39 @@ class Writes:
             call.warn(text.format(", ".join(doubled)))
 
 
+def version_of(meta: Document) -> int:
+    """The version that an object says; 0 for none. Raises ValueError if it is no number."""
+    text = str(meta.get("resourceVersion") or "0")
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+    return int(text)
+
+
+def _has_version(meta: Document) -> bool:
+    try:
+        return version_of(meta) != 0
+    except ValueError:
+        return False
+
+
+def _type_errors(call: Call, document: Document, known: list[DocumentError]) -> list[DocumentError]:
+    """Errors of a custom resource that says another kind or version: then its schema is not looked at."""
+    given = (document["kind"], document["apiVersion"])
+    wanted = (call.served.type.kind, call.served.api_version)
+    if not call.served.type.custom or given == wanted:
+        return []
+    names = zip(("kind", "apiVersion"), given, wanted, strict=True)
+    return [*known, *(fields.wrong(name, said, f"must be {right}") for name, said, right in names if said != right)]
+
+
+def _invalid(call: Call, document: Document, name: str, found: list[DocumentError]) -> errors.StatusError:
+    """The error names the kind that the object says it is of."""
+    group = call.served.strategy.error_group
+    if group is None:
+        group = str(document["apiVersion"]).rpartition("/")[0]
+    return errors.invalid(group, str(document["kind"]), name, found)
+
+
 def meta_of(document: Document) -> Document:
     """The metadata, which is there."""
     found: Document = document["metadata"]
@@ -233,8 +265,3 @@ def track(call: Call, live: Document | None, new: Document, options: WriteOption
     if made is not new and made.get("metadata") is new.get("metadata"):
         made = {**made, "metadata": dict(made["metadata"])}
     return made
-
-
-def _error_group(call: Call) -> str:
-    group = call.served.strategy.error_group
-    return call.group if group is None else group

@@ -5,9 +5,13 @@ from typing import cast
 
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
+from trainwright.controller.local.apiserver.fields import quoted
+from trainwright.controller.local.apiserver.names import qualified
 from trainwright.controller.local.apiserver.schema import FieldError, Schema, unknown_field
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.strategies.strategy import Strategy, set_or_drop
+
+_STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
 
 
 class CustomStrategy(Strategy):
@@ -57,6 +61,11 @@ class CustomStrategy(Strategy):
         if _desired(new, with_status=not self._has_status) != _desired(old, with_status=not self._has_status):
             new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
 
+    def warnings(self, new: Document, old: Document | None) -> list[str]:
+        before = set(((old or {}).get("metadata") or {}).get("finalizers") or ())
+        added = sorted(set(new["metadata"].get("finalizers") or ()) - before)
+        return [text for name in added for text in _finalizer_warnings(name)]
+
     def errors(
         self, known: list[DocumentError], new: Document, old: Document | None, subresource: str
     ) -> list[DocumentError]:
@@ -68,6 +77,18 @@ class CustomStrategy(Strategy):
         else:
             found = self._schema.validate(new, old, known=before)
         return cast("list[DocumentError]", found)
+
+
+def _finalizer_warnings(name: str) -> list[str]:
+    field = f"metadata.finalizers: {quoted(name)}"
+    found = [f"{field}: {text}" for text in qualified(name)]
+    if "/" not in name and name not in _STANDARD_FINALIZERS:
+        path = " including a path (/)" if "." in name else ""
+        found.append(
+            f"{field}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other "
+            "finalizer writers"
+        )
+    return found
 
 
 def _desired(document: Document, *, with_status: bool) -> Document:

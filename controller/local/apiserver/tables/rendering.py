@@ -114,5 +114,6 @@ def partial_metadata_list(items: Iterable[Document], metadata: Document, version
         "kind": "PartialObjectMetadataList",
         "apiVersion": f"{_META}/{version}",
         "metadata": {key: metadata[key] for key in _LIST_FIELDS if metadata.get(key)},
-        "items": [partial_metadata(item, version) for item in items],
+        # Null for an empty list, as the real server writes it.
+        "items": [partial_metadata(item, version) for item in items] or None,
     }
