@@ -12,7 +12,9 @@ from trainwright.controller.local.apiserver.schema.structs import Structs
 from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, BuiltIn
 from trainwright.controller.local.apiserver.strategies.built_in import Subresource as BuiltInSubresource
 from trainwright.controller.local.apiserver.strategies.definitions import DefinitionStrategy
+from trainwright.controller.local.apiserver.strategies.gowriting import rewrite
 from trainwright.controller.local.apiserver.strategies.reviews import REVIEWS
+from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.tables import table_format
 
 _DEFINITION = "CustomResourceDefinition"
@@ -76,7 +78,7 @@ def _served(kind: BuiltIn) -> ServedResource:
 
 def _managers(kind: BuiltIn) -> dict[str, FieldManager]:
     names = {sub.name for sub in kind.subresources}
-    empty = empty_object(published_models(), _model(kind), kind.api_version, kind.kind)
+    empty = _empty(kind)
     made: dict[str, FieldManager] = {}
     for subresource in ("", *(sorted(names & {"status"}))):
         paths = kind.strategy.reset_fields.get(subresource, ())
@@ -94,6 +96,14 @@ def _managers(kind: BuiltIn) -> dict[str, FieldManager]:
             version = f"{sub.group}/{sub.version}"
             nothing = empty_object(published_models(), _model_of_body(sub), version, sub.kind)
             made[sub.name] = FieldManager(_types(), version, sub.kind, subresource=sub.name, empty=nothing)
+    return made
+
+
+def _empty(kind: BuiltIn) -> Document:
+    if not isinstance(kind.strategy, BuiltInStrategy):
+        return empty_object(published_models(), _model(kind), kind.api_version, kind.kind)
+    made: Document = {"apiVersion": kind.api_version, "kind": kind.kind}
+    rewrite(made, kind.strategy.struct)
     return made
 
 

@@ -32,6 +32,10 @@ class RoleStrategy(BuiltInStrategy):
         self._namespaced = namespaced
         self.struct = "rbac/v1.Role" if namespaced else "rbac/v1.ClusterRole"
 
+    def fill_in(self, document: Document) -> None:
+        # The store of the real server does not know an empty list from none.
+        document["rules"] = document.get("rules") or None
+
     def validate(self, document: Document) -> list[DocumentError]:
         found = finalizer_errors(document)
         for index, rule in enumerate(entries(document, "rules")):

@@ -93,6 +93,8 @@ class LimitRangeStrategy(BuiltInStrategy):
                 _default_container_limits(item)
             for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
                 amounts.round_up(item, field)
+        # The store of the real server does not know an empty list from none.
+        document["spec"]["limits"] = document["spec"].get("limits") or None
 
     def validate(self, document: Document) -> list[DocumentError]:
         return finalizer_errors(document) + _limit_range_errors(document)
