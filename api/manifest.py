@@ -62,7 +62,7 @@ class Document:
 
 
 DEEPEST = 200
-"""Levels of nesting. The parser is recursive and in C: a few thousand more end the process. Kinds have under a hundred."""
+"""Levels of nesting. The parser is recursive, in C: some thousand more end the process. Kinds have under a hundred."""
 
 
 def _check_depth(text: str) -> None:
