@@ -69,6 +69,8 @@ _RENEW_SECONDS = 24 * 60 * 60.0
 _COMPACT_SECONDS = 30.0
 _JOBSET_WEBHOOKS = "https://jobset.local"
 """Nothing listens there: these webhooks are answered in the process."""
+_NO_PORT = "node(s) didn't have free ports for the requested pod ports"
+"""As kube-scheduler says it."""
 _JOBSET_DEFINITION = Path(jobset_webhooks.__file__).parent / "jobsets.crd.json"
 
 
@@ -232,10 +234,14 @@ async def local_cluster(
         manager = Manager(api.config, user_agent="trainwright-local", servers=NO_SERVERS, transport=api.transport())
         api.webhooks.answer_here(_JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
         await _install(manager.client)
-        authority_text = (api.config.ca_data or b"").decode()
-        workloads = WorkloadSettings(now=now, authority=authority_text, volumes=settings.folder / "volumes")
-        declare_workloads(manager, settings=workloads)
         node = Node(manager.client, settings, server=api.config.server, now=now)
+        workloads = WorkloadSettings(
+            now=now,
+            authority=(api.config.ca_data or b"").decode(),
+            volumes=settings.folder / "volumes",
+            check=lambda pod, pods: None if node.ports.admit(pod, pods) else _NO_PORT,
+        )
+        declare_workloads(manager, settings=workloads)
         node.declare(manager)
         logs = PodLogs(api.server.store, _logs_of(node))
         api.server.handle_specially("", "pods", "log", logs.get)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from trainwright.controller.local.node.settings import NodeSettings
 
 IMAGES = "images.yaml"
+_NO_INITIALIZERS = "initializers do not run on a local cluster yet; put the data where the trainer expects it by hand"
 _ISOLATION = ("auto", "namespaces", "rewrite")
 
 
@@ -36,13 +37,17 @@ class Options:
 
     def node_settings(self) -> "NodeSettings":
         """For the node. Raises ConfigurationError where `images.yaml` has a mistake."""
-        from trainwright.controller.local.node.images import Images  # noqa: PLC0415 - the help needs none of it
+        from trainwright.controller.local.node.images import Environment, Images  # noqa: PLC0415 - the help needs none
         from trainwright.controller.local.node.settings import Isolation, NodeSettings  # noqa: PLC0415
 
+        absent = [
+            (f"*/{name}-initializer:*", Environment(name=name, folders=(), refusal=_NO_INITIALIZERS))
+            for name in ("dataset", "model")
+        ]
         return NodeSettings(
             name=node_name(),
             folder=self.folder,
-            images=Images.read(self.folder / IMAGES),
+            images=Images.read(self.folder / IMAGES).extended(absent),
             isolation=Isolation(self.isolation),
             capacity=self.capacity,
             inherit=self.inherit,
