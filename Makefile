@@ -12,6 +12,8 @@ PYTEST_ARGS ?=
 # Two workers, a file at a time, each with clusters of its own; most of what these tests do is waiting. A debugger
 # needs one: PYTEST_ARGS="-n 0 --pdb".
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+QUICK := tests/unit tests/integration/local/test_scenarios.py tests/integration/local/test_bad_input.py \
+	tests/e2e/test_local.py
 # Programs and options for `make soak`, such as SOAK_ARGS="election --rounds 2".
 SOAK_ARGS ?=
 # Arguments for `make run`, such as RUN_ARGS="--port=6443".
@@ -29,7 +31,7 @@ export KUBECTL
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help install run test unit integration e2e bench soak generate verify check fmt types docs docs-serve build-image deploy undeploy control-plane lock clean
+.PHONY: help install run test quick parity unit integration e2e bench soak generate verify check fmt types docs docs-serve build-image deploy undeploy control-plane lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,8 +56,14 @@ else
 	@$(PYTHON) hack/run.py $(RUN_ARGS)
 endif
 
-test: control-plane ## Run all tests: unit, integration (a real API server), e2e (the whole chain)
-	@$(BIN)/pytest tests $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+test: control-plane ## Run the tests: unit, integration (a real API server), e2e (the whole chain)
+	@$(BIN)/pytest tests -m "not parity" $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+
+quick: $(INSTALLED) ## Run what needs no compiled control plane: units, and the local cluster against its recordings
+	@$(BIN)/pytest $(QUICK) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+
+parity: control-plane ## Run the long comparisons with the real programs, and make run
+	@$(BIN)/pytest tests -m parity $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 unit: $(INSTALLED) ## Run the unit tests; they need no control plane
 	@$(BIN)/pytest tests/unit $(SIDE_BY_SIDE) $(PYTEST_ARGS)

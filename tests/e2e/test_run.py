@@ -12,6 +12,8 @@ import pytest
 
 from tests.repository import ROOT
 
+pytestmark = pytest.mark.parity
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[dict[str, str]]:

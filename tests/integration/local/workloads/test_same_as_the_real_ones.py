@@ -25,6 +25,8 @@ from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.webhook.webhooks import ByURL
 
+pytestmark = pytest.mark.parity
+
 _LARGE = re.compile(r": \[\{.*\}\]")
 """A value that is shown as JSON. Go writes the fields in the order of the struct."""
 
