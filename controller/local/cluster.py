@@ -64,7 +64,7 @@ from trainwright.controller.runtime.webhook.configurations import by_url
 
 log = logging.getLogger(__name__)
 
-_HOSTS = (HOST, "localhost")
+_HOSTS = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 _RENEW_SECONDS = 24 * 60 * 60.0
 _COMPACT_SECONDS = 30.0
 _JOBSET_WEBHOOKS = "https://jobset.local"
@@ -160,6 +160,8 @@ async def api_server(
         )
         serve_identity(server, tokens, authenticator, plugins)
         server.handle_specially("", "pods", "binding", Bindings(server.writes).create)
+        server.handle_specially("", "pods", "log", PodLogs(store, _no_logs).get)
+        server.handle_specially("", "pods", "exec", PodExecs(store, _no_execs).connect)
         server.handle_specially("", "pods", "eviction", Evictions(server.writes, server.deletes, plugins).create)
         definitions.load()
         await add_presets(server.writes, registry, now=now)
@@ -256,6 +258,17 @@ async def local_cluster(
                 # Pods end with their grace while the API server still answers.
                 manager.stop()
                 await asyncio.wait({running})
+
+
+_NO_NODE = "no node of this API server runs pods"
+
+
+async def _no_logs(namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:  # noqa: ARG001 - a LogSource
+    raise UnavailableLogError(_NO_NODE)
+
+
+async def _no_execs(namespace: str, pod: str, request: ExecRequest) -> ExecSession:  # noqa: ARG001 - an ExecSource
+    raise UnavailableExecError(_NO_NODE)
 
 
 def _logs_of(node: Node) -> LogSource:

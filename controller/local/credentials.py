@@ -24,6 +24,8 @@ from trainwright.controller.runtime.errors import ConfigurationError
 _AUTHORITY_LIFETIME = timedelta(days=3650)
 _LIFETIME = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=30)
+_RENEW_AUTHORITY_BEFORE = timedelta(days=1)
+"""Late: kubeconfigs that name the old one do not trust the new one."""
 _TOKEN_BYTES = 32
 
 
@@ -37,7 +39,9 @@ class Credentials:
         self._hosts = hosts
         self.bundle = authority.certificate_pem(pair.certificate)
         """PEM of the authority."""
-        self.tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=self.bundle.decode())
+        # Clients may have a certificate of this authority instead of a token.
+        self.tls.verify_mode = ssl.CERT_OPTIONAL
         self.renew(now)
         self.token = _token(folder / "admin.token")
         """Of the administrator: 256 random bits."""
@@ -115,7 +119,7 @@ def _authority(folder: Path, now: datetime) -> authority.Pair:
         pair = authority.Pair(_certificate(certificate), _key(key))
         if not authority.matches(pair.certificate, pair.key):
             raise ConfigurationError(f"{key} is not the key of {certificate}: delete both, and new ones are made")
-        if pair.certificate.not_valid_after_utc - now > _RENEW_BEFORE:
+        if pair.certificate.not_valid_after_utc - now > _RENEW_AUTHORITY_BEFORE:
             return pair
     made = authority.make_authority("trainwright local", now=now, lifetime=_AUTHORITY_LIFETIME)
     write_private(key, authority.key_pem(made.key))

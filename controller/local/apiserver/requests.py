@@ -40,6 +40,8 @@ class ServerRequest:
     query: Query = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    holder: User | None = None
+    """Whom the client's certificate names; None without one."""
 
     def asked(self, name: str) -> str:
         """The first value of a query parameter; empty if there is none."""

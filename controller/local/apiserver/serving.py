@@ -2,6 +2,7 @@
 """HTTPS in front of the API server, on the loopback interface. The only module here that imports the HTTP library."""
 
 import asyncio
+import hashlib
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -10,7 +11,7 @@ from aiohttp import WSMsgType, web
 
 from trainwright.controller.local.apiserver.bodies import LIMIT
 from trainwright.controller.local.apiserver.errors import too_large
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, Upgrade, failure
+from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, Upgrade, User, failure
 from trainwright.controller.local.apiserver.server import APIServer
 from trainwright.controller.runtime.servers.http import listening
 
@@ -66,6 +67,7 @@ class _Handler:
                 query=list(request.query.items()),
                 headers={name.lower(): value for name, value in request.headers.items()},
                 body=body,
+                holder=_holder(request),
             )
         )
         if answer.upgrade is not None:
@@ -84,6 +86,24 @@ class _Handler:
             if isinstance(answer.stream, AsyncGenerator):
                 await answer.stream.aclose()
         return response
+
+
+def _holder(request: web.Request) -> User | None:
+    """The user of the client's certificate, which TLS has verified: its common name, its organizations as groups.
+
+    https://kubernetes.io/docs/reference/access-authn-authz/authentication/#x509-client-certificates
+    """
+    connection = request.get_extra_info("ssl_object")
+    if connection is None:
+        return None
+    subject = (connection.getpeercert() or {}).get("subject", ())
+    pairs = [pair for part in subject for pair in part]
+    name = next((value for field, value in pairs if field == "commonName"), "")
+    if not name:
+        return None
+    groups = tuple(value for field, value in pairs if field == "organizationName")
+    digest = hashlib.sha256(connection.getpeercert(binary_form=True)).hexdigest()
+    return User(name, groups, extra={"authentication.kubernetes.io/credential-id": (f"X509SHA256={digest}",)})
 
 
 async def _upgraded(request: web.Request, upgrade: Upgrade) -> web.StreamResponse:

@@ -36,6 +36,13 @@ class Authority:
         self.certificate = folder / "ca.crt"
         self.certificate.write_bytes(self.pem)
 
+    @property
+    def key_pem(self) -> bytes:
+        """PEM of its private key, for a server that issues its certificate itself."""
+        return self._key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
     def server(self, name: str, *, hosts: Sequence[str] = ("127.0.0.1", "localhost")) -> tuple[Path, Path]:
         """Certificate and key files of a server for `hosts` (names and addresses).
 

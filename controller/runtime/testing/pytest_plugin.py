@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trainwright.controller.runtime.testing import hooks
+
 if TYPE_CHECKING:
     from trainwright.controller.runtime.testing.control_plane import ControlPlane
 
@@ -35,6 +37,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         _CRDS, "CRDs to install in the control planes of the session (files or folders)", type="paths", default=[]
     )
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare `pytest_control_plane`, by which another plugin replaces the control planes."""
+    pluginmanager.add_hookspecs(hooks)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_control_plane(fixture: str, config: pytest.Config) -> "ControlPlane":
+    """The real control plane of a fixture."""
+    try:
+        from trainwright.controller.runtime.testing.control_plane import ControlPlane  # noqa: PLC0415
+    except ImportError as error:
+        raise pytest.UsageError(f"{_EXTRA} ({error})") from error
+    crds = config.getini(_CRDS)
+    if fixture == "cluster":
+        return ControlPlane.complete(crds=crds, audit=True)
+    return ControlPlane(crds=crds, audit=True)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -56,14 +76,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _make(fixture: str, config: pytest.Config) -> "ControlPlane":
-    try:
-        from trainwright.controller.runtime.testing.control_plane import ControlPlane  # noqa: PLC0415
-    except ImportError as error:
-        raise pytest.UsageError(f"{_EXTRA} ({error})") from error
-    crds = config.getini(_CRDS)
-    if fixture == "cluster":
-        return ControlPlane.complete(crds=crds, audit=True)
-    return ControlPlane(crds=crds, audit=True)
+    made: ControlPlane = config.hook.pytest_control_plane(fixture=fixture, config=config)
+    return made
 
 
 def _run(fixture: str, config: pytest.Config) -> "Iterator[ControlPlane]":

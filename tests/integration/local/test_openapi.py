@@ -71,6 +71,9 @@ async def test_documents(transport: HTTPTransport) -> None:
             for method in METHODS:
                 if method not in item:
                     continue
+                if method == "patch" and "{name}" not in place:
+                    assert "create" in item["post"]["operationId"]
+                    continue  # ours alone, for kubectl
                 found, expected = item[method], real["paths"][place][method]
                 for key in ("operationId", "x-kubernetes-action", "x-kubernetes-group-version-kind"):
                     assert found[key] == expected[key], (place, method)

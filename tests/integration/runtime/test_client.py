@@ -146,6 +146,7 @@ async def test_a_version_from_the_future_or_the_past_is_gone(client: Client, nam
         )
 
 
+@pytest.mark.real_control_plane("Deployments")
 async def test_scale_and_status(client: Client, namespace: str) -> None:
     pod = {"containers": [{"name": "c", "image": "i"}]}
     spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}}
@@ -199,6 +200,7 @@ async def test_a_client_certificate_is_enough(control_plane: ControlPlane, names
     await client.close()
 
 
+@pytest.mark.real_control_plane("RBAC")
 async def test_who_may_not_is_told_what_is_missing(control_plane: ControlPlane, namespace: str) -> None:
     client = Client(HTTPTransport(load_config(control_plane.add_user("mallory", groups=[]))))
     with pytest.raises(Forbidden, match=r'"mallory" cannot list resource "configmaps"'):

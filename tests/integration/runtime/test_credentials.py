@@ -57,6 +57,7 @@ def issued(control_plane: ControlPlane, user: str) -> dict[str, str]:
     return certificate((Path(entry["user"]["client-certificate"]), Path(entry["user"]["client-key"])))
 
 
+@pytest.mark.real_control_plane("foreign client certificates")
 async def test_certificates_of_a_plugin(control_plane: ControlPlane, tmp_path: Path) -> None:
     alice, bob = (f"{name}-{secrets.token_hex(3)}" for name in ("alice", "bob"))
     answers: list[dict[str, str]] = [
@@ -116,6 +117,7 @@ def trusting(control_plane: ControlPlane, issuer: Issuer) -> Iterator[str]:
     control_plane.stop_program("trusting", kill=True)
 
 
+@pytest.mark.real_control_plane("OIDC")
 async def test_tokens_of_an_issuer(control_plane: ControlPlane, issuer: Issuer, trusting: str, tmp_path: Path) -> None:
     path, used = tmp_path / "config", issuer.refresh_tokens[-1]
     async with connected(kubeconfig(path, control_plane, issuer.user(issuer.token(3600)), server=trusting)) as client:
@@ -134,6 +136,7 @@ async def test_tokens_of_an_issuer(control_plane: ControlPlane, issuer: Issuer, 
             await who_am_i(client)
 
 
+@pytest.mark.real_control_plane("OIDC")
 async def test_renewed_tokens_are_kept_where_the_file_cannot_be_written(
     control_plane: ControlPlane, issuer: Issuer, trusting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

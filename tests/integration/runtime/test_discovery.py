@@ -13,6 +13,7 @@ from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.testing import ControlPlane
 
 
+@pytest.mark.real_control_plane("Deployments")
 async def test_kinds_are_found_by_their_names(client: Client) -> None:
     discovery = Discovery(client)
     assert await discovery.resource("v1", "ConfigMap") == ConfigMap.RESOURCE

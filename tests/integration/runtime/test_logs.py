@@ -18,6 +18,7 @@ from trainwright.controller.runtime.errors import BadRequest, ServerError
 from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.objects import build
 
+pytestmark = pytest.mark.real_control_plane("kubelet")
 NODE = Resource(group="", version="v1", kind="Node", plural="nodes", namespaced=False)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
@@ -20,6 +22,7 @@ def test_it_is_short() -> None:
     assert len(OPERATOR.read_text().splitlines()) < 60
 
 
+@pytest.mark.real_control_plane("Deployments")
 def test_the_documented_operator_works(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     try_operator(Path(sys.executable), control_plane, namespace, tmp_path)
 

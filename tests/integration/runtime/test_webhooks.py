@@ -71,6 +71,7 @@ async def test_by_url_registered_asked_and_removed(
     assert (await create(client, config_map(namespace, "worse", bad="x")))["data"] == {"bad": "x"}
 
 
+@pytest.mark.real_control_plane("webhooks behind Services")
 async def test_what_a_killed_process_left_is_taken_over_and_an_installation_is_not(
     client: Client, namespace: str
 ) -> None:
@@ -206,6 +207,7 @@ async def test_rotation_under_constant_admission_fails_no_request(client: Client
             assert writes >= 7, "announced and switched three times"
 
 
+@pytest.mark.real_control_plane("RBAC")
 async def test_nothing_is_rotated_while_a_configuration_cannot_be_made_right(
     control_plane: ControlPlane, client: Client, namespace: str
 ) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from trainwright.api.objects import Document
 
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -65,8 +65,13 @@ class Stored:
 
 
 def stored(name: Name, version: int, document: Document) -> Stored:
-    """Encode an object with its version. The document gets the version, and apiVersion and kind as its first keys."""
+    """Encode an object with its version, which the document gets too.
+
+    apiVersion and kind are the first keys. All others are sorted, as Go writes maps: clients see the order of the keys
+    of a ConfigMap, and some depend on it.
+    """
     metadata = document["metadata"]
     metadata["resourceVersion"] = str(version)
-    ordered = {"apiVersion": document["apiVersion"], "kind": document["kind"], **document}
-    return Stored(name, version, _encode(ordered), metadata.get("labels") or {})
+    head = _encode({"apiVersion": document["apiVersion"], "kind": document["kind"]})
+    rest = _encode({key: value for key, value in document.items() if key not in ("apiVersion", "kind")})
+    return Stored(name, version, head[:-1] + b"," + rest[1:], metadata.get("labels") or {})

@@ -13,7 +13,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.call import Call, Operation
 from trainwright.controller.local.apiserver.patch import PatchError, json_patch
-from trainwright.controller.local.apiserver.requests import WriteOptions, encode
+from trainwright.controller.local.apiserver.requests import WriteOptions
 from trainwright.controller.local.apiserver.resources import Registry
 from trainwright.controller.local.apiserver.store import Name, Store
 from trainwright.controller.local.apiserver.webhooks.calling import Caller, CallError
@@ -28,6 +28,8 @@ from trainwright.controller.local.apiserver.webhooks.matching import (
 log = logging.getLogger(__name__)
 
 _MUTATING, _VALIDATING = (f"{plural}.{GROUP}" for plural in CONFIGURATIONS)
+_encode = msgspec.json.Encoder(order="sorted").encode
+"""As Go writes maps: webhooks see the order of the keys of a ConfigMap."""
 _VERSIONS = ("v1", "v1beta1")
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
@@ -170,7 +172,7 @@ class Webhooks:
             review = _review(uid, invocation, call, operation, new, old, options)
             try:
                 async with asyncio.timeout(hook.seconds):
-                    body = await self._caller.send(hook.document["clientConfig"], encode(review), hook.seconds)
+                    body = await self._caller.send(hook.document["clientConfig"], _encode(review), hook.seconds)
             except TimeoutError as error:
                 raise CallError("context deadline exceeded") from error
             except CallError as error:

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The local API server in a process of its own, behind the interface of the test kit's `ControlPlane`."""
+
+import functools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainwright.controller.local.credentials import write_private
+from trainwright.controller.runtime.testing import programs
+from trainwright.controller.runtime.testing.binaries import Binaries
+from trainwright.controller.runtime.testing.component import Components
+from trainwright.controller.runtime.testing.control_plane import ControlPlane
+from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.readiness import answers
+
+_MODULE = "trainwright.controller.local.testing.server"
+
+
+class LocalControlPlane(ControlPlane):
+    """An API server without controllers, as `ControlPlane()` is; a context manager.
+
+    There is no authorization: all users have all rights. Of the programs it runs one, `kube-apiserver`, whose objects
+    outlive a restart. kubectl must be there.
+    """
+
+    def __init__(
+        self, *, crds: Sequence[Path] = (), audit: bool = False, port: int | None = None, assets: Path | None = None
+    ) -> None:
+        """Configure it; `start` starts it. See `ControlPlane` for the arguments."""
+        super().__init__(crds=crds, audit=audit, port=port, assets=assets)
+        self._wanted = {name: name == "kubectl" for name in self._wanted}
+
+    def _launch_api(
+        self, files: programs.Files, binaries: Binaries, components: Components, token: str, audit_log: Path | None
+    ) -> str:
+        """Start the API server with the authority and the token of the test kit. Returns its URL."""
+        del binaries
+        state = files.folder / "state"
+        pki = state / "pki"
+        pki.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state.chmod(0o700)
+        write_private(pki / "ca.crt", files.authority.pem)
+        write_private(pki / "ca.key", files.authority.key_pem)
+        write_private(pki / "admin.token", token.encode())
+        port = self._port or free_port()
+        command = [sys.executable, "-m", _MODULE, f"--folder={state}", f"--port={port}"]
+        if audit_log is not None:
+            command.append(f"--request-log={audit_log}")
+        url = f"https://127.0.0.1:{port}"
+        ready = functools.partial(answers, f"{url}/readyz", authority=files.authority.pem, token=token)
+        components.launch("kube-apiserver", command, ready, ports=(port,))
+        return url

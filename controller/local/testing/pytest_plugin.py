@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets tests of the fixture `control_plane` run on the local API server: `--control-plane=local`.
+
+Load it with `-p trainwright.controller.local.testing.pytest_plugin`. Tests that need what only the real server has
+carry the marker `real_control_plane` with the reason, and are skipped; the summary counts them by reason. So are tests
+of the fixture `cluster`, which has the real controllers.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from trainwright.controller.runtime.testing.control_plane import ControlPlane
+
+_OPTION = "--control-plane"
+_MARKER = "real_control_plane"
+_CHAIN = "the whole chain"
+_LEFT_OUT = pytest.StashKey[Counter[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare `--control-plane`."""
+    parser.addoption(
+        _OPTION,
+        choices=("real", "local"),
+        default="real",
+        help="where tests of the fixture `control_plane` run: kube-apiserver and etcd, or the local API server",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line("markers", f"{_MARKER}(reason): needs the real API server, for the reason that is given")
+
+
+def pytest_control_plane(fixture: str, config: pytest.Config) -> "ControlPlane | None":
+    """See the test kit's hooks: the local one for the fixture `control_plane`, if that is wanted."""
+    if fixture != "control_plane" or config.getoption(_OPTION) != "local":
+        return None
+    from trainwright.controller.local.testing.control_plane import LocalControlPlane  # noqa: PLC0415 - only if used
+
+    return LocalControlPlane(crds=config.getini("control_plane_crds"), audit=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what cannot run on the local API server."""
+    if config.getoption(_OPTION) != "local":
+        return
+    counts = config.stash[_LEFT_OUT] = Counter[str]()
+    for item in items:
+        marker = item.get_closest_marker(_MARKER)
+        reason = str(marker.args[0]) if marker is not None else ""
+        if "cluster" in getattr(item, "fixturenames", ()):
+            reason = reason or _CHAIN
+        if reason:
+            counts[reason] += 1
+            item.add_marker(pytest.mark.skip(reason=f"needs the real control plane: {reason}"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Tell how many tests were left out, and why."""
+    counts = config.stash.get(_LEFT_OUT, None)
+    if counts:
+        told = ", ".join(f"{reason} {count}" for reason, count in counts.most_common())
+        terminalreporter.write_line(f"{counts.total()} tests need the real control plane: {told}")

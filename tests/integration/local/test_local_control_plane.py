@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The local API server behind the interface of the test kit's control plane."""
+
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.repository import ROOT
+from trainwright.controller.local.testing.control_plane import LocalControlPlane
+from trainwright.controller.runtime.testing import ControlPlaneError
+from trainwright.controller.runtime.testing.tools import cache_root
+
+pytest_plugins = ["pytester"]
+CACHE = cache_root().parent.parent
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[LocalControlPlane]:
+    with LocalControlPlane(crds=[ROOT / "config" / "crd"], audit=True) as running:
+        yield running
+
+
+def who(plane: LocalControlPlane, kubeconfig: Path | None = None) -> dict[str, object]:
+    answer = plane.kubectl("auth", "whoami", "--output=json", kubeconfig=kubeconfig)
+    found: dict[str, object] = json.loads(answer)["status"]["userInfo"]
+    return found
+
+
+def test_users_have_client_certificates(plane: LocalControlPlane) -> None:
+    assert who(plane)["username"] == "kubernetes-admin"
+    carol = who(plane, plane.add_user("carol", groups=["staff", "ml"]))
+    assert (carol["username"], set(carol["groups"])) == ("carol", {"staff", "ml", "system:authenticated"})  # type: ignore[call-overload]
+    assert str(carol["extra"]).startswith("{'authentication.kubernetes.io/credential-id': ['X509SHA256=")
+
+
+def test_accounts_have_tokens(plane: LocalControlPlane) -> None:
+    namespace = plane.create_namespace()
+    token = plane.users.add_service_account("a", namespace)
+    kubeconfig = plane.users.kubeconfig_with_token("a", token)
+    assert who(plane, kubeconfig)["username"] == f"system:serviceaccount:{namespace}:a"
+
+
+def test_calls_are_logged(plane: LocalControlPlane) -> None:
+    namespace = plane.create_namespace(labels={"a": "b"})
+    calls = [call for call in plane.audit_log.calls() if call.name == namespace]
+    assert [(call.verb, call.resource, call.code) for call in calls] == [("create", "namespaces", 201)]
+
+
+def test_objects_outlive_a_restart_and_its_folder_is_private_and_goes_with_it() -> None:
+    with LocalControlPlane(crds=[ROOT / "config" / "crd"]) as plane:
+        plane.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}})
+        plane.restart("kube-apiserver", kill=True)
+        assert plane.kubectl("get", "configmap", "a", "--output=name") == "configmap/a\n"
+        assert "trainjobs" in plane.kubectl("api-resources", "--output=name")
+        folder = plane.folder
+        for path in (folder / "state").rglob("*"):
+            assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+        port = int(plane.url.rpartition(":")[2])
+        with pytest.raises(ControlPlaneError, match="in use"):
+            LocalControlPlane(port=port).start()
+    assert not folder.exists()
+
+
+PROJECT = """
+import pytest
+
+def test_local(control_plane, namespace):
+    assert type(control_plane).__name__ == "LocalControlPlane"
+    assert namespace in control_plane.kubectl("get", "namespaces")
+
+@pytest.mark.real_control_plane("RBAC")
+def test_rights(control_plane):
+    raise AssertionError("must not run")
+
+def test_chain(cluster):
+    raise AssertionError("must not run")
+"""
+
+
+def test_the_plugin_leaves_out_what_needs_the_real_one(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # pytester changes the home folder.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(CACHE))
+    pytester.makepyfile(PROJECT)
+    plugin = "trainwright.controller.local.testing.pytest_plugin"
+    result = pytester.runpytest_subprocess("-p", plugin, "--control-plane=local", "-p", "no:randomly", timeout=100)
+    result.assert_outcomes(passed=1, skipped=2)
+    result.stdout.fnmatch_lines(["2 tests need the real control plane: RBAC 1, the whole chain 1"])
