@@ -82,7 +82,7 @@ def _generated(root: Path) -> Iterator[str]:
 
 def _is_generated(root: Path, path: Path) -> bool:
     if path.name.endswith(".schema.json"):
-        return path.parent != root / "api"
+        return path.parent != root / "api" and path.is_relative_to(root / "api")
     if path.name.endswith(".crd.json"):
         return True
     return path.suffix in (".py", ".yaml", ".md") and MARK in path.read_text(encoding="utf-8")[:400]

@@ -57,7 +57,7 @@ def machine(tmp_path: Path) -> Machine:
     return machine
 
 
-STEPS = ["make install", "make check", "make test"]
+STEPS = ["make install", "make check", "make parity", "make test"]
 
 
 def test_where_nothing_is_missing_nothing_is_installed(machine: Machine) -> None:
