@@ -30,7 +30,7 @@ def test_files_and_folders() -> None:
 
 
 def test_commands() -> None:
-    known = {command.__name__.rpartition(".")[2] for command in COMMANDS}
+    known = {command.__name__.removesuffix(".commands").rpartition(".")[2] for command in COMMANDS}
     assert missing(r"(?m)(?:`|^)trainwright ([a-z]+)", known) == []
 
 
