@@ -39,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, unknown = parser.parse_known_args(own)
     if unknown:
         command = " ".join(filter(None, (parser.prog, arguments.command)))
-        parser.error(f"unknown arguments: {' '.join(unknown)} (see `{command} --help`)")
+        parser.print_usage(sys.stderr)
+        said = f"{parser.prog}: error: unknown arguments: {' '.join(unknown)} (see `{command} --help`)\n"
+        parser.exit(getattr(arguments, "wrong_use", 2), said)
     if rest is not None:
         if not hasattr(arguments, "passed_on"):
             parser.error("nothing is started that could take what follows --")

@@ -13,6 +13,7 @@ import pytest
 
 from tests.processes import alive
 from tests.soak import durability
+from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
 TRAINWRIGHT = (sys.executable, "-m", "trainwright.controller.cli.main")
 JOB = """
@@ -116,6 +117,32 @@ def test_the_exit_code_of_the_rank_that_failed_is_that_of_the_command(shell: She
     assert "error: node-1 failed with exit code 3" in done.stderr
 
 
+def test_the_lines_of_a_container_that_fails_at_once_are_shown_once(shell: Shell) -> None:
+    done = shell.local("run", "--file", shell.job("print('I fail', flush=True)\nraise SystemExit(4)"))
+    assert done.returncode == 4, done.stdout + done.stderr
+    lines = [line for line in done.stdout.splitlines() if "I fail" in line]
+    assert lines, done.stdout
+    assert len(lines) == len(set(lines)), done.stdout
+
+
+def test_a_program_that_does_not_exist_is_named(shell: Shell) -> None:
+    file = Path(shell.job("pass"))
+    file.write_text(file.read_text().replace("command: [python", "command: [nosuchprogram"))
+    done = shell.local("run", "--file", str(file))
+    assert done.returncode == 128, done.stdout + done.stderr
+    assert 'exec: "nosuchprogram": executable file not found' in done.stderr
+
+
+def test_what_cannot_start_is_told_once_and_ends_in_time(shell: Shell) -> None:
+    file = Path(shell.job("pass"))
+    file.write_text(
+        file.read_text().replace("numNodes: 2", 'numNodes: 1\n    resourcesPerNode: {requests: {cpu: "1k"}}')
+    )
+    done = shell.local("run", "--file", str(file), "--start-timeout=1")
+    assert done.returncode == 124, done.stdout + done.stderr
+    assert done.stdout.count("Insufficient cpu") == done.stderr.count("Insufficient cpu") == 1
+
+
 def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:
     (shell.folder / "two.yaml").write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
     (shell.folder / "broken.yaml").write_text("a: [\n")
@@ -125,12 +152,31 @@ def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:
         (["run", "--file", str(shell.folder / "absent.yaml")], "No such file"),
         (["run", "--file", str(shell.folder / "two.yaml")], "has 0 TrainJobs; it must have one"),
         (["run", "--file", str(shell.folder / "broken.yaml")], "broken.yaml: line"),
+        (["run", str(shell.folder / "two.yaml")], "a manifest is given with --file"),
         (["run", "--detach", "--file", shell.job("pass")], "--detach needs a cluster that runs"),
+        (["run", "--detach", "--name=b", "--file", shell.job("pass")], "trainwright local up --name=b"),
     ):
         done = shell.local(*arguments)
         assert done.returncode == 125, arguments
         assert done.stderr.startswith("error: "), done.stderr
         assert text in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--nodes=x", "a.py"], ["--nosuch", "a.py"], ["--restarts=never", "a.py"]])
+def test_a_wrong_command_line_of_run_has_no_exit_code_that_a_container_may_have(
+    shell: Shell, arguments: list[str]
+) -> None:
+    done = shell.local("run", *arguments)
+    assert done.returncode == 125, done.stderr
+    assert "error: " in done.stderr
+
+
+def test_only_the_folder_of_a_cluster_is_deleted(shell: Shell) -> None:
+    (shell.folder / "mine").mkdir()
+    done = shell.local("down", "--delete", f"--dir={shell.folder / 'mine'}")
+    assert done.returncode == 1
+    assert "it is not the folder of a cluster" in done.stderr
+    assert (shell.folder / "mine").is_dir()
 
 
 def test_what_admission_refuses_is_said_before_anything_starts(shell: Shell) -> None:
@@ -168,6 +214,40 @@ def test_ctrl_c_ends_the_job_and_all_of_its_processes(shell: Shell) -> None:
     assert running.returncode == 130, errors
     assert "interrupted" in errors
     assert not any(alive(pid) for pid in pids)
+
+
+def test_ctrl_c_twice_kills_what_ignores_the_first(shell: Shell) -> None:
+    program = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print('pid', os.getpid(), flush=True)
+time.sleep(120)
+"""
+    with shell.start("run", "--file", shell.job(program), "--isolation=rewrite") as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        pids = [int(next(line for line in running.stdout if " pid " in line).rpartition(" ")[2]) for _ in range(2)]
+        running.send_signal(signal.SIGINT)
+        assert "once more to kill it" in running.stderr.readline()
+        running.send_signal(signal.SIGINT)
+        # Well below the grace of 30 s.
+        _, errors = running.communicate(timeout=20)
+    assert running.returncode == 130, errors
+    assert errors.splitlines() == ["killing the processes of the job", "interrupted"]
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_ctrl_c_leaves_a_job_that_is_kept(shell: Shell) -> None:
+    assert shell.local("up", "--name=b").returncode == 0
+    with shell.start("run", "--name=b", "--keep", "--file", shell.job("import time; time.sleep(120)")) as running:
+        assert running.stdout is not None
+        eventually_sync(lambda: shell.local("status", "--name=b").stdout, contains("2 of 2 pods running"))
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=20)
+    assert running.returncode == 130, errors
+    assert "the job goes on; follow it with: trainwright local logs --name=b job --follow" in errors
+    assert "2 of 2 pods running" in shell.local("status", "--name=b").stdout
+    assert shell.local("down", "--delete", "--name=b").returncode == 0
 
 
 def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -> None:

@@ -3,12 +3,11 @@
 
 import argparse
 import asyncio
-import contextlib
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from trainwright.controller.cli.local import serving, state
 from trainwright.controller.cli.local.options import add_node, add_place, options_of
@@ -29,7 +28,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description="A Kubernetes cluster in one process on this machine: an API server, controllers and a node whose "
         "pods are processes. For learning, for trying jobs, for tests of operators; not for other users.",
     )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="local_command")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="local_command", parser_class=_Parser)
     _add_up(commands)
     _add_down(commands)
     _add_status(commands)
@@ -44,10 +43,18 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.set_defaults(run=usage)
 
 
-def _command(
-    commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], int], **more: Any
-) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=more.pop("description", None))
+class _Parser(argparse.ArgumentParser):
+    """Of one command; `wrong_use` is its exit code for a wrong command line."""
+
+    wrong_use = 2
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(self.wrong_use, f"{self.prog}: error: {message}\n")
+
+
+def _command(commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], int], **more: Any) -> _Parser:
+    parser: _Parser = commands.add_parser(name, help=text, description=more.pop("description", None))
     parser.set_defaults(run=run)
     return parser
 
@@ -92,10 +99,15 @@ def _up(arguments: argparse.Namespace) -> int:
     except (serving.StartError, state.InUseError, OSError) as error:
         return _fail(error)
     except Exception as error:
-        if type(error).__name__ in ("StateFileError", "ConfigurationError"):
+        if _is_refusal(error):
             return _fail(error)
         raise
     return _SUCCESS
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the text of the error is all that a user needs. By name: importing the classes would slow every help."""
+    return type(error).__name__ in ("StateFileError", "ConfigurationError")
 
 
 def _add_down(commands: Any) -> None:
@@ -116,12 +128,16 @@ def _down(arguments: argparse.Namespace) -> int:
     options = options_of(arguments)
     run = state.running(options.folder)
     if run is None:
+        if state.is_held(options.folder):
+            return _fail(f"cluster {options.name}: it is starting or ending; try again")
         print(f"cluster {options.name}: does not run")
     elif not serving.stop(options.folder, run):
         return _fail(f"cluster {options.name}: process {run.pid} did not end within {serving.STOP_SECONDS:.0f} s")
     else:
         print(f"cluster {options.name}: ended")
     if arguments.delete and options.folder.exists():
+        if not state.is_cluster(options.folder):
+            return _fail(f"{options.folder}: not deleted, because it is not the folder of a cluster")
         shutil.rmtree(options.folder)
         print(f"{options.folder}: deleted")
     return _SUCCESS
@@ -145,7 +161,7 @@ def _status(arguments: argparse.Namespace) -> int:
     options = options_of(arguments)
     run = state.running(options.folder)
     if run is None:
-        print(f"cluster {options.name}: does not run; start it with: trainwright local up")
+        print(f"cluster {options.name}: does not run; start it with: {options.command('up')}")
         return _FAILURE
     from trainwright.controller.cli.local import views  # noqa: PLC0415 - the help needs none of it
 
@@ -185,7 +201,7 @@ def _add_logs(commands: Any) -> None:
 def _logs(arguments: argparse.Namespace) -> int:
     options = options_of(arguments)
     if state.running(options.folder) is None:
-        return _fail(f"cluster {options.name} does not run; start it with: trainwright local up")
+        return _fail(f"cluster {options.name} does not run; start it with: {options.command('up')}")
     from trainwright.controller.cli.local import views  # noqa: PLC0415 - the help needs none of it
 
     return asyncio.run(views.logs(options.folder, arguments.namespace, arguments.job, follow=arguments.follow))
@@ -202,8 +218,12 @@ def _add_run(commands: Any) -> None:
         _run,
         description="Submit a TrainJob, show the lines of its ranks, and end as it ends. Uses the cluster that runs, "
         "or one of its own for as long as the job. Exit code: 0 if the job is Complete; else that of the container "
-        "that failed first; 124 if nothing started in time, 125 for wrong use, 130 after Ctrl-C.",
+        "that failed first, 128 if its program does not exist, or 1 if the job failed without one; 124 if nothing "
+        "started in time, 125 for a wrong command line or a refused job, 130 after Ctrl-C, 143 after SIGTERM.",
     )
+    # 2 would be taken for the exit code of a container.
+    parser.wrong_use = _REFUSED
+    parser.set_defaults(wrong_use=_REFUSED)
     add_place(parser)
     add_node(parser)
     what = parser.add_argument_group("what to run")
@@ -236,22 +256,29 @@ def _add_run(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    try:
+        return _run_to_the_end(arguments)
+    except KeyboardInterrupt:
+        # Before there is a loop that handles the signal.
+        return 130
+
+
+def _run_to_the_end(arguments: argparse.Namespace) -> int:
     from trainwright.controller.cli.local import running  # noqa: PLC0415 - the help needs none of it
 
     options = options_of(arguments)
     try:
         documents = running.documents_of(arguments)
+        if arguments.dry_run:
+            running.show(documents)
+            return _SUCCESS
+        return asyncio.run(running.run(options, documents, arguments))
     except running.WrongUseError as error:
         return _fail(error, _REFUSED)
-    if arguments.dry_run:
-        running.show(documents)
-        return _SUCCESS
-    try:
-        with contextlib.suppress(KeyboardInterrupt):
-            return asyncio.run(running.run(options, documents, arguments))
-    except running.WrongUseError as error:
-        return _fail(error, _REFUSED)
-    return 130
+    except Exception as error:
+        if _is_refusal(error):
+            return _fail(error, _REFUSED)
+        raise
 
 
 def _fail(error: object, code: int = _FAILURE) -> int:

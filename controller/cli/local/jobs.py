@@ -27,6 +27,8 @@ INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 _LOOK_SECONDS = 0.1
 _DRAIN_SECONDS = 2.0
 NOT_STARTED = 124
+_TOLD_BY_STATUS = frozenset({"FailedScheduling", "Failed", "BackOff"})
+"""Reasons of events whose text is in the status of the pod too, from where it is told."""
 
 
 @dataclass
@@ -85,14 +87,14 @@ class Follower:
                 for pod in pods:
                     self._tell_waiting(pod)
                     for container, restarts in _with_logs(pod):
-                        self._stream(tasks, pod, container, restarts)
+                        self._show(tasks, pod, container, restarts)
                 await self._tell_events(job, pods)
                 ended = self._ended(job, pods)
                 if ended is not None:
                     await self._drain()
                     return ended
                 if not self._started and loop.time() > limit:
-                    why = f"; the last word on it: {self._last}" if self._last else ""
+                    why = f": {self._last}" if self._last else ""
                     return Followed(NOT_STARTED, f"nothing of the job runs after {start_seconds:.0f} s{why}")
                 await asyncio.sleep(_LOOK_SECONDS)
 
@@ -148,24 +150,35 @@ class Follower:
             listed = await self._client.list(ClusterEvent.RESOURCE, self._namespace)
             for event in listed.items:
                 regarding = event.get("regarding") or {}
-                if event.get("type") == "Warning" and regarding.get("uid") in uids:
+                if event.get("type") != "Warning" or event.get("reason") in _TOLD_BY_STATUS:
+                    continue
+                if regarding.get("uid") in uids:
                     self._say(f"{regarding.get('name')}: {event.get('reason')}: {event.get('note')}")
 
     # ------------------------------------------------------------------ lines
 
-    def _stream(self, tasks: TaskScope, pod: Document, container: str, restarts: int) -> None:
-        key = (uid_of(pod), container, restarts)
+    def _show(self, tasks: TaskScope, pod: Document, container: str, restarts: int) -> None:
+        """Show the lines of the container's run, and of the one before if that was too short to be seen."""
+        if restarts:
+            self._stream(tasks, pod, container, restarts - 1, previous=True)
+        # A container that fails is restarted at once. Where its first failure ends the job, the second run is noise.
+        if not (restarts and self._stop_at_failure):
+            self._stream(tasks, pod, container, restarts, previous=False)
+
+    def _stream(self, tasks: TaskScope, pod: Document, container: str, run: int, *, previous: bool) -> None:
+        key = (uid_of(pod), container, run)
         if key not in self._streams:
             self._streams.add(key)
             several = len(container_statuses(pod)) > 1
             prefix = f"[{rank_of(pod)}{f'/{container}' if several else ''}]"
-            self._copies.append(tasks.start(f"log/{key[0]}", self._copy(name_of(pod), container, prefix)))
+            which = {"previous": "true"} if previous else {"follow": "true"}
+            self._copies.append(tasks.start(f"log/{key[0]}", self._copy(name_of(pod), container, which, prefix)))
 
-    async def _copy(self, pod: str, container: str, prefix: str) -> None:
+    async def _copy(self, pod: str, container: str, which: dict[str, str], prefix: str) -> None:
         request = Request(
             "GET",
             f"/api/v1/namespaces/{self._namespace}/pods/{pod}/log",
-            query={"container": container, "follow": "true"},
+            query={"container": container, **which},
             timeout=None,
         )
         with suppress(NotFound, KubernetesError):
@@ -199,6 +212,8 @@ def first_failure(pods: list[Document]) -> Failure | None:
                 ended = state.get("terminated")
                 if ended and ended.get("exitCode"):
                     text = f"{rank_of(pod)} failed with exit code {ended['exitCode']} ({ended.get('reason')})"
+                    if ended.get("reason") == "StartError" and ended.get("message"):
+                        text += f": {ended['message']}"
                     found.append((str(ended.get("finishedAt")), int(ended["exitCode"]), text))
     if not found:
         return None

@@ -2,6 +2,7 @@
 """The options that all commands of a local cluster share."""
 
 import argparse
+import shlex
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,6 +54,13 @@ class Options:
             inherit=self.inherit,
             share_gpus=self.share_gpus,
         )
+
+    def command(self, name: str) -> str:
+        """What to type for another command on the same cluster."""
+        typed = f"trainwright local {name}"
+        if self.folder != state.folder_of(self.name, None):
+            return f"{typed} --dir={shlex.quote(str(self.folder))}"
+        return typed if self.name == state.DEFAULT else f"{typed} --name={self.name}"
 
     def arguments(self) -> list[str]:
         """The command line that says the same."""

@@ -9,14 +9,16 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import yaml
 
+from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.manifest import ManifestError
 from trainwright.api.manifest import documents as read_documents
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.controller.cli.local import state
-from trainwright.controller.cli.local.jobs import TRAINJOB, Followed, Follower
+from trainwright.controller.cli.local.jobs import JOBSET_LABEL, TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.discovery import Discovery
@@ -26,6 +28,7 @@ from trainwright.controller.runtime.errors import ApiError, KubernetesError, Not
 _GRACE_SECONDS = 40.0
 _INTERRUPTED = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _MANAGER = "trainwright-local-run"
+_Result = TypeVar("_Result")
 
 
 class WrongUseError(Exception):
@@ -63,6 +66,8 @@ def _job_of(arguments: argparse.Namespace) -> Document:
     script = Path(arguments.script)
     if not script.is_file():
         raise WrongUseError(f"{script}: there is no such file")
+    if script.suffix in (".yaml", ".yml", ".json"):
+        raise WrongUseError(f"{script} is not a Python script; a manifest is given with --file")
     name = "".join(letter if letter.isalnum() else "-" for letter in script.stem.lower()).strip("-")[:40] or "script"
     trainer: Document = {"command": ["python", str(script.resolve()), *arguments.arguments, *arguments.passed_on]}
     if arguments.nodes is not None:
@@ -86,6 +91,16 @@ def show(documents: list[Document]) -> None:
 async def run(options: Options, documents: list[Document], arguments: argparse.Namespace) -> int:
     """Submit the objects and follow the job; returns the exit code. Raises WrongUseError."""
     interrupted = _Interrupted()
+    try:
+        return await _run(options, documents, arguments, interrupted)
+    except asyncio.CancelledError:
+        return _conclude(None, interrupted)
+
+
+async def _run(
+    options: Options, documents: list[Document], arguments: argparse.Namespace, interrupted: "_Interrupted"
+) -> int:
+    stays = state.running(options.folder) is not None
     async with _cluster(options, detach=arguments.detach) as transport:
         client = Client(transport, user_agent=_MANAGER)
         job = next(document for document in documents if document["kind"] == TRAINJOB.kind)
@@ -93,19 +108,30 @@ async def run(options: Options, documents: list[Document], arguments: argparse.N
         namespace, name = namespace_of(job), name_of(job)
         await _submit(client, documents, job)
         if arguments.detach:
-            print(f"TrainJob {name} is submitted; follow it with: trainwright local logs {name} --follow")
+            print(f"TrainJob {name} is submitted; follow it with: {_follow_command(options, job)}")
             return 0
         follower = Follower(transport, namespace, name, stop_at_failure=arguments.restarts == "none")
         following = asyncio.ensure_future(follower.follow(start_seconds=arguments.start_timeout))
-        interrupted.cancels(following)
-        try:
-            ended = await following
-        except asyncio.CancelledError:
-            ended = None
         if not arguments.keep:
-            interrupted.cancels(None)
-            await _delete(client, namespace, name)
+            said = "ending the job; once more to kill it"
+        elif stays:
+            said = f"the job goes on; follow it with: {_follow_command(options, job)}"
+        else:
+            said = "ending the cluster, and the job with it"
+        ended = await interrupted.may_end(following, said)
+        if not arguments.keep:
+            ending = asyncio.ensure_future(_delete(client, namespace, name))
+            if await interrupted.may_end(ending, "killing the processes of the job") is None:
+                await _kill(client, namespace, name)
+                await interrupted.may_end(asyncio.ensure_future(_delete(client, namespace, name)), "giving up")
+        interrupted.ends_the_command()
     return _conclude(ended, interrupted)
+
+
+def _follow_command(options: Options, job: Document) -> str:
+    namespace = namespace_of(job)
+    where = "" if namespace == "default" else f" --namespace={namespace}"
+    return f"{options.command('logs')} {name_of(job)} --follow{where}"
 
 
 def _conclude(ended: Followed | None, interrupted: "_Interrupted") -> int:
@@ -117,27 +143,51 @@ def _conclude(ended: Followed | None, interrupted: "_Interrupted") -> int:
 
 
 class _Interrupted:
-    """Ctrl-C and SIGTERM: the first one ends the job with its grace, the second one the command."""
+    """Ctrl-C and SIGTERM: each ends what the command does at the time, and it goes on with the next."""
 
     def __init__(self) -> None:
         self.code = 130
-        self._following: asyncio.Future[Followed] | None = None
+        self._command = asyncio.current_task()
+        self._step: asyncio.Future[Any] | None = None
+        self._said = ""
+        self._ended = False
+        self._again = False
         loop = asyncio.get_running_loop()
         for number in _INTERRUPTED:
             loop.add_signal_handler(number, self._on, number)
 
-    def cancels(self, following: "asyncio.Future[Followed] | None") -> None:
-        """What the first signal ends."""
-        self._following = following
+    async def may_end(self, step: "asyncio.Future[_Result]", said: str) -> "_Result | None":
+        """Wait for the step; returns None if a signal ended it, which prints what is `said`."""
+        self._step, self._said, self._ended = step, said, False
+        if self._again:
+            self._again = False
+            self._end(step)
+        try:
+            return await step
+        except asyncio.CancelledError:
+            if not self._ended:
+                raise
+            return None
+
+    def ends_the_command(self) -> None:
+        """From here on a signal ends the command itself."""
+        self._step = None
 
     def _on(self, number: signal.Signals) -> None:
         self.code = _INTERRUPTED[number]
-        if self._following is not None and not self._following.done():
-            print("ending the job; once more to kill it", file=sys.stderr)
-            self._following.cancel()
-            return
-        for task in asyncio.all_tasks():
-            task.cancel()
+        if self._step is None:
+            if self._command is not None:
+                self._command.cancel()
+        elif self._ended or self._step.done():
+            # The step is ending; this signal is for the next one.
+            self._again = True
+        else:
+            self._end(self._step)
+
+    def _end(self, step: "asyncio.Future[Any]") -> None:
+        print(self._said, file=sys.stderr, flush=True)
+        self._ended = True
+        step.cancel()
 
 
 @asynccontextmanager
@@ -151,7 +201,7 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[Transport
             await transport.close()
         return
     if detach:
-        raise WrongUseError("--detach needs a cluster that runs; start one with: trainwright local up")
+        raise WrongUseError(f"--detach needs a cluster that runs; start one with: {options.command('up')}")
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415 - only here
     from trainwright.controller.runtime.manager import logs  # noqa: PLC0415
 
@@ -195,11 +245,23 @@ async def _make_room(client: Client, job: Document) -> None:
     await _delete(client, namespace_of(job), name_of(job))
 
 
-async def _delete(client: Client, namespace: str, name: str) -> None:
-    """Delete the job and wait until it and its pods are gone."""
-    with contextlib.suppress(NotFound, TimeoutError):
+async def _delete(client: Client, namespace: str, name: str) -> bool:
+    """Delete the job and wait until it and its pods are gone; returns whether they are."""
+    try:
         await client.delete(TRAINJOB, name, namespace, propagation="Foreground")
         async with asyncio.timeout(_GRACE_SECONDS):
             while True:
                 await client.get(TRAINJOB, name, namespace)
                 await asyncio.sleep(0.05)
+    except NotFound:
+        return True
+    except TimeoutError:
+        return False
+
+
+async def _kill(client: Client, namespace: str, name: str) -> None:
+    """Delete the pods of the job without any grace."""
+    pods = await client.list(Pod.RESOURCE, namespace, label_selector=f"{JOBSET_LABEL}={name}")
+    for pod in pods.items:
+        with contextlib.suppress(NotFound):
+            await client.delete(Pod.RESOURCE, name_of(pod), namespace, grace_period=0)

@@ -68,6 +68,8 @@ def held(folder: Path) -> Iterator[None]:
 
 def is_held(folder: Path) -> bool:
     """Whether a process runs the cluster of the folder."""
+    if not is_cluster(folder):
+        return False
     try:
         with held(folder):
             return False
@@ -75,6 +77,11 @@ def is_held(folder: Path) -> bool:
         return True
     except OSError:
         return False
+
+
+def is_cluster(folder: Path) -> bool:
+    """Whether the folder is that of a cluster, whose first file is its lock."""
+    return (folder / "lock").is_file()
 
 
 def write(folder: Path, run: Run) -> None:
