@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names on the pages are names of things that there are."""
 
+import argparse
 import re
+from collections.abc import Collection
 
 from tests.pages import pages
 from tests.repository import ROOT
-from trainwright.controller.cli.main import COMMANDS
+from trainwright.controller.cli.main import build_parser
 from trainwright.controller.trainer.assembly.features import GATES
 
 TEXTS = {str(page.relative_to(ROOT)): page.read_text() for page in pages()}
 
 
-def missing(pattern: str, known: set[str]) -> list[str]:
+def missing(pattern: str, known: Collection[str]) -> list[str]:
     """What the pages name by the pattern and is not known, with the page."""
     found = [(name, page) for page, text in TEXTS.items() for name in re.findall(pattern, text)]
     assert found
@@ -30,8 +32,32 @@ def test_files_and_folders() -> None:
 
 
 def test_commands() -> None:
-    known = {command.__name__.removesuffix(".commands").rpartition(".")[2] for command in COMMANDS}
-    assert missing(r"(?m)(?:`|^)trainwright ([a-z]+)", known) == []
+    assert missing(r"(?m)(?:`|^)trainwright ([a-z]+)", commands_of(build_parser()).keys()) == []
+
+
+def test_commands_of_the_local_cluster() -> None:
+    known = commands_of(commands_of(build_parser())["local"])
+    assert missing(r"(?m)(?:`|^)trainwright local ([a-z]+)", known.keys()) == []
+    page = TEXTS["docs/users/local.md"]
+    options = {option for parser in known.values() for action in parser._actions for option in action.option_strings}
+    of_kubectl = {"--follow", "--for", "--timeout"}
+    assert set(re.findall(r"(?<=[`\s])--[a-z][a-z-]+", page)) <= options | of_kubectl
+
+
+def test_exit_codes_of_run() -> None:
+    """The help and the page name the same."""
+    text = " ".join((commands_of(commands_of(build_parser())["local"])["run"].description or "").split())
+    table = re.findall(r"(?m)^\| (\d+(?:, \d+)*) \|", TEXTS["docs/users/local.md"])
+    shown = {code for row in table for code in row.split(", ")}
+    assert shown == set(re.findall(r"\b\d+\b", text))
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The sub-commands of a command."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    raise AssertionError(f"{parser.prog} has no sub-commands")
 
 
 def test_feature_gates() -> None:
