@@ -9,7 +9,7 @@ import pytest
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.runtime.cache.fields import pack, unpacked
 
-TREE = {"f:data": {"f:a": {}}, "f:metadata": {'k:{"uid":"01234567-89ab-cdef-0123-456789abcdef"}': {}}}
+TREE: dict[str, Any] = {"f:data": {"f:a": {}}, "f:metadata": {'k:{"uid":"01234567-89ab-cdef-0123-456789abcdef"}': {}}}
 
 
 def document() -> dict[str, Any]:
