@@ -19,6 +19,17 @@ from trainwright.controller.runtime.testing.binaries import provide
 SECONDS = 60.0
 PROGRAM = "import time\nprint('first', flush=True)\ntime.sleep(600)"
 
+ASKS = """
+import json, os, ssl, sys, urllib.request
+folder, host, port = sys.argv[1], os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+headers = {"Authorization": "Bearer " + open(folder + "/token").read(), "Content-Type": "application/json"}
+url = f"https://{host}:{port}/apis/authentication.k8s.io/v1/selfsubjectreviews"
+trusted = ssl.create_default_context(cafile=folder + "/ca.crt")
+answer = urllib.request.urlopen(urllib.request.Request(url, b"{}", headers), context=trusted)
+user = json.load(answer)["status"]["userInfo"]
+print(open(folder + "/namespace").read(), user["username"], *user["extra"]["authentication.kubernetes.io/pod-name"])
+"""
+
 
 class Done(NamedTuple):
     """A finished command."""
@@ -57,8 +68,8 @@ class Kubectl:
         return Done(process.returncode, out.decode(), err.decode())
 
 
-def manifest(name: str, code: str) -> bytes:
-    container = {"name": "main", "image": "python", "command": ["python", "-c", code]}
+def manifest(name: str, code: str, *arguments: str) -> bytes:
+    container = {"name": "main", "image": "python", "command": ["python", "-c", code, *arguments]}
     spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}).encode()
 
@@ -125,3 +136,10 @@ async def test_who_and_what(kubectl: Kubectl) -> None:
     assert whoami.out == "system:serviceaccount:default:default"
     done = await kubectl("create", "token", "default", "--duration=1m")
     assert "may not specify a duration less than 10 minutes" in done.err
+
+
+async def test_a_pod_asks_the_api_server_with_its_own_token(kubectl: Kubectl) -> None:
+    await kubectl("create", "-f", "-", stdin=manifest("asks", ASKS, "/var/run/secrets/kubernetes.io/serviceaccount"))
+    done = await kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/asks", "--timeout=30s")
+    logs = await kubectl("logs", "asks")
+    assert logs.out == "default system:serviceaccount:default:default asks\n", (done, logs)
