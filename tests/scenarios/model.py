@@ -9,12 +9,11 @@ that are created first). A step is one of:
 - `WATCH: PATH`, which reads `frames` events, or all events of `seconds` (10 if not said); the steps of `during` run
   once the watch is open;
 - `WAIT: PATH` with `until`, values by dotted path: repeats the GET until all values are there; `gone: true` waits for
-  a 404;
-- `SERVER: compact` or `SERVER: restart`.
+  a 404.
 
 Fields of a request: `query`, `headers`, `body` (sent as JSON), `text` (sent as it is), `token` (instead of the
-administrator's), `capture` (names for values of the answer, by dotted path), `each` (a list of steps that differ from
-this one in the named fields; `query` and `headers` are merged).
+administrator's), `status` (repeat until it is answered so), `capture` (names for values of the answer, by dotted path),
+`each` (a list of steps that differ from this one in the named fields; `query` and `headers` are merged).
 
 A path `~/configmaps` is in the scenario's own namespace; `batch/v1~/jobs` is the same in another group. Texts may hold
 `${ns}`, `${name}` of a captured value, `${name+5}`, and `${a*254}`: a text 254 times.
@@ -34,7 +33,7 @@ PATCHES = {
     "STRATEGIC": "application/strategic-merge-patch+json",
     "APPLY": "application/apply-patch+yaml",
 }
-_VERBS = ("GET", "POST", "PUT", "DELETE", "OPTIONS", *PATCHES, "WATCH", "WAIT", "SERVER")
+_VERBS = ("GET", "POST", "PUT", "DELETE", "OPTIONS", *PATCHES, "WATCH", "WAIT")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +50,8 @@ class Step:
     capture: Mapping[str, str] = field(default_factory=dict)
     until: Mapping[str, Any] = field(default_factory=dict)
     gone: bool = False
+    status: int | None = None
+    """Repeat the request until it is answered so; for what a server does a moment later."""
     frames: int = 1_000_000
     seconds: float = 10.0
     during: tuple["Step", ...] = ()

@@ -44,7 +44,7 @@ class Runner:
         for step in steps:
             if step.verb == "WATCH":
                 await self._watch(step, answers)
-            elif step.verb == "WAIT":
+            elif step.verb == "WAIT" or step.status is not None:
                 answers.append(await self._wait(step))
             else:
                 answers.append(await self._ask(step))
@@ -73,8 +73,8 @@ class Runner:
             raise ScenarioError(f"{step}: {dict(step.until)} did not come; the last answer: {answer}") from error
 
     def _arrived(self, step: Step, answer: Answer) -> bool:
-        if step.gone:
-            return bool(answer["status"] == 404)
+        if step.gone or step.status is not None:
+            return bool(answer["status"] == (step.status or 404))
         missing = object()
         return all(_at(answer.get("body"), path, missing) == value for path, value in step.until.items())
 
@@ -175,6 +175,8 @@ async def _read(stream: Stream, frames: list[Any], wanted: int) -> bool:
         frames += [json.loads(line) for line in lines if line]
         if len(frames) >= wanted:
             return False
+    if rest.strip():
+        frames.append(json.loads(rest))
     return True
 
 

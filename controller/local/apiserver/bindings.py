@@ -5,7 +5,7 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, errors
 from trainwright.controller.local.apiserver.call import Call
-from trainwright.controller.local.apiserver.fields import required
+from trainwright.controller.local.apiserver.fields import required, unsupported
 from trainwright.controller.local.apiserver.requests import Answer, write_options
 from trainwright.controller.local.apiserver.writes import Writes, track
 
@@ -22,10 +22,18 @@ class Bindings:
             raise errors.method_not_allowed()
         options = write_options(call.request, "CreateOptions")
         binding = bodies.read_plain(call, "Binding", "v1")
-        node = (binding.get("target") or {}).get("name")
+        target, meta = binding.get("target") or {}, binding.get("metadata") or {}
+        node = str(target.get("name") or "")
+        if meta.get("name") != call.name:
+            raise errors.bad_request("name in URL does not match name in Binding object")
+        found = []
+        if target.get("kind") not in (None, "", "Node"):
+            found.append(unsupported("target.kind", target["kind"], ("Node", "<empty>")))
         if not node:
-            raise errors.invalid("", "Binding", call.name, [required("target.name")])
-        meta = binding.get("metadata") or {}
+            found.append(required("target.name"))
+        if found:
+            # The real server does not classify these.
+            raise errors.plain_internal(str(found[0]) if len(found) == 1 else f"[{', '.join(map(str, found))}]")
 
         def bind(live: Document) -> Document:
             uid = meta.get("uid")
@@ -41,12 +49,12 @@ class Bindings:
 
 def _bound(call: Call, live: Document, node: str, meta: Document) -> Document:
     if live["metadata"].get("deletionTimestamp"):
-        raise call.conflict(f"pod {call.name} is being deleted, cannot be assigned to a host")
+        raise _conflict(call, f"pod {call.name} is being deleted, cannot be assigned to a host")
     current = (live.get("spec") or {}).get("nodeName")
     if current:
-        raise call.conflict(f'pod {call.name} is already assigned to node "{current}"')
+        raise _conflict(call, f'pod {call.name} is already assigned to node "{current}"')
     if (live.get("spec") or {}).get("schedulingGates"):
-        raise call.conflict(f"pod {call.name} has non-empty .spec.schedulingGates")
+        raise _conflict(call, f"pod {call.name} has non-empty .spec.schedulingGates")
     status = dict(live.get("status") or {})
     scheduled = {
         "type": "PodScheduled",
@@ -61,3 +69,7 @@ def _bound(call: Call, live: Document, node: str, meta: Document) -> Document:
         if meta.get(field):
             made["metadata"][field] = {**(live["metadata"].get(field) or {}), **meta[field]}
     return made
+
+
+def _conflict(call: Call, why: str) -> errors.StatusError:
+    return errors.conflict("", "pods/binding", call.name, why)

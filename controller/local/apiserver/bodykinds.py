@@ -66,12 +66,17 @@ def expected(call: Call) -> tuple[str, str]:
     return sub.kind, f"{sub.group}/{sub.version}" if sub.group else sub.version
 
 
+def unregistered(kind: str, api_version: str) -> str:
+    """What is wrong with a kind that is not known."""
+    return f'no kind "{kind}" is registered for version "{api_version}" in {_SCHEME}'
+
+
 def registered_problem(kind: str, api_version: str, wanted: str, wanted_version: str) -> str | None:
     """Why a document that says this kind and version is no object of the wanted kind; None if it is one."""
     if (kind, api_version) == (wanted, wanted_version):
         return None
     if (api_version, kind) not in models_by_kind():
-        return f'no kind "{kind}" is registered for version "{api_version}" in {_SCHEME}'
+        return unregistered(kind, api_version)
     if kind == wanted:
         return None
     number = api_version.rpartition("/")[2]

@@ -80,7 +80,7 @@ def _managers(kind: BuiltIn) -> dict[str, FieldManager]:
     names = {sub.name for sub in kind.subresources}
     empty = _empty(kind)
     made: dict[str, FieldManager] = {}
-    for subresource in ("", *(sorted(names & {"status"}))):
+    for subresource in ("", *(sorted(names & {"finalize", "status"}))):
         paths = kind.strategy.reset_fields.get(subresource, ())
         reset = fieldset.of(*(tuple(f"f:{step}" for step in path) for path in paths)) if paths else None
         made[subresource] = FieldManager(

@@ -27,6 +27,8 @@ class Call:
     """Empty for collections."""
     subresource: str
     now: datetime
+    watches: bool = False
+    """Whether the path is of the old form that asks for a watch: `/api/v1/watch/...`."""
     warnings: list[str] = field(default_factory=list)
     """What the client is told beside the answer."""
 

@@ -5,7 +5,6 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 """
 
 import logging
-from collections.abc import Callable
 
 from trainwright.api import times
 from trainwright.api.objects import Document
@@ -16,12 +15,13 @@ from trainwright.controller.local.apiserver.schema import Schema, compile_schema
 from trainwright.controller.local.apiserver.schema.definition import accepted_names
 from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
 from trainwright.controller.local.apiserver.strategies.custom import CustomStrategy
+from trainwright.controller.local.apiserver.strategies.definitions import CLEANUP
 from trainwright.controller.local.apiserver.tables import custom_table_format
 
 log = logging.getLogger(__name__)
 
+_MANAGER = "kube-apiserver"
 COLLECTION = "customresourcedefinitions.apiextensions.k8s.io"
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class Definitions:
@@ -32,8 +32,6 @@ class Definitions:
         self._registry = registry
         self._now = now
         self._specs: dict[Name, Document] = {}
-        self.on_gone: Callable[[str], None] = lambda _: None
-        """Called with the collection of a resource that is served no more."""
 
     def load(self) -> None:
         """Serve what the definitions in the store define."""
@@ -86,12 +84,15 @@ class Definitions:
                 "message": condition.message,
             }
         made = {**status, "conditions": list(conditions.values()), "acceptedNames": accepted.names}
-        finalizers = document["metadata"].get("finalizers") or []
-        if status != made or CLEANUP not in finalizers:
-            document["status"] = made
-            document["metadata"]["finalizers"] = [*finalizers, *([CLEANUP] if CLEANUP not in finalizers else [])]
-            self._write(one, document)
+        if status != made:
+            self._write(one, self._tracked(one, {**document, "metadata": dict(document["metadata"]), "status": made}))
         return accepted.conditions[1].status == "True"
+
+    def _tracked(self, one: Stored, document: Document) -> Document:
+        """With managed fields for a write of the status by the server itself."""
+        served = self._registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        assert served is not None
+        return served.managers["status"].update(one.document(), document, _MANAGER, now=self._now())
 
     def _clean_up(self, one: Stored, document: Document) -> None:
         """Delete all objects of a deleted definition, then let it go."""
@@ -128,7 +129,8 @@ class Definitions:
         spec = self._specs.pop(name, None)
         if spec is not None:
             self._registry.remove(spec["group"], spec["names"]["plural"])
-            self.on_gone(f"{spec['names']['plural']}.{spec['group']}")
+            for watch in list(self._store.collection(f"{spec['names']['plural']}.{spec['group']}").watches):
+                watch.end()
 
 
 def served_versions(spec: Document) -> list[ServedResource]:

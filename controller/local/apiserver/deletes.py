@@ -12,10 +12,11 @@ from typing import Any
 
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import bodies, errors, fields, protobuf
+from trainwright.controller.local.apiserver import bodies, bodykinds, errors, fields, protobuf
 from trainwright.controller.local.apiserver.admission import Admission
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.metadata import FOREGROUND, ORPHAN
+from trainwright.controller.local.apiserver.patch.reading import go_kind
 from trainwright.controller.local.apiserver.requests import WriteOptions, dry_run_errors
 from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
 
@@ -83,8 +84,17 @@ class Deletes:
         waits = bool(meta.get("finalizers")) or strategy.is_held(document)
         if not grace.graceful and waits:
             self._mark(call, document)
-        if (grace.graceful and grace.seconds > 0) or waits:
-            return await self._store_mark(call, options, document, before, existing), False
+        if grace.graceful or waits:
+            marked = await self._store_mark(call, options, document, before, existing)
+            if waits or grace.seconds > 0:
+                return marked, False
+            if options.dry_run:
+                return marked, True
+            # Without grace, watchers still see the mark first.
+            found = self._store.get(served.type.stored_in, call.key)
+            if found is None:
+                return marked, True
+            existing = found
         if options.dry_run:
             return document, True
         gone = self._store.delete(served.type.stored_in, existing)
@@ -147,13 +157,15 @@ class Deletes:
 
     def _mark(self, call: Call, document: Document) -> None:
         meta = document["metadata"]
+        plain = call.served.strategy.marks_time_only
         if not meta.get("deletionTimestamp"):
-            if meta.get("generation"):
+            if meta.get("generation") and not plain:
                 meta["generation"] += 1
             call.served.strategy.begin_deletion(document)
         if not meta.get("deletionTimestamp") or times.parse(meta["deletionTimestamp"]) > call.now:
             meta["deletionTimestamp"] = times.format_time(call.now)
-        meta["deletionGracePeriodSeconds"] = 0
+        if not plain:
+            meta["deletionGracePeriodSeconds"] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +217,8 @@ def read_options(call: Call) -> DeleteOptions:
         media = bodies.content_type(request.headers.get("content-type", ""))
         document = _decoded(request.body, media)
         if not isinstance(document, dict):
-            raise errors.bad_request("decoded object cannot be converted to DeleteOptions")
+            raise errors.bad_request(bodykinds.not_an_object(document))
+        _check_options(document)
         given = document
     else:
         given = _from_query(call)
@@ -222,6 +235,16 @@ def _decoded(body: bytes, media: str) -> Any:
         return protobuf.decode(body, ("v1", "DeleteOptions"))
     except protobuf.ProtobufError as error:
         raise errors.bad_request(str(error)) from error
+
+
+def _check_options(document: Document) -> None:
+    kind, version = document.get("kind") or "DeleteOptions", document.get("apiVersion") or "v1"
+    if kind != "DeleteOptions":
+        raise errors.bad_request(bodykinds.unregistered(kind, version))
+    grace = document.get("gracePeriodSeconds")
+    if grace is not None and type(grace) is not int:
+        into = "Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+        raise errors.bad_request(f"json: cannot unmarshal {go_kind(grace)} into {into}")
 
 
 def _from_query(call: Call) -> Mapping[str, Any]:

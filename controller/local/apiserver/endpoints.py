@@ -2,11 +2,11 @@
 """The verbs on a resource: from a call to an answer."""
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import bodies, deletes, errors, metadata, patching
+from trainwright.controller.local.apiserver import bodies, deletes, errors, metadata, patching, rendering
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.listoptions import list_options
-from trainwright.controller.local.apiserver.reads import Reads, answered, shown
+from trainwright.controller.local.apiserver.reads import Reads, shown
 from trainwright.controller.local.apiserver.requests import Answer, write_options
 from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 from trainwright.controller.local.apiserver.watches import Watches
@@ -42,6 +42,8 @@ class Endpoints:
             return await self.replace(call)
         if method == "PATCH" and call.name:
             return await self.patch(call)
+        if method == "DELETE" and not call.name and not call.namespace and call.served.type.namespaced:
+            raise errors.method_not_allowed()
         if method == "DELETE" and not call.subresource:
             return await (self.delete(call) if call.name else self.delete_collection(call))
         if call.served.type.custom and method in _VERBS:
@@ -49,7 +51,8 @@ class Endpoints:
         raise errors.method_not_allowed()
 
     async def _read(self, call: Call) -> Answer:
-        if call.name and not call.request.flag("watch"):
+        # The real server does not heed `watch` in the query of one object.
+        if call.name and not call.watches:
             return await self._reads.get(call)
         options = list_options(call)
         if options.watch:
@@ -134,15 +137,7 @@ class Endpoints:
             except errors.StatusError as error:
                 if error.code != 404:
                     raise
-        served = call.served
-        documents = [served.named(one.document()) for one in items]
-        made: Document = {
-            "apiVersion": served.api_version,
-            "kind": served.type.listed_as,
-            "metadata": {"resourceVersion": str(version)},
-            "items": documents,
-        }
-        return answered(made, wanted)
+        return self._reads.listed(call, items, rendering.list_metadata(version), wanted)
 
 
 def _check_uid(call: Call, uid: str | None, live: Document | None) -> None:

@@ -21,9 +21,11 @@ from trainwright.controller.local.apiserver.patch import (
     read_strategic_patch,
     strategic_merge_patch,
 )
+from trainwright.controller.local.apiserver.patch.reading import go_kind
 from trainwright.controller.local.apiserver.published import published_models
 from trainwright.controller.local.apiserver.requests import WriteOptions, encode
 from trainwright.controller.local.apiserver.schema import DecodeError
+from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.writes import Transform, track
 
 JSON_PATCH = "application/json-patch+json"
@@ -121,11 +123,13 @@ def _apply_document(call: Call) -> Document:
     try:
         document = bodies.read_yaml(call.request.body)
     except (ManifestError, UnicodeDecodeError) as error:
-        raise errors.bad_request(f"error decoding YAML: {error}") from error
+        raise errors.bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {error}") from error
+    if document is None:
+        return {}
     if not isinstance(document, dict):
         raise errors.bad_request(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
-            f"{type(document).__name__} into Go value of type map[string]interface {{}}"
+            f"{go_kind(document)} into Go value of type map[string]interface {{}}"
         )
     return document
 
@@ -145,7 +149,11 @@ def _applied(call: Call, live: Document | None, document: Document, options: Wri
         raise errors.plain_internal(str(error)) from error
     made = {**made, "metadata": dict(made.get("metadata") or {})}
     try:
-        call.served.decode(made)
+        if call.served.type.custom:
+            # Only a decoded body loses its nulls, and what is applied has no unknown fields.
+            made["metadata"], _ = decode_metadata(made["metadata"])
+        else:
+            call.served.decode(made)
     except DecodeError as error:
         raise errors.plain_internal(str(error)) from error
     call.served.strategy.default(made)

@@ -61,7 +61,10 @@ class Reads:
         wanted = wanted_by(call)
         selection = selection_of(call)
         items, version, next_page, remaining = await self.select(call, options, selection)
-        metadata = rendering.list_metadata(version, next_page, remaining)
+        return self.listed(call, items, rendering.list_metadata(version, next_page, remaining), wanted)
+
+    def listed(self, call: Call, items: Sequence[Stored], metadata: Document, wanted: Wanted) -> Answer:
+        """Objects as a list, in the form that the client wants. Raises StatusError."""
         if call.served.type.custom and wanted.form == "object":
             # Lists of custom resources are maps to the real server, which sets the token even if there is none.
             metadata.setdefault("continue", "")

@@ -108,7 +108,13 @@ class ServedResource:
         Raises:
             DecodeError: something is of the wrong type.
         """
-        return self.strategy.drop_unknown(document) if self.structs is None else self.structs(document)
+        metadata = document.get("metadata")
+        reset = isinstance(metadata, dict) and metadata.get("managedFields") == []
+        found = self.strategy.drop_unknown(document) if self.structs is None else self.structs(document)
+        if reset:
+            # Decoding drops an empty list, but it resets the managed fields. An empty entry does the same.
+            document["metadata"]["managedFields"] = [{}]
+        return found
 
     def stored(self, document: Document) -> Document:
         """A document of this version as it is stored."""

@@ -137,6 +137,7 @@ class APIServer:
             name=route.name,
             subresource=route.subresource,
             now=self._now(),
+            watches=route.watch,
         )
         if served.warning:
             call.warn(served.warning)

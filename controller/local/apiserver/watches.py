@@ -44,13 +44,20 @@ class Watches:
         try:
             version = parsed_version(options.version)
         except InvalidVersionError as error:
-            raise errors.bad_request(f"invalid resource version: {error}") from error
+            raise errors.plain_internal(str(error)) from error
         seconds = float(options.seconds or SECONDS * (1 + random.random()))  # noqa: S311 - no secret
         frames = _Frames(call, selection, wanted)
+        if wanted.form == "metadata" and wanted.as_list:
+            # The real server finds out with the first event that no object is a list, and ends the stream.
+            return Answer(stream=self._nothing(), content_type="application/json")
         stream = self._stream(call, options, version, frames, seconds)
         # What the watch begins with is settled before the client is answered, so that it misses no change after that.
         await anext(stream)
         return Answer(stream=stream, content_type="application/json")
+
+    async def _nothing(self) -> AsyncGenerator[bytes, None]:
+        for _ in ():
+            yield b""
 
     async def _stream(
         self, call: Call, options: ListOptions, version: int, frames: "_Frames", seconds: float
@@ -59,8 +66,10 @@ class Watches:
         end = loop.time() + seconds
         collection = call.served.type.stored_in
         initial = options.initial if options.initial is not None else version == 0
+        if not initial and version == 0:
+            version = self._store.version
         try:
-            await self._reads.reach(version)
+            # A version from the future is waited for: the real server sends nothing until then.
             start = self._store.version if initial else version
             existing = list(self._store.collection(collection).listed(call.namespace)) if initial else []
             watch = self._store.watch(collection, start)
@@ -105,13 +114,16 @@ class Watches:
                 changes = await watch.take(max(0.0, due - now))
             except Overflow:
                 return
+            if watch.ended and not changes:
+                return
             if changes:
                 for change in changes:
                     if change.version > start and (frame := frames.of(change)) is not None:
                         yield frame
             elif bookmarks and loop.time() >= due and due < end:
                 marked, last = loop.time(), due >= end - BOOKMARK_BEFORE_END
-                yield frames.bookmark(max(told, start))
+                if told > start:
+                    yield frames.bookmark(told)
 
 
 class _Frames:

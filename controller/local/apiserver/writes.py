@@ -256,6 +256,8 @@ def track(call: Call, live: Document | None, new: Document, options: WriteOption
     """The new object with managed fields for an update by the one who asks."""
     manager = call.served.managers.get(call.subresource)
     if manager is None:
+        if not new["metadata"].get("managedFields"):
+            new["metadata"].pop("managedFields", None)
         return new
     try:
         made = manager.update(live or manager.empty, new, call.manager(options), now=call.now)

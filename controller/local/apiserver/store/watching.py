@@ -24,6 +24,8 @@ class Watch:
         self._arrived = asyncio.Event()
         self._overflow = False
         self.closed = False
+        self.ended = False
+        """No more changes come; those that wait can still be taken."""
         if self._waiting:
             self._arrived.set()
 
@@ -45,7 +47,7 @@ class Watch:
         Raises:
             Overflow: too much waited.
         """
-        if not self._waiting and not self._overflow and not self.closed:
+        if not (self._waiting or self._overflow or self.closed or self.ended):
             try:
                 async with asyncio.timeout(seconds):
                     await self._arrived.wait()
@@ -58,6 +60,11 @@ class Watch:
         self._waiting.clear()
         self._bytes = 0
         return taken
+
+    def end(self) -> None:
+        """Add no more changes: what it follows is gone."""
+        self.ended = True
+        self._arrived.set()
 
     def close(self) -> None:
         """End it; who waits in `take` gets nothing."""

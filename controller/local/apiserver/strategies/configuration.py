@@ -61,6 +61,7 @@ class ServiceAccountStrategy(BuiltInStrategy):
     """ServiceAccounts."""
 
     struct = "core/v1.ServiceAccount"
+    returns_deleted = True
 
     def prepare_create(self, document: Document) -> None:
         _names_only(document)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CustomResourceDefinitions."""
 
-from typing import cast
+from typing import ClassVar, cast
 
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
@@ -10,13 +10,18 @@ from trainwright.controller.local.apiserver.schema.definition import (
     unrecognized_formats,
     validate_definition,
 )
-from trainwright.controller.local.apiserver.strategies.strategy import Strategy, set_or_drop
+from trainwright.controller.local.apiserver.strategies.strategy import ResetFields, Strategy, set_or_drop
+
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""The finalizer under which the objects of a definition are deleted before it."""
 
 
 class DefinitionStrategy(Strategy):
     """The strategy of CustomResourceDefinitions."""
 
     unconditional_update = False
+    marks_time_only = True
+    reset_fields: ClassVar[ResetFields] = {"": (("status",),), "status": (("spec",),)}
 
     def default(self, document: Document) -> None:
         set_defaults(document)
@@ -41,6 +46,15 @@ class DefinitionStrategy(Strategy):
         stored = (new.get("status") or {}).get("storedVersions") or []
         if missing := [name for name in storage if name not in stored]:
             new["status"] = {**(new.get("status") or {}), "storedVersions": [*stored, *missing]}
+
+    def begin_deletion(self, document: Document) -> None:
+        finalizers = document["metadata"].get("finalizers") or []
+        if CLEANUP not in finalizers:
+            document["metadata"]["finalizers"] = [*finalizers, CLEANUP]
+
+    def is_held(self, document: Document) -> bool:
+        # Until the first deletion, which adds the finalizer.
+        return not document["metadata"].get("deletionTimestamp")
 
     def errors(
         self, known: list[DocumentError], new: Document, old: Document | None, subresource: str

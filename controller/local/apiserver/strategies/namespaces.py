@@ -26,6 +26,7 @@ class NamespaceStrategy(BuiltInStrategy):
     """Namespaces: held by a finalizer in `spec` until their content is gone."""
 
     struct = "core/v1.Namespace"
+    returns_deleted = True
 
     reset_fields: ClassVar[ResetFields] = {"": (("status",),), "status": (("spec",),), "finalize": (("status",),)}
     name_rule = staticmethod(names.label)
@@ -74,6 +75,8 @@ class NamespaceStrategy(BuiltInStrategy):
         name = document["metadata"]["name"]
         if name in IMMORTAL:
             raise errors.forbidden("", "namespaces", name, "this namespace may not be deleted")
+
+    marks_time_only = True
 
     def begin_deletion(self, document: Document) -> None:
         document.setdefault("status", {})["phase"] = "Terminating"

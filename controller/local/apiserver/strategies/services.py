@@ -31,6 +31,7 @@ class ServiceStrategy(WithSpec):
     """Services."""
 
     struct = "core/v1.Service"
+    returns_deleted = True
 
     create_on_update = True
     name_rule = staticmethod(names.label)

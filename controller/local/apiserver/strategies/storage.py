@@ -67,6 +67,7 @@ class PersistentVolumeStrategy(WithSpec):
     """
 
     struct = "core/v1.PersistentVolume"
+    returns_deleted = True
 
     has_generation = False
 
@@ -147,6 +148,7 @@ class PersistentVolumeClaimStrategy(WithSpec):
     """PersistentVolumeClaims."""
 
     struct = "core/v1.PersistentVolumeClaim"
+    returns_deleted = True
 
     has_generation = False
 
@@ -196,6 +198,7 @@ class StorageClassStrategy(BuiltInStrategy):
     """StorageClasses."""
 
     struct = "storage/v1.StorageClass"
+    returns_deleted = True
 
     def fill_in(self, document: Document) -> None:
         ensure(document, "reclaimPolicy", "Delete")

@@ -35,6 +35,8 @@ class Strategy:
     """What a write to an endpoint cannot change: apply does not own it."""
     returns_deleted: bool = False
     """Whether a deletion that is done is answered with the object; else with a `Status`."""
+    marks_time_only: bool = False
+    """Whether the mark of a deletion is the time alone, without a grace period and a new generation."""
     deletion_warning: str = ""
     """What a client is warned of that deletes without a propagation policy and without `orphanDependents`."""
 

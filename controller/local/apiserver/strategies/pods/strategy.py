@@ -27,6 +27,7 @@ class PodStrategy(BuiltInStrategy):
     """
 
     struct = "core/v1.Pod"
+    returns_deleted = True
 
     graceful = True
     reset_fields: ClassVar[ResetFields] = {
@@ -100,9 +101,9 @@ class PodStrategy(BuiltInStrategy):
     def grace_of(self, document: Document, asked: int | None) -> int | None:
         spec = part(document, "spec")
         grace = spec.get("terminationGracePeriodSeconds") if asked is None else asked
-        # Without a node, or with its containers ended, nobody would confirm the end.
+        # Without a node, or with its containers ended, no kubelet would confirm the end.
         if not grace or not spec.get("nodeName") or part(document, "status").get("phase") in ("Failed", "Succeeded"):
-            return None
+            return 0
         return 1 if grace < 0 else int(grace)
 
 
