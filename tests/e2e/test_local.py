@@ -273,6 +273,47 @@ def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -
     assert sorted(shell.local("logs", "job").stdout.splitlines()) == ["[node-0] rank 0", "[node-1] rank 1"]
 
 
+def test_the_printed_kubeconfig_is_a_line_for_a_shell(tmp_path: Path) -> None:
+    shell = Shell(tmp_path / "two words")
+    up = shell.local("up", "--only=apiserver", "--memory")
+    assert up.returncode == 0, up.stderr
+    line = next(line for line in up.stdout.splitlines() if line.startswith("export "))
+    whole = subprocess.run(["sh", "-c", f'{line}; cat "$KUBECONFIG"'], capture_output=True, text=True, check=True)
+    assert "current-context" in whole.stdout
+    assert shell.local("down", "--delete").returncode == 0
+
+
+@pytest.mark.parametrize("command", [["logs", "job", "--follow"], ["run", "--restarts=as-cluster"]])
+def test_lines_that_nobody_reads_end_the_command_without_a_traceback(shell: Shell, command: list[str]) -> None:
+    program = "import time\nfor number in range(1000): print(number, flush=True); time.sleep(0.1)"
+    assert shell.local("up").returncode == 0
+    if command[0] == "logs":
+        assert shell.local("run", "--detach", "--file", shell.job(program)).returncode == 0
+    else:
+        command = [*command, "--file", shell.job(program)]
+    with shell.start(*command) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        next(line for line in running.stdout if line.startswith("[node-"))
+        running.stdout.close()
+        assert running.wait(timeout=60) == 141
+        assert "Traceback" not in running.stderr.read()
+    assert ("1 TrainJobs" in shell.local("status").stdout) == (command[0] == "logs")
+
+
+def test_ctrl_c_ends_the_following_of_a_job_and_not_the_job(shell: Shell) -> None:
+    assert shell.local("up").returncode == 0
+    program = "import time\nprint('up', flush=True)\ntime.sleep(120)"
+    assert shell.local("run", "--detach", "--file", shell.job(program)).returncode == 0
+    with shell.start("logs", "job", "--follow") as running:
+        assert running.stdout is not None
+        assert "up" in running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=20)
+    assert (running.returncode, errors) == (130, "")
+    assert "2 of 2 pods running" in shell.local("status").stdout
+
+
 def test_a_port_that_is_taken_is_said(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         done = shell.local("up", f"--port={server.getsockname()[1]}")

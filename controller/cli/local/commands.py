@@ -3,6 +3,8 @@
 
 import argparse
 import asyncio
+import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -12,7 +14,7 @@ from typing import Any, NoReturn
 from trainwright.controller.cli.local import serving, state
 from trainwright.controller.cli.local.options import add_node, add_place, options_of
 
-_SUCCESS, _FAILURE, _REFUSED = 0, 1, 125
+_SUCCESS, _FAILURE, _REFUSED, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 125, 130, 141
 _MODES = {
     "namespaces": "in namespaces of the kernel, with their own names and paths",
     "rewrite": "beside each other; names and paths in what they are given are rewritten",
@@ -55,8 +57,20 @@ class _Parser(argparse.ArgumentParser):
 
 def _command(commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], int], **more: Any) -> _Parser:
     parser: _Parser = commands.add_parser(name, help=text, description=more.pop("description", None))
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=lambda arguments: _unless_interrupted(run, arguments))
     return parser
+
+
+def _unless_interrupted(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    """Run a command; Ctrl-C and a reader of its lines who has gone, such as `head`, end it without a traceback."""
+    try:
+        return run(arguments)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Python writes what is left at its end, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
 
 
 # ---------------------------------------------------------------------- up and down
@@ -95,7 +109,7 @@ def _up(arguments: argparse.Namespace) -> int:
             print(f"cluster {options.name}: ready at {run.server}")
         else:
             print(f"cluster {options.name}: runs already, at {run.server}")
-        print(f"export KUBECONFIG={options.folder / 'kubeconfig'}")
+        print(f"export KUBECONFIG={shlex.quote(str(options.folder / 'kubeconfig'))}")
     except (serving.StartError, state.InUseError, OSError) as error:
         return _fail(error)
     except Exception as error:
@@ -129,7 +143,7 @@ def _down(arguments: argparse.Namespace) -> int:
     run = state.running(options.folder)
     if run is None:
         if state.is_held(options.folder):
-            return _fail(f"cluster {options.name}: it is starting or ending; try again")
+            return _fail(f"cluster {options.name}: it is starting or ending, or belongs to a `run`; wait for that")
         print(f"cluster {options.name}: does not run")
     elif not serving.stop(options.folder, run):
         return _fail(f"cluster {options.name}: process {run.pid} did not end within {serving.STOP_SECONDS:.0f} s")
@@ -256,14 +270,6 @@ def _add_run(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    try:
-        return _run_to_the_end(arguments)
-    except KeyboardInterrupt:
-        # Before there is a loop that handles the signal.
-        return 130
-
-
-def _run_to_the_end(arguments: argparse.Namespace) -> int:
     from trainwright.controller.cli.local import running  # noqa: PLC0415 - the help needs none of it
 
     options = options_of(arguments)

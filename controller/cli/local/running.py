@@ -118,13 +118,20 @@ async def _run(
             said = f"the job goes on; follow it with: {_follow_command(options, job)}"
         else:
             said = "ending the cluster, and the job with it"
-        ended = await interrupted.may_end(following, said)
+        unread: BrokenPipeError | None = None
+        try:
+            ended = await interrupted.may_end(following, said)
+        except BrokenPipeError as error:
+            # Nobody reads the lines any more. The job ends as after Ctrl-C, and so does the command.
+            ended, unread = None, error
         if not arguments.keep:
             ending = asyncio.ensure_future(_delete(client, namespace, name))
             if await interrupted.may_end(ending, "killing the processes of the job") is None:
                 await _kill(client, namespace, name)
                 await interrupted.may_end(asyncio.ensure_future(_delete(client, namespace, name)), "giving up")
         interrupted.ends_the_command()
+        if unread is not None:
+            raise unread
     return _conclude(ended, interrupted)
 
 
