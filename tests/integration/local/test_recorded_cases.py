@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every recorded case of Kubeflow Trainer that needs no feature gate, replayed on our manager and our API server."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.managers import start_manager
+from tests.repository import ROOT
+from trainwright.controller.local.testing.control_plane import LocalControlPlane
+from trainwright.controller.runtime.testing.binaries import provide
+
+CONFORMANCE = ROOT / "tests" / "conformance"
+
+pytestmark = pytest.mark.parity
+
+
+@pytest.mark.timeout(1200)
+def test_the_manager_does_on_the_local_server_what_is_recorded() -> None:
+    crds = [ROOT / "config" / "crd", CONFORMANCE / "crds", provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]
+    with LocalControlPlane(crds=crds) as control_plane:
+        start_manager(control_plane, webhooks=True)
+        replay = [sys.executable, str(CONFORMANCE / "replay.py"), f"--kubeconfig={control_plane.kubeconfig}"]
+        done = subprocess.run([*replay, "--timeout", "60"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-20000:] + done.stderr
+        summary = done.stdout.splitlines()[-1]
+        assert " passed, 0 failed" in summary, summary
+        assert int(summary.split()[0]) > 200, summary
