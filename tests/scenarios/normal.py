@@ -2,10 +2,11 @@
 """Makes answers comparable: what differs from run to run is replaced by what it has in common.
 
 Uids and generated names are numbered by their first appearance, versions of objects by rank. The version of a list
-becomes the rank of the newest object that it can have seen, since a server also writes for itself. Times are one token;
-managed fields are sorted, since their order hangs on whether a second has passed.
+becomes the rank of the newest object that it can have seen, since a server also writes for itself. Times are all the
+same; tokens are what they claim. Managed fields are sorted, since their order hangs on whether a second has passed.
 """
 
+import base64
 import json
 import re
 from bisect import bisect_right
@@ -16,6 +17,7 @@ _UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 _TIME = re.compile(r"\b(\d{4})-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _KNOWN_TIMES = 2022
 """Times before this year stand in the scenarios."""
+_TOKEN = re.compile(r"\beyJ[\w-]+\.([\w-]+)\.[\w-]+")
 _PORT = re.compile(r"127\.0\.0\.1:\d+")
 _QUOTED = re.compile(r'"\{\\".*?[^\\]\}"(?=: |$)')
 _SUFFIX = "[bcdfghjklmnpqrstvwxz2456789]{5}"
@@ -41,6 +43,7 @@ def normal(answers: list[dict[str, Any]], prefixes: Sequence[str] = ()) -> list[
             value = pattern.sub(
                 lambda match: f"{match[1]}<5 generated #{numbers.setdefault(match[0], len(numbers) + 1)}>", value
             )
+        value = _TOKEN.sub(_claims, value)
         value = _QUOTED.sub(_document, value)
         value = _UID.sub(lambda match: uids.setdefault(match[0], f"<uid {len(uids) + 1}>"), value)
         value = _TIME.sub(_time, value)
@@ -54,6 +57,17 @@ def normal(answers: list[dict[str, Any]], prefixes: Sequence[str] = ()) -> list[
 
     result: list[dict[str, Any]] = _walk(made, text, ranks, seen)
     return result
+
+
+def _claims(match: re.Match[str]) -> str:
+    """What a token says, with times counted from its own."""
+    claims = json.loads(base64.urlsafe_b64decode(match[1] + "=="))
+    began = claims["iat"]
+    for one in (claims, claims.get("kubernetes.io", {})):
+        for name in ("iat", "nbf", "exp", "warnafter"):
+            if name in one:
+                one[name] -= began
+    return f"<token {json.dumps(claims, sort_keys=True)}>"
 
 
 def _document(match: re.Match[str]) -> str:

@@ -95,6 +95,9 @@ def _managers(kind: BuiltIn) -> dict[str, FieldManager]:
         if sub.group:
             version = f"{sub.group}/{sub.version}"
             nothing = empty_object(published_models(), _model_of_body(sub), version, sub.kind)
+            if sub.kind == "TokenRequest":
+                # Go writes this pointer although it is nil and may be absent, which no model says.
+                nothing["spec"]["boundObjectRef"] = None
             made[sub.name] = FieldManager(_types(), version, sub.kind, subresource=sub.name, empty=nothing)
     return made
 

@@ -30,6 +30,8 @@ def forbidden(user: User, request: ServerRequest, route: Route | None) -> errors
         message = f'forbidden: User "{user.name}" cannot {verb} path "{request.path}"'
         return errors.StatusError(403, "Forbidden", message, {})
     resource = f"{route.resource}/{route.subresource}" if route.subresource else route.resource
-    where = f'in the namespace "{route.namespace}"' if route.namespace else "at the cluster scope"
+    # A Namespace counts as in itself.
+    namespace = route.name if (route.group, route.resource) == ("", "namespaces") else route.namespace
+    where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     why = f'User "{user.name}" cannot {verb} resource "{resource}" in API group "{route.group}" {where}'
     return errors.forbidden(route.group, route.resource, route.name, why)
