@@ -124,6 +124,7 @@ async def api_server(
     Raises:
         StateFileError: the state file cannot be used.
         ConfigurationError: the port cannot be used; or a secret in the folder is damaged, or others may read it.
+        OSError: the request log cannot be written.
     """
     credentials = await asyncio.to_thread(Credentials.provide, folder, _HOSTS, now())
     async with AsyncExitStack() as stack:
