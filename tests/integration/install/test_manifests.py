@@ -76,6 +76,7 @@ def test_a_misspelt_field_does_not_fit(default: list[Document]) -> None:
         kubernetes_validate.validate(deployment, KUBERNETES, strict=True)
 
 
+@pytest.mark.real_control_plane("Deployments")
 @pytest.mark.parametrize(
     ("folder", "side"),
     [
@@ -179,6 +180,7 @@ def test_the_command_line_is_one_that_the_manager_takes(control_plane: ControlPl
     assert volumes[mounted[str(arguments.config)]]["configMap"]["name"] == "kubeflow-trainer-config"
 
 
+@pytest.mark.real_control_plane("Pod Security")
 def test_restricted_pod_security_admits_the_manager(control_plane: ControlPlane) -> None:
     namespace = control_plane.create_namespace(labels={"pod-security.kubernetes.io/enforce": "restricted"})
     for folder in ("default", "overlays/cert-manager"):
