@@ -84,6 +84,9 @@ def test_a_job_runs_and_its_lines_are_shown(shell: Shell, isolation: str) -> Non
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert {"[node-0] rank 0 of 2", "[node-1] rank 1 of 2", "the job is Complete"} <= set(lines)
+    # What the controllers log is in a file.
+    assert done.stderr == ""
+    assert (shell.folder / "trainwright" / "local" / "default" / "cluster.log").is_file()
 
 
 @pytest.mark.parametrize("isolation", ["auto", "rewrite"])
@@ -162,7 +165,9 @@ def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:
         assert text in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--nodes=x", "a.py"], ["--nosuch", "a.py"], ["--restarts=never", "a.py"]])
+@pytest.mark.parametrize(
+    "arguments", [["--nodes=x", "a.py"], ["--nosuch", "a.py"], ["--nodes=0", "a.py"], ["--restarts=never", "a.py"]]
+)
 def test_a_wrong_command_line_of_run_has_no_exit_code_that_a_container_may_have(
     shell: Shell, arguments: list[str]
 ) -> None:

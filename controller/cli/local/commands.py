@@ -247,7 +247,9 @@ def _add_run(commands: Any) -> None:
     what.add_argument(
         "--runtime", default="torch-distributed", metavar="NAME", help="runtime of the script (default: %(default)s)"
     )
-    what.add_argument("--nodes", type=int, metavar="N", help="number of nodes of the script (default: the runtime's)")
+    what.add_argument(
+        "--nodes", type=_nodes, metavar="N", help="number of nodes of the script (default: the runtime's)"
+    )
     parser.set_defaults(passed_on=[])
     how = parser.add_argument_group("how")
     how.add_argument("--dry-run", action="store_true", help="print the TrainJob of the script, run nothing")
@@ -267,6 +269,12 @@ def _add_run(commands: Any) -> None:
         metavar="SECONDS",
         help="how long to wait for the first container (default: %(default)s)",
     )
+
+
+def _nodes(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes: use 1 or more")
+    return int(text)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.manifest import ManifestError
 from trainwright.api.manifest import documents as read_documents
 from trainwright.api.objects import Document, name_of, namespace_of
-from trainwright.controller.cli.local import state
+from trainwright.controller.cli.local import serving, state
 from trainwright.controller.cli.local.jobs import JOBSET_LABEL, TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
@@ -212,13 +212,15 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[Transport
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415 - only here
     from trainwright.controller.runtime.manager import logs  # noqa: PLC0415
 
-    logs.configure("INFO" if options.verbose else "ERROR", "text")
     state.make_folder(options.folder)
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(state.held(options.folder))
         except state.InUseError as error:
             raise WrongUseError(str(error)) from error
+        # The terminal is for the lines of the job.
+        file = None if options.verbose else options.folder / serving.LOG
+        logs.configure("INFO" if options.verbose else "WARNING", file=file)
         async with training_cluster(options.node_settings(), port=options.port) as cluster:
             yield cluster.api.transport()
 

@@ -19,7 +19,8 @@ from trainwright.controller.cli.local.options import Options
 READY_SECONDS = 60.0
 STOP_SECONDS = 60.0
 _POLL_SECONDS = 0.05
-_LOG = "cluster.log"
+LOG = "cluster.log"
+"""What the process of a cluster logs, in its folder."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -96,7 +97,7 @@ def start_in_background(options: Options) -> state.Run:
         StartError: it ended or took too long; the text has its last lines.
     """
     state.make_folder(options.folder)
-    log = options.folder / _LOG
+    log = options.folder / LOG
     with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(
             [

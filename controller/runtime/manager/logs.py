@@ -8,6 +8,7 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from trainwright.controller.runtime.context import ContextFilter
@@ -54,12 +55,17 @@ def _context(record: logging.LogRecord) -> dict[str, str]:
     return {name: value for attribute, name in _CONTEXT.items() if (value := getattr(record, attribute, ""))}
 
 
-def configure(level: str | int = logging.INFO, style: Literal["text", "json"] = "text") -> None:
-    """Let the root logger write to standard error, unless it has a handler already."""
+def configure(
+    level: str | int = logging.INFO, style: Literal["text", "json"] = "text", *, file: Path | None = None
+) -> None:
+    """Let the root logger write to standard error or to a new file, unless it has a handler already.
+
+    Raises OSError if the file cannot be written.
+    """
     root = logging.getLogger()
     if root.handlers:
         return
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(sys.stderr) if file is None else logging.FileHandler(file, "w", encoding="utf-8")
     handler.setFormatter(JSONFormatter() if style == "json" else TextFormatter())
     handler.addFilter(ContextFilter())
     root.addHandler(handler)
