@@ -8,9 +8,12 @@ from tests.repository import ROOT
 from trainwright.controller.trainer.job.obstacles import Reason
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
-# Words of the API server, of Go's standard library and of JobSet.
+# Words of the API server, of the scheduler, of JobSet, and of the standard libraries of Go and Python.
 OF_OTHERS = {
     "unknown field",
+    "Insufficient cpu",
+    "ModuleNotFoundError",
+    "Address already in use",
     "denied the request: spec.RuntimeRef: Invalid value",
     "failed calling webhook",
     "no endpoints available",
