@@ -27,8 +27,8 @@ INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 _LOOK_SECONDS = 0.1
 _DRAIN_SECONDS = 2.0
 NOT_STARTED = 124
-_TOLD_BY_STATUS = frozenset({"FailedScheduling", "Failed", "BackOff"})
-"""Reasons of events whose text is in the status of the pod too, from where it is told."""
+_TOLD_BY_STATUS = frozenset({"FailedScheduling", "Failed", "BackOff", "TrainJobResourcesCreationFailed"})
+"""Reasons of events whose text is in the status of the pod or the job too, from where it is told."""
 
 
 @dataclass

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from trainwright import __version__
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.manifest import documents
 from trainwright.api.objects import Document
@@ -25,6 +26,8 @@ from trainwright.controller.trainer.assembly.settings import settings_of
 
 _FOLDER = Path(__file__).parent
 _OWNER = "trainwright-local"
+KUBEFLOW_TRAINER = "v2.3.0"
+"""The version of Kubeflow Trainer whose API is served."""
 _WEBHOOKS = "https://trainwright.local"
 """Nothing listens there: the manager's webhooks are answered in the process."""
 
@@ -66,7 +69,7 @@ async def training_cluster(
                 await manager.wait_ready()
                 hooks = [by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
                 await install(client, hooks, owner=_OWNER)
-                await install(client, await asyncio.to_thread(_runtimes), owner=_OWNER)
+                await install(client, [*public_objects(), *await asyncio.to_thread(_runtimes)], owner=_OWNER)
                 yield cluster
             finally:
                 manager.stop()
@@ -80,6 +83,20 @@ def _definitions() -> list[Document]:
         document.pop("//")
         found.append(document)
     return found
+
+
+def public_objects() -> list[Document]:
+    """The version where the Kubeflow SDK looks for it, as in an installation."""
+    namespace = "kubeflow-system"
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "kubeflow-trainer-public", "namespace": namespace},
+            "data": {"kubeflow_trainer_version": KUBEFLOW_TRAINER, "trainwright_version": __version__},
+        },
+    ]
 
 
 def _runtimes() -> list[Document]:
