@@ -205,7 +205,13 @@ def _list(_: argparse.Namespace) -> int:
 
 
 def _add_logs(commands: Any) -> None:
-    parser = _command(commands, "logs", "show the lines of a job's ranks", _logs)
+    parser = _command(
+        commands,
+        "logs",
+        "show the lines of a job's ranks",
+        _logs,
+        description="Show the lines of a job's ranks. With --follow, the exit code is that of `run`.",
+    )
     add_place(parser)
     parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
     parser.add_argument("--namespace", "-n", default="default", help="its namespace (default: %(default)s)")
