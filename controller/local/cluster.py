@@ -25,6 +25,7 @@ from trainwright.controller.local.apiserver.builtin_admission.plugins import Plu
 from trainwright.controller.local.apiserver.definitions import Definitions
 from trainwright.controller.local.apiserver.evictions import Evictions
 from trainwright.controller.local.apiserver.execs import PodExecs
+from trainwright.controller.local.apiserver.expiry import expire_events
 from trainwright.controller.local.apiserver.identity import AccountTokens, TokenAuthenticator
 from trainwright.controller.local.apiserver.identity.endpoints import serve_identity
 from trainwright.controller.local.apiserver.identity.pages import IssuerPages
@@ -168,7 +169,7 @@ async def api_server(
         await add_presets(server.writes, registry, now=now)
         tasks = await stack.enter_async_context(TaskScope("api server"))
         tasks.start("definitions", definitions.run())
-        tasks.start("compaction", _compact(store))
+        tasks.start("compaction", _compact(store, now))
         tasks.start("certificate", _renew(credentials, now))
         address.port = await _listen(stack, server, credentials, folder, port)
         kubeconfig = await asyncio.to_thread(_kubeconfig, folder, address.url, credentials)
@@ -334,9 +335,10 @@ async def _install(client: Client) -> None:
     await install(client, [definition, *hooks], owner="trainwright-local")
 
 
-async def _compact(store: Store) -> None:
+async def _compact(store: Store, now: Now) -> None:
     while True:
         await asyncio.sleep(_COMPACT_SECONDS)
+        expire_events(store, now())
         store.compact()
 
 

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store: versions, history, watches, its file, and what expires."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.apiserver.expiry import expire_events
+from trainwright.controller.local.apiserver.store import (
+    Changed,
+    Disk,
+    Expired,
+    Name,
+    Overflow,
+    StateFileError,
+    Store,
+    watching,
+)
+from trainwright.controller.local.apiserver.store.store import HISTORY_SECONDS
+
+A, B = Name("default", "a"), Name("default", "b")
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def document(name: str = "a", **more: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, **more}
+
+
+def content(one: Any) -> Any:
+    return one.document().get("data")
+
+
+async def test_versions_rise_over_all_collections() -> None:
+    store = Store()
+    first = store.write("configmaps", A, document(), None)
+    second = store.write("secrets", A, document(), None)
+    assert second.version == first.version + 1 == store.version
+    assert second.document()["metadata"]["resourceVersion"] == str(second.version)
+
+
+async def test_a_write_that_expects_another_object_changes_nothing() -> None:
+    store = Store()
+    first = store.write("configmaps", A, document(), None)
+    store.write("configmaps", A, document(data={"x": "1"}), first)
+    for expected in (first, None):
+        with pytest.raises(Changed):
+            store.write("configmaps", A, document(), expected)
+    with pytest.raises(Changed):
+        store.delete("configmaps", first)
+    found = store.get("configmaps", A)
+    assert content(found) == {"x": "1"}
+
+
+async def test_a_list_is_in_the_order_of_etcd() -> None:
+    store = Store()
+    for namespace, name in (("b", "a"), ("a", "b"), ("a-b", "a"), ("a", "a")):
+        store.write("configmaps", Name(namespace, name), document(name), None)
+    names = [one.name for one in store.collection("configmaps").listed()]
+    assert names == [("a-b", "a"), ("a", "a"), ("a", "b"), ("b", "a")]
+    assert [one.name.name for one in store.collection("configmaps").listed("a", after="a/a")] == ["b"]
+
+
+async def test_the_past_is_as_it_was() -> None:
+    store = Store()
+    first = store.write("configmaps", A, document(data={"x": "1"}), None)
+    then = store.version
+    store.write("configmaps", A, document(data={"x": "2"}), first)
+    other = store.write("configmaps", B, document("b"), None)
+    store.delete("configmaps", other)
+    past = store.at("configmaps", then)
+    assert [(one.name, content(one)) for one in past.listed()] == [(A, {"x": "1"})]
+
+
+async def test_what_is_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = [0.0]
+    store = Store(now=lambda: moment[0])
+    one = store.write("configmaps", A, document(), None)
+    then = store.version
+    store.write("configmaps", A, document(data={"x": "1"}), one)
+    moment[0] = HISTORY_SECONDS + 1
+    store.compact()
+    with pytest.raises(Expired):
+        store.watch("configmaps", then - 1)
+    with pytest.raises(Expired):
+        store.at("configmaps", then)
+    assert content(store.get("configmaps", A)) == {"x": "1"}
+
+
+async def test_a_watch_tells_every_change_since_its_version_in_order() -> None:
+    store = Store()
+    first = store.write("configmaps", A, document(), None)
+    since = store.version
+    second = store.write("configmaps", A, document(data={"x": "1"}), first)
+    watch = store.watch("configmaps", since)
+    last = store.delete("configmaps", second)
+    store.write("secrets", A, document(), None)
+    told = await watch.take()
+    assert [(change.type, change.version) for change in told] == [
+        ("MODIFIED", second.version),
+        ("DELETED", last.version),
+    ]
+    assert told[0].before is first
+    store.unwatch("configmaps", watch)
+    assert await watch.take() == []
+
+
+async def test_a_watch_that_is_not_read_is_ended_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "BACKLOG_BYTES", 1000)
+    store = Store()
+    slow, fast = store.watch("configmaps", store.version), store.watch("configmaps", store.version)
+    expected = None
+    for number in range(20):
+        expected = store.write("configmaps", A, document(data={"x": str(number) * 100}), expected)
+        assert [content(change.object)["x"][0] for change in await fast.take()] == [str(number)[0]]
+    with pytest.raises(Overflow):
+        await slow.take()
+
+
+async def test_a_file_holds_what_was_committed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    one = store.write("configmaps", A, document(data={"x": "1"}), None)
+    since = store.version
+    store.write("configmaps", A, document(data={"x": "2"}), one)
+    gone = store.write("configmaps", B, document("b"), None)
+    store.delete("configmaps", gone)
+    await store.committed()
+    version = store.version
+    await store.close()
+    again = Store(tmp_path / "state.db")
+    assert again.version == version
+    assert content(again.get("configmaps", A)) == {"x": "2"}
+    assert again.get("configmaps", B) is None
+    told = await again.watch("configmaps", since).take()
+    assert [change.type for change in told] == ["MODIFIED", "ADDED", "DELETED"]
+    await again.close()
+    assert (tmp_path / "state.db").stat().st_mode & 0o777 == 0o600
+
+
+async def test_nobody_is_told_of_a_change_before_it_is_on_disk(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    watch = store.watch("configmaps", store.version)
+    store.write("configmaps", A, document(), None)
+    assert store.told < store.version
+    assert await watch.take(0) == []
+    await store.committed()
+    assert store.told == store.version
+    assert len(await watch.take(0)) == 1
+    await store.close()
+
+
+def test_a_file_that_cannot_be_used_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    used = Disk(tmp_path / "used.db")
+    with pytest.raises(StateFileError, match="is in use: another cluster runs from this folder"):
+        Disk(tmp_path / "used.db")
+    used.close()
+    (tmp_path / "damaged.db").write_bytes(b"no database" * 100)
+    with pytest.raises(StateFileError, match="is damaged"):
+        Disk(tmp_path / "damaged.db")
+    newer = Disk(tmp_path / "newer.db")
+    newer._connection.execute("PRAGMA user_version=99")
+    newer.close()
+    with pytest.raises(StateFileError, match="was written by a newer version"):
+        Disk(tmp_path / "newer.db")
+
+
+async def test_events_expire_an_hour_after_they_were_written_last() -> None:
+    store = Store()
+    hour = timedelta(hours=1)
+    for name, created, last in (("old", hour, hour), ("repeated", hour, hour / 2), ("new", hour / 2, hour / 2)):
+        event = document(name, lastTimestamp=(NOW - last).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        event["metadata"]["creationTimestamp"] = (NOW - created).strftime("%Y-%m-%dT%H:%M:%SZ")
+        store.write("events", Name("default", name), event, None)
+    watch = store.watch("events", store.version)
+    assert expire_events(store, NOW) == 1
+    assert {one.name.name for one in store.collection("events").listed()} == {"repeated", "new"}
+    assert [change.type for change in await asyncio.wait_for(watch.take(), 1)] == ["DELETED"]
