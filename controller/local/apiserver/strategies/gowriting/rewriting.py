@@ -11,7 +11,7 @@ from typing import Any
 
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.api.quantity import canonical
+from trainwright.controller.local.apiserver.strategies.gowriting.quantities import written
 from trainwright.controller.local.apiserver.strategies.gowriting.shapes import Field, Shape, fields_of, written_of
 
 
@@ -78,7 +78,7 @@ def _micro_time(value: str) -> str:
     return times.format_micro_time(times.parse(value))
 
 
-_CANONICAL: dict[str, Callable[[Any], str]] = {"quantity": canonical, "time": _time, "microtime": _micro_time}
+_CANONICAL: dict[str, Callable[[Any], str]] = {"quantity": written, "time": _time, "microtime": _micro_time}
 
 
 _STRUCTS = ("struct", "time", "microtime", "quantity", "intorstring")
