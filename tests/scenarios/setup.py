@@ -41,7 +41,8 @@ async def _create(transport: Transport, path: str, document: dict[str, Any]) -> 
 async def _define(transport: Transport, document: dict[str, Any]) -> None:
     await _create(transport, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", document)
     spec = document["spec"]
-    paths = [f"/apis/{spec['group']}/{one['name']}/{spec['names']['plural']}" for one in spec["versions"]]
+    served = [one["name"] for one in spec["versions"] if one["served"]]
+    paths = [f"/apis/{spec['group']}/{version}/{spec['names']['plural']}" for version in served]
     for path in paths:
         for _ in range(_TRIES):
             if (await transport.send(Request("GET", path))).status == 200:

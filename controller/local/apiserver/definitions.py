@@ -4,6 +4,7 @@
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 """
 
+import asyncio
 import logging
 
 from trainwright.api import times
@@ -32,6 +33,8 @@ class Definitions:
         self._registry = registry
         self._now = now
         self._specs: dict[Name, Document] = {}
+        self._held: dict[Name, asyncio.Task[None] | None] = {}
+        """Definitions that are being deleted and wait for finalizers of their objects, with what follows those."""
 
     def load(self) -> None:
         """Serve what the definitions in the store define."""
@@ -44,26 +47,46 @@ class Definitions:
         self.load()
         watch = self._store.watch(COLLECTION, since)
         try:
-            while True:
-                for change in await watch.take():
-                    if change.type == "DELETED":
-                        self._forget(change.name)
-                    elif self._store.get(COLLECTION, change.name) is change.object:
-                        self._serve(change.object)
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    for change in await watch.take():
+                        if change.type == "DELETED":
+                            self._forget(change.name)
+                        elif self._store.get(COLLECTION, change.name) is change.object:
+                            self._serve(change.object)
+                            if change.name in self._held and self._held[change.name] is None:
+                                self._held[change.name] = tasks.create_task(self._follow(change.name))
         finally:
             self._store.unwatch(COLLECTION, watch)
 
+    async def _follow(self, name: Name) -> None:
+        """Clean up a definition again whenever one of its objects goes, until it is gone itself."""
+        collection = _collection(self._specs[name])
+        watch = self._store.watch(collection, self._store.version)
+        try:
+            while (one := self._store.get(COLLECTION, name)) is not None:
+                self._clean_up(one, one.document())
+                await watch.take()
+        finally:
+            self._store.unwatch(collection, watch)
+            self._held.pop(name, None)
+
     def _serve(self, one: Stored) -> None:
         document = one.document()
-        if document["metadata"].get("deletionTimestamp"):
-            self._clean_up(one, document)
-            return
         spec = document["spec"]
-        if self._write_status(one, document) and self._specs.get(one.name) != spec:
-            self._registry.remove(spec["group"], spec["names"]["plural"])
-            for served in served_versions(spec):
-                self._registry.add(served)
-            self._specs[one.name] = spec
+        if document["metadata"].get("deletionTimestamp"):
+            if one.name not in self._specs:
+                # After a restart: objects that are still there are served until their finalizers are gone.
+                self._register(one.name, spec)
+            self._clean_up(one, document)
+        elif self._write_status(one, document) and self._specs.get(one.name) != spec:
+            self._register(one.name, spec)
+
+    def _register(self, name: Name, spec: Document) -> None:
+        self._registry.remove(spec["group"], spec["names"]["plural"])
+        for served in served_versions(spec):
+            self._registry.add(served)
+        self._specs[name] = spec
 
     def _write_status(self, one: Stored, document: Document) -> bool:
         """Say in the status which names it has; returns whether it is established."""
@@ -97,7 +120,8 @@ class Definitions:
     def _clean_up(self, one: Stored, document: Document) -> None:
         """Delete all objects of a deleted definition, then let it go."""
         spec = document["spec"]
-        collection = f"{spec['names']['plural']}.{spec['group']}"
+        collection = _collection(spec)
+        self._registry.refuse_creations(spec["group"], spec["names"]["plural"])
         remaining = 0
         for instance in list(self._store.collection(collection).listed()):
             held = instance.document()
@@ -106,9 +130,12 @@ class Definitions:
                 if not held["metadata"].get("deletionTimestamp"):
                     held["metadata"]["deletionTimestamp"] = times.format_time(self._now())
                     held["metadata"]["deletionGracePeriodSeconds"] = 0
+                    held["metadata"]["generation"] = held["metadata"].get("generation", 0) + 1
                     self._store.write(collection, instance.name, held, instance)
             else:
                 self._store.delete(collection, instance)
+        if remaining:
+            self._held.setdefault(one.name, None)
         finalizers = document["metadata"].get("finalizers") or []
         if not remaining and CLEANUP in finalizers:
             kept = [name for name in finalizers if name != CLEANUP]
@@ -129,8 +156,12 @@ class Definitions:
         spec = self._specs.pop(name, None)
         if spec is not None:
             self._registry.remove(spec["group"], spec["names"]["plural"])
-            for watch in list(self._store.collection(f"{spec['names']['plural']}.{spec['group']}").watches):
+            for watch in list(self._store.collection(_collection(spec)).watches):
                 watch.end()
+
+
+def _collection(spec: Document) -> str:
+    return f"{spec['names']['plural']}.{spec['group']}"
 
 
 def served_versions(spec: Document) -> list[ServedResource]:

@@ -158,12 +158,13 @@ class Deletes:
     def _mark(self, call: Call, document: Document) -> None:
         meta = document["metadata"]
         plain = call.served.strategy.marks_time_only
-        if not meta.get("deletionTimestamp"):
+        begins = not meta.get("deletionTimestamp")
+        if begins or times.parse(meta["deletionTimestamp"]) > call.now:
+            meta["deletionTimestamp"] = times.format_time(call.now)
+        if begins:
             if meta.get("generation") and not plain:
                 meta["generation"] += 1
             call.served.strategy.begin_deletion(document)
-        if not meta.get("deletionTimestamp") or times.parse(meta["deletionTimestamp"]) > call.now:
-            meta["deletionTimestamp"] = times.format_time(call.now)
         if not plain:
             meta["deletionGracePeriodSeconds"] = 0
 

@@ -2,7 +2,7 @@
 """Which resources are served, in which versions, and by which rules."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from trainwright.api.objects import Document
@@ -80,6 +80,8 @@ class ServedResource:
     """JSON paths of a custom resource that field selectors may name."""
     warning: str = ""
     """What every answer warns of: a deprecated version."""
+    ending: bool = False
+    """Whether the definition of a custom resource is being deleted: then nothing is created."""
     schema: Mapping[str, Any] | None = None
     """The OpenAPI schema of a custom resource."""
     structs: Callable[[Document], list[str]] | None = None
@@ -133,6 +135,12 @@ class Registry:
         """Serve a version, instead of what was served there before."""
         self._served[served.type.group, served.version, served.type.plural] = served
         self.generation += 1
+
+    def refuse_creations(self, group: str, plural: str) -> None:
+        """Let no more objects of a resource be created: its definition is being deleted."""
+        for served in list(self._served.values()):
+            if (served.type.group, served.type.plural) == (group, plural) and not served.ending:
+                self.add(replace(served, ending=True))
 
     def remove(self, group: str, plural: str) -> None:
         """Serve a resource no more, in none of its versions."""

@@ -78,6 +78,9 @@ class Writes:
         self, call: Call, document: Document, options: WriteOptions, *, create_only: bool = False
     ) -> Document:
         """Raises Changed where the name is taken."""
+        if call.served.ending:
+            why = "create not allowed while custom resource definition is terminating"
+            raise errors.forbidden(call.group, call.plural, call.name, why)
         meta = meta_of(document)
         metadata.begin(meta, call.now)
         served, strategy = call.served, call.served.strategy

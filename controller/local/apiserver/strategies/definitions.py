@@ -16,6 +16,18 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer under which the objects of a definition are deleted before it."""
 
 
+def set_terminating(document: Document, status: str, reason: str, message: str, moment: str) -> None:
+    """Say in the condition Terminating how far the deletion is."""
+    state = document["status"] = dict(document.get("status") or {})
+    condition = {"type": "Terminating", "status": status}
+    before = [one for one in state.get("conditions") or () if one["type"] == "Terminating"]
+    if before and before[0]["status"] == status:
+        moment = before[0]["lastTransitionTime"]
+    condition |= {"lastTransitionTime": moment, "reason": reason, "message": message}
+    others = [one for one in state.get("conditions") or () if one["type"] != "Terminating"]
+    state["conditions"] = [*others, condition]
+
+
 class DefinitionStrategy(Strategy):
     """The strategy of CustomResourceDefinitions."""
 
@@ -51,6 +63,13 @@ class DefinitionStrategy(Strategy):
         finalizers = document["metadata"].get("finalizers") or []
         if CLEANUP not in finalizers:
             document["metadata"]["finalizers"] = [*finalizers, CLEANUP]
+        set_terminating(
+            document,
+            "True",
+            "InstanceDeletionPending",
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+            document["metadata"]["deletionTimestamp"],
+        )
 
     def is_held(self, document: Document) -> bool:
         # Until the first deletion, which adds the finalizer.
