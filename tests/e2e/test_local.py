@@ -141,7 +141,7 @@ def test_what_cannot_start_is_told_once_and_ends_in_time(shell: Shell) -> None:
     file.write_text(
         file.read_text().replace("numNodes: 2", 'numNodes: 1\n    resourcesPerNode: {requests: {cpu: "1k"}}')
     )
-    done = shell.local("run", "--file", str(file), "--start-timeout=1")
+    done = shell.local("run", "--file", str(file), "--start-timeout=8")
     assert done.returncode == 124, done.stdout + done.stderr
     assert done.stdout.count("Insufficient cpu") == done.stderr.count("Insufficient cpu") == 1
 
@@ -182,6 +182,23 @@ def test_only_the_folder_of_a_cluster_is_deleted(shell: Shell) -> None:
     assert done.returncode == 1
     assert "it is not the folder of a cluster" in done.stderr
     assert (shell.folder / "mine").is_dir()
+
+
+def test_a_manifest_brings_what_the_job_needs(shell: Shell) -> None:
+    file = Path(shell.job("import os; print(os.environ['WORD'])"))
+    needs = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: words}\ndata: {word: from a file}\n---\n"
+    job = file.read_text().replace(
+        "numNodes: 2",
+        "numNodes: 1\n    env: [{name: WORD, valueFrom: {configMapKeyRef: {name: words, key: word}}}]",
+    )
+    file.write_text(needs + job)
+    done = shell.local("run", "--file", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[node-0] from a file" in done.stdout
+    file.write_text(needs.replace("v1", "apps/v1").replace("ConfigMap", "Deployment") + job)
+    done = shell.local("run", "--file", str(file))
+    assert done.returncode == 125, done.stdout + done.stderr
+    assert done.stderr == "error: the cluster does not serve Deployment of apps/v1: take it out of the file\n"
 
 
 def test_what_admission_refuses_is_said_before_anything_starts(shell: Shell) -> None:

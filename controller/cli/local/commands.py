@@ -130,7 +130,8 @@ def _add_down(commands: Any) -> None:
         "down",
         "end a cluster",
         _down,
-        description="End the pods with their grace, then the cluster. Its objects stay, for the next `up`.",
+        description="End the pods with their grace, of at most 10 s, then the cluster. "
+        "Its objects stay, for the next `up`.",
     )
     add_place(parser)
     parser.add_argument(

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.manifest import ManifestError
 from trainwright.api.manifest import documents as read_documents
@@ -50,7 +51,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUseError(f"{arguments.file}: {error}") from error
     except ManifestError as error:
-        raise WrongUseError(f"{arguments.file}: line {error.line}: {error}") from error
+        raise WrongUseError(f"{arguments.file}: {error}") from error
     for document in found:
         if not isinstance(document, dict) or not document.get("kind"):
             raise WrongUseError(f"{arguments.file}: each document must be an object with apiVersion and kind")
@@ -230,7 +231,9 @@ async def _submit(client: Client, documents: list[Document], job: Document) -> N
     discovery = Discovery(client)
     try:
         for document in sorted(documents, key=lambda one: one is job):
-            resource = await discovery.resource_of(document)
+            resource = await _resource_of(discovery, document)
+            if resource.namespaced:
+                document["metadata"].setdefault("namespace", "default")
             if document is job:
                 await _make_room(client, job)
                 await client.create(document, kind=resource)
@@ -240,6 +243,15 @@ async def _submit(client: Client, documents: list[Document], job: Document) -> N
         raise WrongUseError(error.message) from error
     except KubernetesError as error:
         raise WrongUseError(str(error)) from error
+
+
+async def _resource_of(discovery: Discovery, document: Document) -> Resource:
+    try:
+        return await discovery.resource_of(document)
+    except NotFound as error:
+        raise WrongUseError(
+            f"the cluster does not serve {document['kind']} of {document.get('apiVersion')}: take it out of the file"
+        ) from error
 
 
 async def _make_room(client: Client, job: Document) -> None:
