@@ -196,6 +196,7 @@ class Node:
                     self._tasks = None
             await self._say_stopped()
             self._recorder.request_stop()
+        self._hosting.ports.close()
 
     async def wait_running(self) -> None:
         """Return once pods are started, and it is known how."""

@@ -6,10 +6,13 @@ instead, if everything that says the number can be rewritten: a variable with PO
 and `name:port` with a name of its own pods. Otherwise its pods wait.
 """
 
+import fcntl
+import os
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import TypeAlias
 
 from trainwright.api.objects import Document, namespace_of, uid_of
@@ -19,16 +22,25 @@ from trainwright.controller.local.node.pods import all_containers
 Holder: TypeAlias = tuple[str, str]
 """Namespace and JobSet or subdomain; or namespace and uid of a pod that has no group."""
 
+FOLDER = Path("/tmp", f"tw-ports-{os.getuid()}")  # noqa: S108 - one for all clusters of a user, whatever their TMPDIR
+"""Holds a file for each port that a cluster of this machine has held."""
 REFUSED = "the node didn't have free ports for the requested pod ports"
 
 
 class Ports:
     """Who holds which port of this machine."""
 
-    def __init__(self, *, is_free: Callable[[int], bool] | None = None, pick: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        is_free: Callable[[int], bool] | None = None,
+        pick: Callable[[], int] | None = None,
+        locks: "PortLocks | None" = None,
+    ) -> None:
         """`is_free`: whether no process of the machine listens on a port; `pick` returns a free one."""
         self._is_free = is_free or port_is_free
         self._pick = pick or free_port
+        self._locks = locks or PortLocks()
         self._used: dict[Holder, dict[int, int]] = {}
         """The real port by declared one."""
         self._pods: dict[Holder, set[str]] = {}
@@ -39,14 +51,18 @@ class Ports:
         `pods` are those of the node, for host names.
         """
         holder = holder_of(pod)
-        used = dict(self._used.get(holder, {}))
-        taken = {port for other, ports in self._used.items() if other != holder for port in ports.values()}
+        held = self._used.get(holder, {})
+        used = dict(held)
         known = list(pods)
+        fits = True
         for port in declared_ports(pod):
             if port not in used:
-                used[port] = port if port not in taken and self._is_free(port) else self._other(taken)
-            if used[port] != port and not can_rewrite(pod, port, known):
-                return False
+                used[port] = port if self._take(port) else self._other()
+            fits = fits and (used[port] == port or can_rewrite(pod, port, known))
+        if not fits:
+            for port in used.keys() - held.keys():
+                self._locks.give_back(used[port])
+            return False
         if used:
             self._used[holder] = used
             self._pods.setdefault(holder, set()).add(uid_of(pod))
@@ -59,16 +75,67 @@ class Ports:
         left.discard(uid_of(pod))
         if not left:
             self._pods.pop(holder, None)
-            self._used.pop(holder, None)
+            for port in self._used.pop(holder, {}).values():
+                self._locks.give_back(port)
+
+    def close(self) -> None:
+        """Give all ports back, at the end of the node."""
+        self._used.clear()
+        self._pods.clear()
+        self._locks.close()
 
     def moved(self, pod: Document) -> dict[int, int]:
         """The ports of a pod that differ from what it declares: the real one by declared one."""
         return {old: new for old, new in self._used.get(holder_of(pod), {}).items() if old != new}
 
-    def _other(self, taken: set[int]) -> int:
-        while (port := self._pick()) in taken:
+    def _take(self, port: int) -> bool:
+        """Hold a port, if neither this node, nor another one of the machine, nor any other program has it."""
+        if any(port in ports.values() for ports in self._used.values()) or not self._locks.take(port):
+            return False
+        if self._is_free(port):
+            return True
+        self._locks.give_back(port)
+        return False
+
+    def _other(self) -> int:
+        while not self._take(port := self._pick()):
             continue
         return port
+
+
+class PortLocks:
+    """Keeps the clusters of one machine apart: each port that one of them holds is a locked file.
+
+    A program listens on its port only some time after it was given it; until then the port looks free to all others.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, int] = {}
+        """File descriptors by port."""
+
+    def take(self, port: int) -> bool:
+        """Hold a port; False if another process does."""
+        if port in self._held:
+            return False
+        FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(FOLDER / str(port), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self._held[port] = descriptor
+        return True
+
+    def give_back(self, port: int) -> None:
+        """Hold it no more."""
+        if (descriptor := self._held.pop(port, None)) is not None:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Hold none any more."""
+        for port in list(self._held):
+            self.give_back(port)
 
 
 def holder_of(pod: Document) -> Holder:
@@ -143,8 +210,7 @@ def _texts(pod: Document) -> Iterator[tuple[str, str]]:
 def port_is_free(port: int) -> bool:
     """Whether a program could listen on a port of all addresses now."""
     with closing(socket.socket()) as one:
-        # As servers do: a connection that was closed a moment ago does not count.
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Without SO_REUSEADDR, as XGBoost's tracker: it cannot listen where a connection was closed a minute ago.
         try:
             one.bind(("", port))
         except OSError:

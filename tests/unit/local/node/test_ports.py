@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports: who holds them, who moves to another one, who waits."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.local.node.pods import Document, container, member, pod
+from trainwright.controller.local.node import ports as ports_module
 from trainwright.controller.local.node.ports import PortRewriter, Ports, can_rewrite, free_port, port_is_free
 
 PORTS = [{"containerPort": 29500}]
@@ -16,9 +19,22 @@ def trainer(index: int, jobset: str, *args: str, **variables: str) -> Document:
     return member(index, container(ports=PORTS, env=env, args=list(args)), jobset=jobset)
 
 
+_MADE: list[Ports] = []
+
+
+@pytest.fixture(autouse=True)
+def _clusters_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(ports_module, "FOLDER", tmp_path / "ports")
+    yield
+    while _MADE:
+        _MADE.pop().close()
+
+
 def ports(*busy: int) -> Ports:
     numbers = iter(range(40000, 50000))
-    return Ports(is_free=lambda port: port not in busy, pick=lambda: next(numbers))
+    made = Ports(is_free=lambda port: port not in busy, pick=lambda: next(numbers))
+    _MADE.append(made)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -118,3 +134,15 @@ def test_ports_of_this_machine() -> None:
     assert port_is_free(port)
     with socket.create_server(("", port)):
         assert not port_is_free(port)
+
+
+def test_a_port_that_another_cluster_of_the_machine_holds_is_left_to_it() -> None:
+    one, other = ports(), ports()
+    pod = trainer(0, "a", MASTER_PORT="29500")
+    assert one.admit(pod, [pod])
+    assert other.admit(pod, [pod])
+    assert (one.moved(pod), other.moved(pod)) == ({}, {29500: 40000})
+    one.close()
+    other.release(pod)
+    assert other.admit(pod, [pod])
+    assert other.moved(pod) == {}
