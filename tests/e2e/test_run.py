@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,3 +43,34 @@ def test_run_trains_and_the_cluster_stays(home: dict[str, str], tmp_path: Path) 
         [trainwright, "local", "logs", "xgboost-digits"], env=home, capture_output=True, text=True, check=True
     )
     assert f"[node-1] worker 1: accuracy {accuracies[0][1]}" in logs.stdout
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+@pytest.mark.parametrize("isolation", ["namespaces", "rewrite"])
+def test_the_ranks_of_a_training_have_one_model(
+    home: dict[str, str], tmp_path: Path, isolation: str, nodes: int
+) -> None:
+    subprocess.run([sys.executable, "hack/install.py", "--for-run"], cwd=ROOT, check=True, capture_output=True)
+    sample = (ROOT / "config" / "samples" / "09-xgboost.yaml").read_text().replace("numNodes: 2", f"numNodes: {nodes}")
+    (tmp_path / "job.yaml").write_text(sample)
+    trainwright = ROOT / ".run" / "venv" / "bin" / "trainwright"
+    command = [str(trainwright), "local", "run", f"--isolation={isolation}"]
+    done = subprocess.run(
+        [*command, "--file", str(tmp_path / "job.yaml")],
+        env=home,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    if "namespaces do not work on this machine" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen = re.findall(rf"worker (\d) of {nodes}: (\d+) images", done.stdout)
+    assert sorted(rank for rank, _ in seen) == [str(rank) for rank in range(nodes)]
+    # Each reads its own part, and together they read everything.
+    assert sum(int(count) for _, count in seen) == 1500
+    accuracies = re.findall(r"worker \d: accuracy ([0-9.]+)", done.stdout)
+    assert len(accuracies) == nodes
+    assert len(set(accuracies)) == 1
+    assert float(accuracies[0]) > 0.9
