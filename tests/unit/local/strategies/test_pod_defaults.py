@@ -150,17 +150,17 @@ def test_a_status_write_changes_neither_specification_nor_owners() -> None:
 @pytest.mark.parametrize(
     ("spec", "phase", "asked", "grace"),
     [
-        ({}, "Pending", None, None),
+        ({}, "Pending", None, 0),
         ({"nodeName": "n"}, "Running", None, 30),
         ({"nodeName": "n"}, "Running", 5, 5),
-        ({"nodeName": "n"}, "Running", 0, None),
+        ({"nodeName": "n"}, "Running", 0, 0),
         ({"nodeName": "n"}, "Running", -3, 1),
-        ({"nodeName": "n"}, "Succeeded", 5, None),
-        ({"nodeName": "n", "terminationGracePeriodSeconds": 0}, "Running", None, None),
+        ({"nodeName": "n"}, "Succeeded", 5, 0),
+        ({"nodeName": "n", "terminationGracePeriodSeconds": 0}, "Running", None, 0),
         ({"nodeName": "n", "terminationGracePeriodSeconds": -1}, "Running", None, 1),
     ],
 )
-def test_grace_of_a_deletion(spec: Document, phase: str, asked: int | None, grace: int | None) -> None:
+def test_grace_of_a_deletion(spec: Document, phase: str, asked: int | None, grace: int) -> None:
     document = created(pod(**spec))
     document["status"]["phase"] = phase
     assert PodStrategy().grace_of(document, asked) == grace
