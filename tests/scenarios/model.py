@@ -9,14 +9,17 @@ that are created first). A step is one of:
 - `WATCH: PATH`, which reads `frames` events, or all events of `seconds` (10 if not said); the steps of `during` run
   once the watch is open;
 - `WAIT: PATH` with `until`, values by dotted path: repeats the GET until all values are there; `gone: true` waits for
-  a 404.
+  a 404;
+- `REVIEWS: sorted` or `REVIEWS: in order`, what the webhooks of the scenario (`hooks`; see `hooks.py`) were asked since
+  the last such step.
 
 Fields of a request: `query`, `headers`, `body` (sent as JSON), `text` (sent as it is), `token` (instead of the
 administrator's), `status` (repeat until it is answered so), `capture` (names for values of the answer, by dotted path),
 `each` (a list of steps that differ from this one in the named fields; `query` and `headers` are merged).
 
 A path `~/configmaps` is in the scenario's own namespace; `batch/v1~/jobs` is the same in another group. Texts may hold
-`${ns}`, `${name}` of a captured value, `${name+5}`, and `${a*254}`: a text 254 times.
+`${ns}`, `${name}` of a captured value, `${name+5}`, and `${a*254}`: a text 254 times. `${hooks}` is the URL of the
+webhooks, `${bundle}` their `caBundle`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +36,7 @@ PATCHES = {
     "STRATEGIC": "application/strategic-merge-patch+json",
     "APPLY": "application/apply-patch+yaml",
 }
-_VERBS = ("GET", "POST", "PUT", "DELETE", "OPTIONS", *PATCHES, "WATCH", "WAIT")
+_VERBS = ("GET", "POST", "PUT", "DELETE", "OPTIONS", *PATCHES, "WATCH", "WAIT", "REVIEWS")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +73,8 @@ class Scenario:
     section: str
     steps: tuple[Step, ...]
     needs: tuple[str, ...] = ()
+    hooks: Mapping[str, Any] = field(default_factory=dict)
+    """Webhooks by name; see `hooks.py`."""
 
     @property
     def namespace(self) -> str:
@@ -97,6 +102,7 @@ def load(section: str) -> list[Scenario]:
             section=section,
             steps=tuple(step for document in one["steps"] for step in _steps(document)),
             needs=tuple(one.get("needs", ())),
+            hooks=one.get("hooks", {}),
         )
         for one in content["scenarios"]
     ]

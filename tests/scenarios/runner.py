@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from tests.scenarios.hooks import serving
 from tests.scenarios.model import PATCHES, Scenario, Step
 from tests.scenarios.setup import prepare
 from tests.scenarios.sides import Side
@@ -32,22 +33,38 @@ class Runner:
         self._side = side
         self._scenario = scenario
         self._values: dict[str, str] = {"ns": scenario.namespace}
+        self._reviews: list[dict[str, Any]] = []
 
     async def run(self) -> list[Answer]:
         """The answers to the steps, in their order."""
         await prepare(self._side, self._scenario)
         answers: list[Answer] = []
-        await self._run(self._scenario.steps, answers)
+        if not self._scenario.hooks:
+            await self._run(self._scenario.steps, answers)
+            return answers
+        async with serving(self._scenario.hooks) as hooks:
+            self._values |= {"hooks": hooks.url, "bundle": hooks.bundle}
+            self._reviews = hooks.reviews
+            await self._run(self._scenario.steps, answers)
         return answers
 
     async def _run(self, steps: Sequence[Step], answers: list[Answer]) -> None:
         for step in steps:
-            if step.verb == "WATCH":
+            if step.verb == "REVIEWS":
+                seen = self._seen(in_order=step.path == "in order")
+                answers.append({"step": str(step), "status": 200, "reviews": seen})
+            elif step.verb == "WATCH":
                 await self._watch(step, answers)
             elif step.verb == "WAIT" or step.status is not None:
                 answers.append(await self._wait(step))
             else:
                 answers.append(await self._ask(step))
+
+    def _seen(self, *, in_order: bool) -> list[dict[str, Any]]:
+        """What the webhooks were asked; validating ones are asked all at once, so they have no order."""
+        seen = list(self._reviews) if in_order else sorted(self._reviews, key=lambda review: str(review["hook"]))
+        self._reviews.clear()
+        return seen
 
     async def _ask(self, step: Step) -> Answer:
         got = await self._side.transport(self._token(step)).send(self._request(step))

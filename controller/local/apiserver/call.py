@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One call of the API: the request together with what it is about."""
 
+import unicodedata
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -75,6 +76,8 @@ class Call:
         return made
 
     def warn(self, text: str) -> None:
-        """Tell the client something, once."""
+        """Tell the client something, once. What cannot be in a header is left out, as the real server does."""
+        if any(unicodedata.category(character) == "Cc" for character in text):
+            return
         if text not in self.warnings:
             self.warnings.append(text)

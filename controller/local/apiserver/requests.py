@@ -123,6 +123,8 @@ class WriteOptions:
     validation: str
     """Ignore, Warn or Strict."""
     force: bool = False
+    said_validation: str = ""
+    """The validation as the client said it; empty if it did not."""
 
     def document(self, kind: str) -> Document:
         """As webhooks are told."""
@@ -131,8 +133,8 @@ class WriteOptions:
             made["dryRun"] = ["All"]
         if self.manager:
             made["fieldManager"] = self.manager
-        if self.validation:
-            made["fieldValidation"] = self.validation
+        if self.said_validation:
+            made["fieldValidation"] = self.said_validation
         return made
 
 
@@ -156,7 +158,11 @@ def write_options(request: ServerRequest, kind: str, *, apply: bool = False) -> 
     if found:
         raise errors.invalid("meta.k8s.io", kind, "", found)
     return WriteOptions(
-        manager=manager, dry_run=bool(dry_run), validation=validation or "Warn", force=request.flag("force")
+        manager=manager,
+        dry_run=bool(dry_run),
+        validation=validation or "Warn",
+        force=request.flag("force"),
+        said_validation=validation,
     )
 
 

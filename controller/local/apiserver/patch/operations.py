@@ -105,7 +105,12 @@ class _Patching:
         }.get(name or "")
         if act is None:
             raise UnappliedPatchError(f"Unexpected kind: {'unknown' if name is None else name}")
-        act(fields)
+        try:
+            act(fields)
+        except UnappliedPatchError as error:
+            if error.cause.startswith("operation"):
+                raise UnappliedPatchError(f"{name} {error.cause}") from error
+            raise
 
     def _add(self, fields: Operation) -> None:
         path = _path(fields, "path")

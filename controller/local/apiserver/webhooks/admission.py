@@ -5,16 +5,16 @@ import asyncio
 import base64
 import logging
 import uuid
-from typing import Any
 
 import msgspec
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.call import Call, Operation
-from trainwright.controller.local.apiserver.patch import PatchError, json_patch
+from trainwright.controller.local.apiserver.patch import PatchError, json_patch, read_json
 from trainwright.controller.local.apiserver.requests import WriteOptions
 from trainwright.controller.local.apiserver.resources import Registry
+from trainwright.controller.local.apiserver.schema import DecodeError
 from trainwright.controller.local.apiserver.store import Name, Store
 from trainwright.controller.local.apiserver.webhooks.calling import Caller, CallError
 from trainwright.controller.local.apiserver.webhooks.matching import (
@@ -139,7 +139,10 @@ class Webhooks:
             cause = getattr(error, "cause", None) or str(error)
             raise errors.internal(str(cause)) from error
         made = call.served.named(patched)
-        call.served.decode(made)
+        try:
+            call.served.decode(made)
+        except DecodeError as error:
+            raise errors.internal(str(error)) from error
         call.served.strategy.default(made)
         return made
 
@@ -239,10 +242,12 @@ def _review(
 
 def _response(body: bytes, uid: str, version: str, *, mutating: bool) -> Document:
     try:
-        review: Any = msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+        review = read_json(body)
+    except ValueError as error:
         raise CallError(
-            f"failed to call webhook: {error}" if body else "failed to call webhook: 0-length response"
+            f"failed to call webhook: couldn't get version/kind; json parse error: {error}"
+            if body
+            else "failed to call webhook: 0-length response"
         ) from error
     if not isinstance(review, dict):
         raise CallError("failed to call webhook: the answer is not an AdmissionReview")

@@ -73,9 +73,12 @@ class WebhookCaller:
                 content = await answer.content.read(LIMIT)
                 if answer.status != 200:
                     raise CallError(
-                        f'Post "{asked}": an error on the server ("{content[:200].decode(errors="replace").strip()}") '
+                        f'an error on the server ("{content[:200].decode(errors="replace").strip()}") '
                         "has prevented the request from succeeding"
                     )
+                if not content:
+                    kind = answer.headers.get("Content-Type", "")
+                    raise CallError(f"0-length response with status code: {answer.status} and content type: {kind}")
                 return content
         except TimeoutError as error:
             raise CallError(f'Post "{asked}": context deadline exceeded') from error
