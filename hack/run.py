@@ -6,6 +6,7 @@ process that failed.
 """
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -43,17 +44,18 @@ def main() -> int:
     )
     if done.returncode:
         return done.returncode
+    place = " ".join(["", *map(shlex.quote, _place(sys.argv[1:]))])
     kubeconfig = up.stdout.rpartition("export KUBECONFIG=")[2].strip()
     print(
         f"""
 Two processes trained one model, in {time.monotonic() - began:.0f} s from the command on. The cluster stays up. Try:
 
   export PATH={os.path.relpath(venv / "bin")}:$PATH KUBECONFIG={kubeconfig}
-  trainwright local status
-  trainwright local logs {JOB}
-  trainwright local run train.py --runtime {RUNTIME} --nodes 2
+  trainwright local status{place}
+  trainwright local logs {JOB}{place}
+  trainwright local run train.py --runtime {RUNTIME} --nodes 2{place}
   kubectl get trainjobs,jobsets,jobs,pods
-  trainwright local down --delete
+  trainwright local down --delete{place}
 """
     )
     return 0

@@ -2,6 +2,7 @@
 """`trainwright local` as people use it: the command line in, lines and exit codes out."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -334,6 +335,14 @@ def test_ctrl_c_ends_the_following_of_a_job_and_not_the_job(shell: Shell) -> Non
         _, errors = running.communicate(timeout=20)
     assert (running.returncode, errors) == (130, "")
     assert "2 of 2 pods running" in shell.local("status").stdout
+
+
+def test_a_cluster_that_is_started_twice_at_once_is_one(shell: Shell) -> None:
+    with shell.start("up") as one, shell.start("up") as two:
+        said = [process.communicate(timeout=100) for process in (one, two)]
+    assert (one.returncode, two.returncode) == (0, 0), said
+    servers = {re.search(r"https://\S+", out).group() for out, _ in said}  # type: ignore[union-attr]
+    assert len(servers) == 1
 
 
 def test_a_port_that_is_taken_is_said(shell: Shell) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trainwright.controller.cli.local import serving, state
-from trainwright.controller.cli.local.options import add_node, add_place, options_of
+from trainwright.controller.cli.local.options import Options, add_node, add_place, options_of
 
 _SUCCESS, _FAILURE, _REFUSED, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 125, 130, 141
 _MODES = {
@@ -103,12 +103,11 @@ def _up(arguments: argparse.Namespace) -> int:
         if arguments.foreground:
             serving.run_in_foreground(options)
             return _SUCCESS
-        run = state.running(options.folder)
-        if run is None:
-            run = serving.start_in_background(options)
-            print(f"cluster {options.name}: ready at {run.server}")
-        else:
+        run = serving.started_elsewhere(options.folder)
+        if run is not None:
             print(f"cluster {options.name}: runs already, at {run.server}")
+        else:
+            run = _start(options)
         print(f"export KUBECONFIG={shlex.quote(str(options.folder / 'kubeconfig'))}")
     except (serving.StartError, state.InUseError, OSError) as error:
         return _fail(error)
@@ -117,6 +116,19 @@ def _up(arguments: argparse.Namespace) -> int:
             return _fail(error)
         raise
     return _SUCCESS
+
+
+def _start(options: Options) -> state.Run:
+    try:
+        run = serving.start_in_background(options)
+    except serving.StartError:
+        # Two commands at once: one of them finds the folder in use.
+        found = serving.started_elsewhere(options.folder)
+        if found is None:
+            raise
+        run = found
+    print(f"cluster {options.name}: ready at {run.server}")
+    return run
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -19,6 +19,8 @@ from trainwright.controller.cli.local.options import Options
 READY_SECONDS = 60.0
 STOP_SECONDS = 60.0
 _POLL_SECONDS = 0.05
+_ELSEWHERE_SECONDS = 20.0
+"""How long `up` waits for another `up`; a `run` may hold the folder for hours."""
 LOG = "cluster.log"
 """What the process of a cluster logs, in its folder."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -125,6 +127,17 @@ def start_in_background(options: Options) -> state.Run:
             process.terminate()
             raise StartError(f"the cluster was not ready after {READY_SECONDS:.0f} s:\n{_tail(log)}")
         time.sleep(_POLL_SECONDS)
+
+
+def started_elsewhere(folder: Path) -> state.Run | None:
+    """The cluster that another process has started or is starting from the folder; None if none becomes ready."""
+    deadline = time.monotonic() + _ELSEWHERE_SECONDS
+    while state.is_held(folder) and time.monotonic() < deadline:
+        run = state.running(folder)
+        if run is not None:
+            return run
+        time.sleep(_POLL_SECONDS)
+    return None
 
 
 def stop(folder: Path, run: state.Run) -> bool:
