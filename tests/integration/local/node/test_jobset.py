@@ -108,7 +108,6 @@ async def test_two_jobsets_meet_on_one_port_each(chain: ControlPlane, isolation:
             assert [texts[:2] for texts in found.values()] == [["got 3", "got 3"]] * 2
             ports = {texts[2].removeprefix("sum 3 port ") for texts in found.values()}
             assert len(ports) == 2
-            assert "29500" in ports
             go.touch()
             for name in ("first", "second"):
                 await eventually(partial(client.get, JOBSET, name, namespace), is_completed, seconds=40)
