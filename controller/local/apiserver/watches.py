@@ -18,7 +18,7 @@ from trainwright.controller.local.apiserver.reads import Reads, include
 from trainwright.controller.local.apiserver.requests import Answer, encode
 from trainwright.controller.local.apiserver.selecting import Selection, selection_of
 from trainwright.controller.local.apiserver.store import Change, Expired, Overflow, Store, Stored, Watch
-from trainwright.controller.local.apiserver.tables import partial_metadata, table_of_object
+from trainwright.controller.local.apiserver.tables import Include, partial_metadata, table_of_object
 from trainwright.controller.local.apiserver.wanted import Wanted
 from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 
@@ -134,7 +134,7 @@ class _Frames:
         self._served = call.served
         self._selection = selection
         self._wanted = wanted
-        self._include = include(call)
+        self._include: Include = include(call)
         self._columns_sent = False
 
     def initial(self, one: Stored) -> bytes | None:
