@@ -5,24 +5,27 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 """
 
 import asyncio
+import copy
 import logging
 
 from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.apply import custom_resource_managers
+from trainwright.controller.local.apiserver.discovery.priority import priority
 from trainwright.controller.local.apiserver.resources import Registry, ResourceType, ServedResource, Subresource
 from trainwright.controller.local.apiserver.schema import Schema, compile_schema
 from trainwright.controller.local.apiserver.schema.definition import accepted_names
 from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
 from trainwright.controller.local.apiserver.strategies.custom import CustomStrategy
-from trainwright.controller.local.apiserver.strategies.definitions import CLEANUP
+from trainwright.controller.local.apiserver.strategies.definitions import CLEANUP, set_terminating
 from trainwright.controller.local.apiserver.tables import custom_table_format
 
 log = logging.getLogger(__name__)
 
 _MANAGER = "kube-apiserver"
 COLLECTION = "customresourcedefinitions.apiextensions.k8s.io"
+_IN_PROGRESS = "InstanceDeletionInProgress", "CustomResource deletion is in progress"
 
 
 class Definitions:
@@ -77,14 +80,19 @@ class Definitions:
         if document["metadata"].get("deletionTimestamp"):
             if one.name not in self._specs:
                 # After a restart: objects that are still there are served until their finalizers are gone.
-                self._register(one.name, spec)
-            self._clean_up(one, document)
+                self._register(one.name, document)
+            if _terminating(document).get("reason") == "InstanceDeletionPending":
+                set_terminating(document, "True", *_IN_PROGRESS, times.format_time(self._now()))
+                self._write(one, self._tracked(one, document))
+            else:
+                self._clean_up(one, document)
         elif self._write_status(one, document) and self._specs.get(one.name) != spec:
-            self._register(one.name, spec)
+            self._register(one.name, document)
 
-    def _register(self, name: Name, spec: Document) -> None:
+    def _register(self, name: Name, document: Document) -> None:
+        spec = document["spec"]
         self._registry.remove(spec["group"], spec["names"]["plural"])
-        for served in served_versions(spec):
+        for served in served_versions(spec, changed=document["metadata"].get("generation", 1) > 1):
             self._registry.add(served)
         self._specs[name] = spec
 
@@ -160,14 +168,27 @@ class Definitions:
                 watch.end()
 
 
+def _terminating(document: Document) -> Document:
+    conditions: list[Document] = (document.get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one["type"] == "Terminating"), {})
+
+
 def _collection(spec: Document) -> str:
     return f"{spec['names']['plural']}.{spec['group']}"
 
 
-def served_versions(spec: Document) -> list[ServedResource]:
-    """What a definition serves: one resource per served version."""
+def served_versions(spec: Document, *, changed: bool = False) -> list[ServedResource]:
+    """What a definition serves: one resource per served version.
+
+    Args:
+        spec: of the definition.
+        changed: whether it was another one before, so that stored objects may not fit the schema of today.
+    """
     names, group = spec["names"], spec["group"]
     managers = custom_resource_managers(spec)
+    strategies = {version["name"]: _strategy(version) for version in spec["versions"]}
+    schemas = [version.get("schema") for version in spec["versions"]]
+    converts = changed or any(schema != schemas[0] for schema in schemas)
     storage = next(version["name"] for version in spec["versions"] if version["storage"])
     made: list[ServedResource] = []
     kind: ResourceType | None = None
@@ -177,7 +198,7 @@ def served_versions(spec: Document) -> list[ServedResource]:
         subresources = version.get("subresources") or {}
         has_status = "status" in subresources
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        strategy = CustomStrategy(_compiled(schema), has_status=has_status)
+        strategy = strategies[version["name"]]
         kind = ResourceType(
             group=group,
             kind=names["kind"],
@@ -192,6 +213,9 @@ def served_versions(spec: Document) -> list[ServedResource]:
             custom=True,
         )
         api_version = f"{group}/{version['name']}"
+        conversion = _Conversion(
+            f"{group}/{storage}", names["kind"], strategies[storage], api_version=api_version, strategy=strategy
+        )
         made.append(
             ServedResource(
                 type=kind,
@@ -201,18 +225,63 @@ def served_versions(spec: Document) -> list[ServedResource]:
                 subresources={"status": Subresource(name="status", kind=names["kind"])} if has_status else {},
                 table=custom_table_format(version.get("additionalPrinterColumns") or ()),
                 selectable=tuple(field["jsonPath"] for field in version.get("selectableFields") or ()),
-                warning=_deprecation(group, names["kind"], version),
+                warning=_deprecation(group, names["kind"], version, spec["versions"]),
                 schema=schema,
+                to_storage=conversion.to_storage if converts else None,
+                from_storage=conversion.from_storage if converts else None,
             )
         )
     return made
+
+
+def _strategy(version: Document) -> CustomStrategy:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    return CustomStrategy(_compiled(schema), has_status="status" in (version.get("subresources") or {}))
+
+
+class _Conversion:
+    """Between a version and the stored one: what the other schema does not know goes, and reading fills in defaults."""
+
+    def __init__(
+        self, stored_as: str, kind: str, storage: CustomStrategy, *, api_version: str, strategy: CustomStrategy
+    ) -> None:
+        self._stored_as = stored_as
+        self._kind = kind
+        self._storage = storage
+        self._api_version = api_version
+        self._strategy = strategy
+
+    def to_storage(self, document: Document) -> Document:
+        """The stored form of an object, which shares nothing that is changed."""
+        if document["apiVersion"] == self._stored_as:
+            return document
+        made = {**copy.deepcopy(document), "apiVersion": self._stored_as}
+        self._storage.drop_unknown(made)
+        return made
+
+    def from_storage(self, document: Document) -> Document:
+        """This version's form of a stored object, which is changed."""
+        self._storage.drop_unknown(document)
+        self._storage.default(document)
+        document["apiVersion"], document["kind"] = self._api_version, self._kind
+        if self._api_version != self._stored_as:
+            self._strategy.drop_unknown(document)
+        return document
 
 
 def _compiled(schema: Document | None) -> Schema | None:
     return None if schema is None else compile_schema(schema)
 
 
-def _deprecation(group: str, kind: str, version: Document) -> str:
+def _deprecation(group: str, kind: str, version: Document, versions: list[Document]) -> str:
     if not version.get("deprecated"):
         return ""
-    return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
+    if version.get("deprecationWarning") is not None:
+        return str(version["deprecationWarning"])
+    text = f"{group}/{version['name']} {kind} is deprecated"
+    newer = [
+        other["name"]
+        for other in versions
+        if other.get("served") and not other.get("deprecated") and priority(other["name"]) < priority(version["name"])
+    ]
+    return f"{text}; use {group}/{min(newer, key=priority)} {kind}" if newer else text

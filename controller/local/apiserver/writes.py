@@ -80,7 +80,7 @@ class Writes:
         """Raises Changed where the name is taken."""
         if call.served.ending:
             why = "create not allowed while custom resource definition is terminating"
-            raise errors.forbidden(call.group, call.plural, call.name, why)
+            raise errors.forbidden(call.group, call.plural, str(meta_of(document).get("name") or ""), why)
         meta = meta_of(document)
         metadata.begin(meta, call.now)
         served, strategy = call.served, call.served.strategy
@@ -174,7 +174,8 @@ class Writes:
                 self._store.delete(served.type.stored_in, existing)
                 await self._store.committed()
             return new
-        if new == live:
+        if new == live and (not served.type.custom or served.stored(new) == existing.document()):
+            # What is stored of a custom resource may still have the form of an older schema.
             await self._store.committed()
             return live
         if options.dry_run:

@@ -4,6 +4,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from trainwright.controller.local.apiserver.discovery.priority import priority
+
 READ_AND_WRITE = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 """The verbs of most built-in resources."""
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -104,7 +106,7 @@ def groups_of(resources: Iterable[Resource], preferred: Mapping[str, Iterable[st
 
     Args:
         resources: what is served.
-        preferred: the order of a group's versions; those of other groups keep the order in which they come.
+        preferred: the order of a group's versions; other groups with built-in kinds keep the order in which they come.
     """
     found: dict[str, dict[str, list[Resource]]] = {}
     for resource in resources:
@@ -114,7 +116,10 @@ def groups_of(resources: Iterable[Resource], preferred: Mapping[str, Iterable[st
 
 
 def _versions(found: Mapping[str, list[Resource]], preferred: Iterable[str]) -> dict[str, tuple[Resource, ...]]:
-    order = [*(version for version in preferred if version in found), *found]
+    if all(resource.custom for resources in found.values() for resource in resources):
+        order = sorted(found, key=priority)
+    else:
+        order = [*(version for version in preferred if version in found), *found]
     return {
         version: tuple(sorted(found[version], key=lambda resource: resource.plural)) for version in dict.fromkeys(order)
     }

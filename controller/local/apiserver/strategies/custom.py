@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Custom resources: the rules of one version, from its schema."""
 
-from typing import cast
+from collections.abc import Iterable
+from typing import Any, cast
 
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
@@ -12,6 +13,10 @@ from trainwright.controller.local.apiserver.schema.metadata import decode_metada
 from trainwright.controller.local.apiserver.strategies.strategy import Strategy, set_or_drop
 
 _STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
+
+
+_EXACT = 2.0**53
+"""Below this, a float with no fraction is exactly one integer."""
 
 
 class CustomStrategy(Strategy):
@@ -38,6 +43,7 @@ class CustomStrategy(Strategy):
         return [unknown_field(path) for path in dropped]
 
     def default(self, document: Document) -> None:
+        _write_whole_numbers(document)
         if self._schema is not None:
             self._schema.default(document)
 
@@ -94,3 +100,14 @@ def _finalizer_warnings(name: str) -> list[str]:
 def _desired(document: Document, *, with_status: bool) -> Document:
     dropped = ("metadata",) if with_status else ("metadata", "status")
     return {name: value for name, value in document.items() if name not in dropped}
+
+
+def _write_whole_numbers(value: Any) -> None:
+    """Make integers of floats without a fraction, as the JSON of Go does: `1.0` becomes `1`."""
+    entries: Iterable[tuple[Any, Any]] = value.items() if type(value) is dict else enumerate(value)
+    for key, inner in entries:
+        if type(inner) is float:
+            if inner.is_integer() and abs(inner) < _EXACT:
+                value[key] = int(inner)
+        elif type(inner) is dict or type(inner) is list:
+            _write_whole_numbers(inner)

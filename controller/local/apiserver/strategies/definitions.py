@@ -44,7 +44,7 @@ class DefinitionStrategy(Strategy):
         document["status"] = {
             "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
-            "storedVersions": storage,
+            "storedVersions": storage[:1],
         }
 
     def prepare_update(self, new: Document, old: Document, subresource: str) -> None:
@@ -56,7 +56,7 @@ class DefinitionStrategy(Strategy):
             new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
         storage = [version["name"] for version in new["spec"].get("versions") or () if version.get("storage")]
         stored = (new.get("status") or {}).get("storedVersions") or []
-        if missing := [name for name in storage if name not in stored]:
+        if missing := [name for name in storage[:1] if name not in stored]:
             new["status"] = {**(new.get("status") or {}), "storedVersions": [*stored, *missing]}
 
     def begin_deletion(self, document: Document) -> None:

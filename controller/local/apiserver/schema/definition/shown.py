@@ -35,8 +35,10 @@ def rule(value: Mapping[str, Any]) -> Verbatim:
     return Verbatim(_struct(value, _RULE))
 
 
-def versions(values: list[dict[str, Any]], alike: set[str]) -> Verbatim:
+def versions(values: list[dict[str, Any]] | None, alike: set[str]) -> Verbatim:
     """The versions, without what all of them have alike, which the server holds elsewhere."""
+    if values is None:
+        return Verbatim("null")
     texts = [_struct({word: one[word] for word in one if word not in alike}, _VERSION) for one in values]
     return Verbatim(f"[{','.join(texts)}]")
 

@@ -110,7 +110,7 @@ def _spec_errors(spec: Document) -> Iterator[FieldError]:
         yield from deprecation_errors(version, path)
         parts = {word: version.get(word) for word in _SHARED if word not in alike}
         yield from _version_parts(parts, path, schema_name="schema", status=_has_status(version))
-    yield from version_errors(spec, shown.versions(versions, alike))
+    yield from version_errors(spec, shown.versions(spec.get("versions"), alike))
     yield from name_errors(spec.get("names", {}), "spec.names", needed=True)
     if versions:
         parts = {word: versions[0].get(word) for word in alike}
