@@ -53,6 +53,9 @@ def list_options(call: Call) -> ListOptions:
     version, match = request.asked("resourceVersion"), request.asked("resourceVersionMatch")
     token = request.asked("continue")
     initial = request.flag("sendInitialEvents") if request.says("sendInitialEvents") else None
+    if watch and initial is None and not match and version in ("", "0"):
+        # A watch from no version has always begun with what is there; a bookmark now says where that ends.
+        initial, match = True, _NOT_OLDER
     check = _watch_errors if watch else _list_errors
     found = check(version, match, token, initial)
     if found:

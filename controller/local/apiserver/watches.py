@@ -69,14 +69,10 @@ class Watches:
         if not initial and version == 0:
             version = self._store.version
         try:
-            # A version from the future is waited for: the real server sends nothing until then.
+            # What changes after a version of the future is waited for: the real server sends nothing until then.
             start = self._store.version if initial else version
             existing = list(self._store.collection(collection).listed(call.namespace)) if initial else []
             watch = self._store.watch(collection, start)
-        except errors.StatusError as error:
-            yield b""
-            yield _error(error)
-            return
         except Expired as error:
             yield b""
             yield _error(errors.expired(str(error)))
@@ -84,6 +80,11 @@ class Watches:
         try:
             yield b""
             if initial:
+                try:
+                    await self._reads.reach(version)
+                except errors.StatusError as error:
+                    yield _error(error)
+                    return
                 await self._store.committed(start)
                 for one in existing:
                     if (frame := frames.initial(one)) is not None:
