@@ -11,7 +11,7 @@ import json
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ class Hooks:
     def __init__(self, scripts: Mapping[str, Mapping[str, Any]]) -> None:
         self._scripts = scripts
         self.reviews: list[dict[str, Any]] = []
+        self.closed = asyncio.Event()
+        """Ends answers that are delayed."""
         self.url = ""
         self.bundle = ""
 
@@ -38,7 +40,10 @@ class Hooks:
         review = json.loads(await request.read())
         self.reviews.append({"hook": name, "query": dict(request.query), **review})
         script = dict(self._scripts[name])
-        await asyncio.sleep(script.pop("seconds", 0))
+        if seconds := script.pop("seconds", 0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self.closed.wait()
         if "text" in script or "code" in script:
             return web.Response(status=script.get("code", 200), text=script.get("text", ""))
         response = {"uid": review["request"]["uid"], "allowed": True, **script}
@@ -71,7 +76,7 @@ async def serving(scripts: Mapping[str, Mapping[str, Any]]) -> AsyncIterator[Hoo
     context = _tls(leaf)
     application = web.Application()
     application.router.add_post("/{path:.*}", hooks.answer)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=5)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
@@ -80,4 +85,5 @@ async def serving(scripts: Mapping[str, Mapping[str, Any]]) -> AsyncIterator[Hoo
     try:
         yield hooks
     finally:
+        hooks.closed.set()
         await runner.cleanup()

@@ -191,6 +191,7 @@ async def _read(stream: Stream, frames: list[Any], wanted: int) -> bool:
         *lines, rest = rest.split(b"\n")
         frames += [json.loads(line) for line in lines if line]
         if len(frames) >= wanted:
+            del frames[wanted:]
             return False
     if rest.strip():
         frames.append(json.loads(rest))

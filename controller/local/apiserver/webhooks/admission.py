@@ -174,8 +174,7 @@ class Webhooks:
             uid = str(uuid.uuid4())
             review = _review(uid, invocation, call, operation, new, old, options)
             try:
-                async with asyncio.timeout(hook.seconds):
-                    body = await self._caller.send(hook.document["clientConfig"], _encode(review), hook.seconds)
+                body = await self._caller.send(hook.document["clientConfig"], _encode(review), hook.seconds)
             except TimeoutError as error:
                 raise CallError("context deadline exceeded") from error
             except CallError as error:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks a webhook, over HTTPS or in this process. One of the modules that import the HTTP library."""
 
+import asyncio
 import base64
 import ssl
 from collections.abc import Awaitable, Callable
@@ -24,7 +25,7 @@ class Caller(Protocol):
     """Sends a review."""
 
     async def send(self, configuration: Document, body: bytes, seconds: float) -> bytes:
-        """The answer's body. Raises CallError.
+        """The answer's body. Raises CallError, and TimeoutError for a webhook of this process.
 
         Args:
             configuration: `clientConfig` of the webhook.
@@ -56,7 +57,8 @@ class WebhookCaller:
         parts = urlsplit(url)
         here = self._here.get(f"{parts.scheme}://{parts.netloc}")
         if here is not None:
-            return await here(parts.path, body)
+            async with asyncio.timeout(seconds):
+                return await here(parts.path, body)
         return await self._post(configuration, url, body, seconds)
 
     async def _post(self, configuration: Document, url: str, body: bytes, seconds: float) -> bytes:
