@@ -78,6 +78,9 @@ async def test_aggregated(transport: HTTPTransport) -> None:
         by_name = {group.name: group for group in SERVED}
         items = [item for item in real["items"] if item["metadata"].get("name", "") in by_name]
         kept = [only_ours(item, by_name[item["metadata"].get("name", "")]) for item in items]
+        for item in [*kept, *ours.document["items"]]:
+            if item["metadata"].get("name") == TRAINER:  # see test_one_by_one
+                item["versions"][0]["resources"].sort(key=lambda one: one["resource"])
         assert ours.document == {**real, "items": kept}
 
 
@@ -98,6 +101,10 @@ async def test_one_by_one(transport: HTTPTransport) -> None:
         known = [one for one in real["resources"] if one["name"] in names(group)]
         resources = group.versions[group.preferred]
         ours = discovery.resources("", resources[0].group_version, resources)
+        if group.name == TRAINER:
+            # The real server lists a group's definitions in the order of a Go map.
+            known.sort(key=lambda one: one["name"])
+            ours.document["resources"].sort(key=lambda one: one["name"])
         assert ours.document == {**real, "resources": known}
 
 

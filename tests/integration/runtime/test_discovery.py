@@ -37,25 +37,30 @@ async def test_kinds_are_found_by_their_names(client: Client) -> None:
 async def test_a_kind_installed_later_is_found(client: Client, control_plane: ControlPlane, tmp_path: Path) -> None:
     discovery = Discovery(client)
     with pytest.raises(NotFound):
-        await discovery.named("gadgets")
+        await discovery.named("contraptions")
     schema = {"openAPIV3Schema": {"type": "object"}}
-    definition = tmp_path / "gadgets.json"
+    definition = tmp_path / "contraptions.json"
     definition.write_text(
         json.dumps(
             {
                 "apiVersion": "apiextensions.k8s.io/v1",
                 "kind": "CustomResourceDefinition",
-                "metadata": {"name": "gadgets.runtime.test"},
+                "metadata": {"name": "contraptions.runtime.test"},
                 "spec": {
                     "group": "runtime.test",
                     "scope": "Namespaced",
-                    "names": {"plural": "gadgets", "kind": "Gadget"},
+                    "names": {"plural": "contraptions", "kind": "Contraption"},
                     "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
                 },
             }
         )
     )
     control_plane.install_crds(definition)
-    gadget = await discovery.named("gadgets")
-    assert (gadget.group, gadget.version, gadget.kind, gadget.namespaced) == ("runtime.test", "v1", "Gadget", True)
-    assert await discovery.resource("runtime.test/v1", "Gadget") == gadget
+    contraption = await discovery.named("contraptions")
+    assert (contraption.group, contraption.version, contraption.kind, contraption.namespaced) == (
+        "runtime.test",
+        "v1",
+        "Contraption",
+        True,
+    )
+    assert await discovery.resource("runtime.test/v1", "Contraption") == contraption
