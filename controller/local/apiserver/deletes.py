@@ -17,7 +17,7 @@ from trainwright.controller.local.apiserver.admission import Admission
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.metadata import FOREGROUND, ORPHAN
 from trainwright.controller.local.apiserver.patch.reading import go_kind
-from trainwright.controller.local.apiserver.requests import WriteOptions, dry_run_errors
+from trainwright.controller.local.apiserver.requests import WriteOptions, dry_run_errors, whole_number
 from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
 
 _POLICIES = ("Foreground", "Background", "Orphan")
@@ -252,11 +252,7 @@ def _from_query(call: Call) -> Mapping[str, Any]:
     request = call.request
     given: dict[str, Any] = {"dryRun": request.all("dryRun")}
     if request.says("gracePeriodSeconds"):
-        text = request.asked("gracePeriodSeconds")
-        try:
-            given["gracePeriodSeconds"] = int(text)
-        except ValueError as error:
-            raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+        given["gracePeriodSeconds"] = whole_number(request.asked("gracePeriodSeconds"))
     if request.says("orphanDependents"):
         given["orphanDependents"] = request.flag("orphanDependents")
     if request.asked("propagationPolicy"):

@@ -64,9 +64,9 @@ def list_options(call: Call) -> ListOptions:
         watch=watch,
         version=version,
         match=match,
-        limit=_number(call, "limit") or 0,
+        limit=call.request.number("limit") or 0,
         page=None if watch else _continuation(token, version),
-        seconds=_number(call, "timeoutSeconds"),
+        seconds=call.request.number("timeoutSeconds"),
         bookmarks=request.flag("allowWatchBookmarks"),
         initial=initial,
     )
@@ -104,16 +104,6 @@ def _watch_errors(_: str, match: str, token: str, initial: bool | None) -> list[
         if token:
             found.append(fields.not_allowed(field, f"{field} is forbidden when continue is provided"))
     return found
-
-
-def _number(call: Call, name: str) -> int | None:
-    text = call.request.asked(name)
-    if not text:
-        return None
-    try:
-        return int(text)
-    except ValueError as error:
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
 
 
 def _continuation(token: str, version: str) -> Continuation | None:

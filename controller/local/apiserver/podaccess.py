@@ -148,7 +148,7 @@ def container_of(pod: Document, name: str) -> str:
 
 def _log_request(call: Call) -> LogRequest:
     request = call.request
-    tail, limit, since = (_number(call, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
+    tail, limit, since = (request.number(name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
     moment = request.asked("sinceTime")
     found: list[DocumentError] = []
     if tail is not None and tail < 0:
@@ -176,13 +176,3 @@ def _log_request(call: Call) -> LogRequest:
         since_time=since_time,
         limit_bytes=limit,
     )
-
-
-def _number(call: Call, name: str) -> int | None:
-    text = call.request.asked(name)
-    if not text:
-        return None
-    try:
-        return int(text)
-    except ValueError as error:
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error

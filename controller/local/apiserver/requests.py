@@ -59,6 +59,19 @@ class ServerRequest:
         """A query parameter that is true or false."""
         return self.says(name) and self.asked(name) not in ("false", "0")
 
+    def number(self, name: str) -> int | None:
+        """A query parameter that is a whole number; None where it is absent or empty. Raises StatusError."""
+        text = self.asked(name)
+        return whole_number(text) if text else None
+
+
+def whole_number(text: str) -> int:
+    """The number that a query parameter says. Raises StatusError with the words of Go's parser."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+
 
 class WebSocket(Protocol):
     """An open websocket."""

@@ -82,7 +82,7 @@ class Webhooks:
             if (invocation := self._invocation(hook, call, operation, new, old)) is not None
         ]
         answers = await asyncio.gather(
-            *(self._validated(one, call, operation, new, old, options) for one in relevant), return_exceptions=True
+            *(self._asked(one, call, operation, new, old, options) for one in relevant), return_exceptions=True
         )
         for answer in answers:
             if isinstance(answer, BaseException):
@@ -145,17 +145,6 @@ class Webhooks:
             raise errors.internal(str(error)) from error
         call.served.strategy.default(made)
         return made
-
-    async def _validated(
-        self,
-        invocation: Invocation,
-        call: Call,
-        operation: Operation,
-        new: Document | None,
-        old: Document | None,
-        options: WriteOptions,
-    ) -> None:
-        await self._asked(invocation, call, operation, new, old, options)
 
     async def _asked(
         self,
