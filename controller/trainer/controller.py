@@ -17,6 +17,7 @@ from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.controller.runtime import Backoff, Done, Manager, Result, RetryAfter
 from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
+from trainwright.controller.trainer.build.ends import EndUnknown
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.objects import JobObjects
@@ -116,8 +117,10 @@ class TrainJobController:
         # After the objects are applied, since the cache shows own writes at once.
         references, observed, unseen = await self._observe(job)
         failure = failure or unseen
+        end_unknown = str(failure) if isinstance(failure, EndUnknown) else ""
+        failure = None if end_unknown else failure
         obstacle = obstacle_of(failure) if failure is not None else None
-        attempt = self._attempt(job, memory, obstacle, failure)
+        attempt = self._attempt(job, memory, obstacle, failure, end_unknown)
         decision = decide(job, observed, attempt, self._options.now())
         if attempt.obstacle is not None and not decision.end and memory.reports():
             self._events.blocked(job, attempt.obstacle)
@@ -146,7 +149,12 @@ class TrainJobController:
             return references, None, error
 
     def _attempt(
-        self, job: TrainJob, memory: JobMemory, obstacle: Obstacle | None, failure: Exception | None
+        self,
+        job: TrainJob,
+        memory: JobMemory,
+        obstacle: Obstacle | None,
+        failure: Exception | None,
+        end_unknown: str,
     ) -> Attempt:
         """The outcome of this attempt, together with what is remembered of earlier ones."""
         now, since = self._memories.monotonic(), memory.counters_since
@@ -159,7 +167,8 @@ class TrainJobController:
             failed=failure is not None,
             obstacle=obstacle if shown_in <= 0 else None,
             shown_in=shown_in,
-            created=self._options.created_condition and failure is None and _is_built(job),
+            created=self._options.created_condition and failure is None and not end_unknown and _is_built(job),
+            end_unknown=end_unknown,
             counters_in=COUNTERS_SECONDS if since is None else since + COUNTERS_SECONDS - now,
         )
 

@@ -73,6 +73,8 @@ class BuildMemory:
     """The last build that succeeded."""
     refused: dict[Reference, bytes] = field(default_factory=dict)
     """Digests of the documents that the API server refused, so that their fallback was applied."""
+    made_once: bool = False
+    """Whether this process has made or found all objects of the job."""
 
     def was_refused(self, component: Component) -> bool:
         """Whether the API server refused this very document and would do so again."""

@@ -15,6 +15,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Manager, NotFound
 from trainwright.controller.runtime.errors import AlreadyExists, Forbidden, Invalid
 from trainwright.controller.trainer.build.built import BuildMemory, Built
+from trainwright.controller.trainer.build.ends import check_end
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.snapshot import Snapshots
@@ -55,7 +56,7 @@ class JobObjects:
     async def make(self, job: TrainJob, memory: BuildMemory) -> None:
         """Make the job's objects, unless neither the inputs nor the objects have changed since the last build.
 
-        Raises PipelineError, FactUnavailable, KubernetesError.
+        Raises PipelineError, FactUnavailable, EndUnknown, KubernetesError.
         """
         is_new = not self._snapshots.is_taken(job)
         runtime = await self._snapshots.runtime_of(job)
@@ -76,13 +77,17 @@ class JobObjects:
         for component in rendering.components:
             # Check all kinds before the first write: a job is never half made because a kind is not served.
             self._kinds.require(component.resource)
+        found = {component.reference: self._facts.find(component.reference) for component in rendering.components}
+        if not memory.made_once:
+            check_end(job, rendering.components, self._pipeline.begin_status(job).references(), found)
         # A new job has no objects. For any other job, the cluster may hold objects that the cache does not show.
-        is_new = is_new and not any(self._facts.find(component.reference) for component in rendering.components)
+        is_new = is_new and not any(found.values())
         made = {
             component.reference: await self._make_one(job, component, memory, is_new=is_new)
             for component in rendering.components
         }
         memory.built = Built.of(job, runtime, facts, made)
+        memory.made_once = True
 
     async def delete(self, job: TrainJob, references: Iterable[Reference]) -> None:
         """Delete the objects that the job controls, in the background. Their end starts another reconcile."""

@@ -17,6 +17,7 @@ from trainwright.controller.trainer.job.status import (
     status_patch,
     wanted_status,
     with_deadline_exceeded,
+    with_end_unknown,
 )
 
 COUNTERS_SECONDS = 0.25
@@ -37,6 +38,8 @@ class Attempt:
     """Seconds until a younger obstacle has lasted long enough to be shown; 0: there is none."""
     created: bool = False
     """Whether to write the condition `Created`: the gate is on, and all objects of the job are applied."""
+    end_unknown: str = ""
+    """Why it cannot be known how the job ended; empty if that is not so."""
     counters_in: float = COUNTERS_SECONDS
     """Seconds until changed counters are due; zero or less: write them now."""
 
@@ -74,6 +77,8 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
         created=attempt.created,
         now=lambda: now,
     )
+    if attempt.end_unknown:
+        wanted = with_end_unknown(wanted, attempt.end_unknown, now=lambda: now)
     # Use the status that is about to be written: the time of a job that is resumed now starts now.
     left = None if is_over(wanted) else seconds_left(job, wanted, now)
     end = is_exceeded(job) or (left is not None and left <= 0)

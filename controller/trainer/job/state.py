@@ -17,6 +17,7 @@ from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED, CONDITION_SUSPENDED
 from trainwright.controller.runtime import Cache, Event
+from trainwright.controller.trainer.build.ends import had_pods
 
 CONDITION_BLOCKED = "Blocked"
 """A condition that Kubeflow Trainer does not have; see `obstacles`."""
@@ -64,8 +65,7 @@ def state_of(job: TrainJob) -> Standing:
     for name, state in _CONDITIONS.items():
         if name in held:
             return Standing(state, held[name].reason)
-    jobs = (status.jobs_status if status else None) or ()
-    if any(one.active or one.ready or one.succeeded or one.failed for one in jobs):
+    if had_pods(job):
         return Standing(State.RUNNING)
     return Standing(State.PENDING)
 

@@ -32,6 +32,8 @@ from trainwright.controller.trainer.job.state import CONDITION_BLOCKED
 
 CONDITION_CREATED = "Created"
 """Behind a feature gate: True once all objects are applied."""
+REASON_END_UNKNOWN = "EndUnknown"
+"""The JobSet deleted itself after its end while no manager ran."""
 REASON_CREATED = "JobsCreationSucceeded"
 """The reason that versions of Kubeflow Trainer with this condition wrote."""
 _OWN_KEYS = (("conditions", "conditions"), ("jobs_status", "jobsStatus"))
@@ -94,8 +96,17 @@ def wanted_status(
 
 def with_deadline_exceeded(status: TrainJobStatus, *, now: Now = wall_clock) -> TrainJobStatus:
     """The status of a job that exceeded its deadline, in place of any failure that its JobSet reports."""
+    return _failed(status, REASON_DEADLINE_EXCEEDED, deadline.MESSAGE, now)
+
+
+def with_end_unknown(status: TrainJobStatus, message: str, *, now: Now = wall_clock) -> TrainJobStatus:
+    """The status of a job whose end nobody saw."""
+    return _failed(status, REASON_END_UNKNOWN, shortened(message), now)
+
+
+def _failed(status: TrainJobStatus, reason: str, message: str, now: Now) -> TrainJobStatus:
     marked = status.deepcopy()
-    failed = _condition(CONDITION_FAILED, "True", REASON_DEADLINE_EXCEEDED, deadline.MESSAGE)
+    failed = _condition(CONDITION_FAILED, "True", reason, message)
     conditions = set_condition(remove_condition(status.conditions or [], CONDITION_BLOCKED), failed, now=now)
     marked.conditions = _created_last(conditions)
     return marked

@@ -3,6 +3,7 @@
 
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -151,6 +152,40 @@ async def test_a_secret_of_somebody_else_is_tried_by_a_new_job_alone(
         made = await user.get("secret", name)
         assert made is not None
         assert made["type"] == "kubernetes.io/ssh-auth"
+
+
+async def test_a_jobset_that_goes_while_no_manager_runs_is_not_run_twice(
+    with_jobsets: ControlPlane, namespace: str
+) -> None:
+    short_lived = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "ttlSecondsAfterFinished": 60}}
+    ran = {"name": "node", "active": 0, "ready": 0, "succeeded": 1, "failed": 0, "suspended": 0}
+    async with working(with_jobsets, namespace) as user:
+        await user.create("TrainingRuntime", "runtime", {"mlPolicy": {"numNodes": 1}, "template": short_lived})
+        for name in ("ran", "waited"):
+            await user.job(name)
+            await user.until("jobset", name, bool)
+        await shows_pods(user, "ran", ran)
+        # A JobSet that this process saw was deleted by somebody: it is made again.
+        await user.kubectl("delete", "jobset", "ran")
+        await user.until("jobset", "ran", bool)
+        await user.until("trainjob", "ran", lambda job: not job.get("status", {}).get("jobsStatus"))
+        await shows_pods(user, "ran", ran)
+    await user.kubectl("delete", "jobset", "ran", "waited")
+    async with working(with_jobsets, namespace) as user:
+        job = await user.until("trainjob", "ran", lambda job: "Failed" in conditions(job))
+        failed = conditions(job)["Failed"]
+        assert (failed["status"], failed["reason"]) == ("True", "EndUnknown")
+        assert "create it again" in failed["message"]
+        assert job["status"]["jobsStatus"] == [ran]
+        await user.until("jobset", "waited", bool)
+        assert await user.get("jobset", "ran") is None
+
+
+async def shows_pods(user: User, name: str, counters: dict[str, Any]) -> None:
+    """Let the JobSet have pods, and wait until the job shows them."""
+    status = {"status": {"replicatedJobsStatus": [counters]}}
+    await user.patch("jobset", name, status, "--subresource=status")
+    await user.until("trainjob", name, lambda job: job.get("status", {}).get("jobsStatus") == [counters])
 
 
 def calls(user: User, name: str) -> list[Call]:

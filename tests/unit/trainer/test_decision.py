@@ -144,6 +144,20 @@ TABLE = [
         conditions=None,
     ),
     Row(
+        "an end that nobody saw",
+        status={"jobsStatus": [COUNTED], "conditions": [condition("Blocked", "ApplyRefused")]},
+        attempt=Attempt(end_unknown="the JobSet is gone"),
+        conditions=[("Failed", "True", "EndUnknown")],
+        over=True,
+    ),
+    Row(
+        "an end that nobody saw comes before a deadline, which may have passed after it",
+        spec={"activeDeadlineSeconds": 30},
+        attempt=Attempt(end_unknown="the JobSet is gone"),
+        conditions=[("Failed", "True", "EndUnknown")],
+        over=True,
+    ),
+    Row(
         "created",
         attempt=Attempt(created=True),
         conditions=[("Created", "True", "JobsCreationSucceeded")],
