@@ -4,6 +4,7 @@
 
 from trainwright.api.config.v1alpha1.models import (
     CertManagement,
+    Cleanup,
     ClientConnection,
     Configuration,
     ControllerConfigurationSpec,
@@ -19,6 +20,7 @@ from trainwright.api.config.v1alpha1.models import (
 
 __all__ = [
     "CertManagement",
+    "Cleanup",
     "ClientConnection",
     "Configuration",
     "ControllerConfigurationSpec",

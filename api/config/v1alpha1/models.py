@@ -33,6 +33,21 @@ class CertManagement(Struct, kw_only=True):
             self.webhook_secret_name = "kubeflow-trainer-webhook-cert"
 
 
+class Cleanup(Struct, kw_only=True):
+    """What is deleted some time after TrainJobs have ended. The manager needs rights for it that it does not have
+    otherwise.
+    """
+
+    train_job_ttl_seconds: int | None = field(name="trainJobTTLSeconds", default=None)
+    """Seconds after its end at which a TrainJob is deleted with all its objects, unless its annotation
+    trainwright.dev/ttl-seconds-after-finished says otherwise. Unset means never.
+    """
+    object_ttl_seconds: int | None = field(name="objectTTLSeconds", default=None)
+    """Seconds after the end of a TrainJob at which its PodGroups and Secrets are deleted, unless its annotation
+    trainwright.dev/objects-ttl-seconds-after-finished says otherwise. Unset means with the job.
+    """
+
+
 class ClientConnection(Struct, kw_only=True):
     """A limit on the requests to the API server."""
 
@@ -250,6 +265,10 @@ class Configuration(Struct, kw_only=True):
     """
     tls: TLSOptions | None = None
     """TLS of all servers."""
+    cleanup: Cleanup | None = None
+    """What is deleted some time after TrainJobs have ended. Unset means nothing, whatever annotations of TrainJobs
+    say.
+    """
     plugins: Plugins | None = None
     """Which plugins run, and their settings."""
 
@@ -275,6 +294,8 @@ class Configuration(Struct, kw_only=True):
             n.feature_gates = n.feature_gates.copy()
         if n.tls is not None:
             n.tls = n.tls.deepcopy()
+        if n.cleanup is not None:
+            n.cleanup = n.cleanup.deepcopy()
         if n.plugins is not None:
             n.plugins = n.plugins.deepcopy()
         return n

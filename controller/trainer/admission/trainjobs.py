@@ -37,6 +37,7 @@ from trainwright.controller.trainer.build.runtimes import (
 )
 from trainwright.controller.trainer.build.snapshot import SNAPSHOTS, SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.job.defects import Defects, During, is_defect
+from trainwright.controller.trainer.job.lifetime import NEVER, asked, problems
 from trainwright.plugins.contract import (
     ErrorType,
     FactUnavailable,
@@ -68,9 +69,10 @@ class TrainJobAdmission:
         snapshots: Snapshots,
         defects: Defects,
         *,
+        cleans_up: bool = False,
         now: Now = wall_clock,
     ) -> None:
-        """`now` is the wall clock, for the times of patches."""
+        """`cleans_up`: whether annotations about the time after the end have an effect. `now`: for times of patches."""
         self._client = client
         self._cache = cache
         self._pipeline = pipeline
@@ -78,6 +80,7 @@ class TrainJobAdmission:
         self._runtimes = runtimes
         self._snapshots = snapshots
         self._defects = defects
+        self._cleans_up = cleans_up
         self._now = now
 
     def default(self, request: AdmissionRequest[TrainJob]) -> None:
@@ -97,7 +100,7 @@ class TrainJobAdmission:
         """Every reason to refuse a TrainJob or its change, and every warning."""
         job, old = request.new, request.old
         assert job is not None
-        warnings = self._deprecation(job)
+        warnings = [*self._deprecation(job), *self._about_lifetimes(job, old)]
         if old is not None and (old.spec == job.spec or deletion_timestamp_of(job)):
             return _refused((), warnings)
         try:
@@ -107,7 +110,9 @@ class TrainJobAdmission:
         except RuntimeMissing as error:
             return _refused([invalid(_runtime_path(job), _reference(job), str(error))], warnings)
         if old is None:
-            warnings = _deprecations(runtime)
+            warnings = [*_deprecations(runtime), *self._about_lifetimes(job, old)]
+            if self._cleans_up and (unusable := list(_unusable_lifetimes(job))):
+                return _refused(unusable, warnings)
         run = self._pipeline.begin(job, runtime, old)
         try:
             references = run.admission_references()
@@ -123,6 +128,12 @@ class TrainJobAdmission:
                 if finding.type is ErrorType.INTERNAL:
                     self._met_defect(job, finding)
         return _refused(verdict.errors, [*warnings, *map(str, verdict.warnings)])
+
+    def _about_lifetimes(self, job: TrainJob, old: TrainJob | None) -> list[str]:
+        """Warnings about annotations that have no effect. A new value that cannot be used is refused at creation."""
+        if not self._cleans_up:
+            return [f"annotation {name} has no effect: this manager does not clean up" for name, _ in asked(job)]
+        return [str(error) for error in _unusable_lifetimes(job)] if old is not None else []
 
     def _met_defect(self, job: TrainJob, defect: Exception | FieldError) -> None:
         self._defects.met(During.ADMISSION)
@@ -164,6 +175,11 @@ class TrainJobAdmission:
                 kind = namesake.RESOURCE.kind
                 return f"; a {kind} of this name exists: to use it, set spec.runtimeRef.kind to {kind}"
         return ""
+
+
+def _unusable_lifetimes(job: TrainJob) -> Iterable[FieldError]:
+    for name, value in problems(job):
+        yield invalid(f"metadata.annotations[{name}]", value, f"must be a number of seconds, or {NEVER}")
 
 
 def validate_runtime(request: AdmissionRequest[R]) -> AdmissionResponse:

@@ -23,7 +23,7 @@ from trainwright.controller.runtime.webhook.admission import Handler
 from trainwright.controller.runtime.webhook.webhooks import Webhooks
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
-from trainwright.controller.trainer.assembly import finalizers
+from trainwright.controller.trainer.assembly import cleanup, finalizers
 from trainwright.controller.trainer.assembly.features import CREATED_CONDITION
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.build.facts import CachedFacts
@@ -144,6 +144,11 @@ def _declare_finalizers(assembly: Assembly) -> None:
     finalizers.remove_obsolete_finalizers(assembly.manager, workers)
 
 
+def _declare_cleanup(assembly: Assembly) -> None:
+    assert assembly.settings.cleanup is not None  # or the part is off
+    cleanup.clean_up(assembly.manager, assembly.kinds, assembly.settings.cleanup)
+
+
 def _declare_states(assembly: Assembly) -> None:
     states = JobStates()
     states.listen(JobMetrics(assembly.manager.metrics.registry, leads=assembly.leads))
@@ -167,6 +172,7 @@ async def _declare_admission(assembly: Assembly) -> None:
         assembly.runtimes,
         assembly.snapshots,
         assembly.defects,
+        cleans_up=assembly.settings.cleanup is not None,
     )
     if assembly.answer_here is not None:
         assembly.answer_here(handlers_of(admission))
@@ -207,6 +213,12 @@ PARTS = (
         declare=_declare_jobs,
     ),
     Part(name="obsolete-finalizers", rights=lambda *_: finalizers.RULES, declare=_declare_finalizers),
+    Part(
+        name="clean-up",
+        is_on=lambda settings: settings.cleanup is not None,
+        rights=lambda _, registry: cleanup.rules(registry.watches()),
+        declare=_declare_cleanup,
+    ),
     Part(name="job-states", declare=_declare_states),
     Part(name="admission", rights=_admission_rights, own_rights=_certificate_rights, declare=_declare_admission),
     Part(

@@ -13,6 +13,7 @@ from dataclasses import field as dataclass_field
 
 from trainwright.api.base import Object
 from trainwright.api.config.v1alpha1 import (
+    Cleanup,
     ClientConnection,
     Configuration,
     ControllerHealth,
@@ -26,6 +27,7 @@ from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.leaderelection.timing import Timing
 from trainwright.controller.runtime.servers.http import parse_address
 from trainwright.controller.trainer.assembly.features import Features, features_of
+from trainwright.controller.trainer.job.lifetime import Lifetimes
 from trainwright.plugins.registry import Selection
 
 LEASE = "trainer.kubeflow.org"
@@ -109,6 +111,8 @@ class Settings:
     service: str
     secret: str
     limit: RequestLimit | None
+    cleanup: Lifetimes | None
+    """Times after the end of jobs; None: nothing is deleted, whatever annotations say."""
     features: Features
     plugins: Selection
     minimum_tls: ssl.TLSVersion
@@ -162,6 +166,7 @@ def settings_of(configuration: Configuration) -> Settings:
         service=_name("certManagement.webhookServiceName", full.cert_management.webhook_service_name, complain),
         secret=_name("certManagement.webhookSecretName", full.cert_management.webhook_secret_name, complain),
         limit=_limit(configuration.client_connection, full.client_connection, complain),
+        cleanup=_cleanup(full.cleanup, complain),
         features=_features(full.feature_gates or {}, complain),
         plugins=Selection.of(configuration.plugins),
         minimum_tls=minimum,
@@ -274,6 +279,18 @@ def _limit(given: ClientConnection | None, full: ClientConnection, complain: Com
     if given is None or (given.qps is None and given.burst is None) or full.qps <= 0:
         return None
     return RequestLimit(rate=full.qps, burst=full.burst)
+
+
+def _cleanup(section: Cleanup | None, complain: Complain) -> Lifetimes | None:
+    if section is None:
+        return None
+    for field, seconds in (
+        ("trainJobTTLSeconds", section.train_job_ttl_seconds),
+        ("objectTTLSeconds", section.object_ttl_seconds),
+    ):
+        if seconds is not None and seconds < 0:
+            complain(f"cleanup.{field}", f"{seconds} is negative; use 0 or more")
+    return Lifetimes(job=section.train_job_ttl_seconds, objects=section.object_ttl_seconds)
 
 
 def _check_status_server(server: StatusServer, complain: Complain) -> None:

@@ -7,6 +7,7 @@ watched and counts as absent.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from trainwright.api.base import Object, Resource
 from trainwright.api.kubernetes.core.v1 import ConfigMap
@@ -26,6 +27,15 @@ TRAIN_JOB = TrainJob.RESOURCE
 
 _REMEDY = "install its CustomResourceDefinition"
 """What to do about a missing kind whose watch names no remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A kind whose objects belong to TrainJobs."""
+
+    resource: Resource
+    kind: Kind
+    """How the cache holds it."""
 
 
 class WatchedKinds:
@@ -61,6 +71,11 @@ class WatchedKinds:
                     builder.watches(kind, _once_synced(lambda obj: cache.list(TrainJob, namespace_of(obj))))
                 case Enqueue.SUSPENDED_OF_RUNTIME_CLASS:
                     builder.watches(kind, _once_synced(lambda obj: _jobs_of_class(cache, runtimes, name_of(obj))))
+
+    def owned(self) -> list["Owned"]:
+        """The kinds whose objects belong to TrainJobs, as the cache holds them."""
+        found = dict.fromkeys(watch.resource for watch in self._watches if watch.enqueue is Enqueue.OWNER)
+        return [Owned(resource, self._kinds[resource]) for resource in found]
 
     def watches(self, resource: Resource) -> bool:
         """Whether a change of such an object starts reconciles. True for an absent kind too, which has no objects."""

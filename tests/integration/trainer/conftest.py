@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.api.config.v1alpha1 import Configuration, ControllerHealth
+from trainwright.api.config.v1alpha1 import Cleanup, Configuration, ControllerHealth
 from trainwright.controller.runtime import Manager, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
@@ -40,9 +40,12 @@ async def user(with_jobsets: ControlPlane, namespace: str) -> "AsyncIterator[Use
 
 
 @asynccontextmanager
-async def working(with_jobsets: ControlPlane, namespace: str) -> "AsyncIterator[User]":
-    """The manager runs for the length of the block."""
-    settings = settings_of(Configuration(health=ControllerHealth(health_probe_bind_address="0")))
+async def working(
+    with_jobsets: ControlPlane, namespace: str, *, cleanup: Cleanup | None = None
+) -> "AsyncIterator[User]":
+    """The manager runs for the length of the block. `cleanup`: the section of its Configuration."""
+    health = ControllerHealth(health_probe_bind_address="0")
+    settings = settings_of(Configuration(health=health, cleanup=cleanup))
     manager = await make_manager(
         load_config(with_jobsets.kubeconfig), settings, user_agent=f"test/{namespace}", detect_mutation=True
     )

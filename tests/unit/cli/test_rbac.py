@@ -10,6 +10,7 @@ import yaml
 from tests.repository import ROOT
 from trainwright.api.config.v1alpha1 import (
     CertManagement,
+    Cleanup,
     Configuration,
     ControllerMetrics,
     LeaderElectionConfiguration,
@@ -121,3 +122,10 @@ def test_the_command_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureF
     configuration.write_text("plugins: {enabled: [Nothing]}")
     assert main(["rbac", f"--config={configuration}"]) == 1
     assert "plugin Nothing: enabled in the Configuration, but not installed" in capsys.readouterr().err
+
+
+def test_only_clean_up_may_delete_jobs_and_secrets() -> None:
+    without, cleaning = needed().on_jobs, needed(cleanup=Cleanup()).on_jobs
+    for resource in ("trainjobs", "secrets", "podgroups"):
+        assert "delete" not in verbs(without, resource)
+        assert "delete" in verbs(cleaning, resource)

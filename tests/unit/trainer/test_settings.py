@@ -22,6 +22,7 @@ from trainwright.controller.trainer.assembly.settings import (
     Settings,
     settings_of,
 )
+from trainwright.controller.trainer.job.lifetime import Lifetimes
 
 SCHEMA = Path(__file__).parents[3] / "api" / "config" / "v1alpha1" / "configuration.schema.json"
 ELECTED = {"leaderElect": True}
@@ -87,6 +88,10 @@ EFFECTS: list[tuple[str, dict[str, Any], str, object]] = [
     ("clientConnection.qps", {"clientConnection": {"qps": 7}}, "limit", RequestLimit(rate=7.0, burst=100)),
     ("clientConnection.qps", {"clientConnection": {"qps": 0}}, "limit", None),
     ("clientConnection.burst", {"clientConnection": {"burst": 9}}, "limit", RequestLimit(rate=50.0, burst=9)),
+    ("cleanup.trainJobTTLSeconds", {"cleanup": {"trainJobTTLSeconds": 5}}, "cleanup", Lifetimes(job=5)),
+    ("cleanup.objectTTLSeconds", {"cleanup": {"objectTTLSeconds": 0}}, "cleanup", Lifetimes(objects=0)),
+    ("cleanup.objectTTLSeconds", {"cleanup": {}}, "cleanup", Lifetimes()),
+    ("cleanup.objectTTLSeconds", {}, "cleanup", None),
     (
         "featureGates",
         {"featureGates": {"CreatedCondition": True}},
@@ -146,6 +151,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("statusServer.burst", {"statusServer": {"burst": 1}}, "this version does not have a status server"),
     ("featureGates.TrainJobStatus", {"featureGates": {"TrainJobStatus": True}}, "cannot be turned on"),
     ("featureGates.TrainJobStatus", {"featureGates": {"AllAlpha": True}}, "cannot be turned on"),
+    ("cleanup.trainJobTTLSeconds", {"cleanup": {"trainJobTTLSeconds": -1}}, "-1 is negative; use 0 or more"),
     ("featureGates.Nonsense", {"featureGates": {"Nonsense": False}}, "unknown feature gate"),
     ("tls.minVersion", {"tls": {"minVersion": "1.1"}}, "TLS 1.1 is not supported"),
     ("tls.minVersion", {"tls": {"minVersion": "VersionTLS12"}}, "'VersionTLS12' is not a version of TLS"),

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deletes TrainJobs, PodGroups and Secrets some time after the jobs have ended, where the Configuration turns it on.
+
+`job.lifetime` says when. The objects of a job go with it, since they have owner references to it.
+"""
+
+import contextlib
+import functools
+import logging
+from collections.abc import Iterable
+
+from trainwright.api.objects import AnyObject, deletion_timestamp_of, name_of, uid_of
+from trainwright.api.rights import Rule
+from trainwright.api.times import Now, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import Done, Key, Manager, NotFound, Result, RetryAfter
+from trainwright.controller.runtime.cache.events import Event
+from trainwright.controller.trainer.build.kinds import Owned, WatchedKinds
+from trainwright.controller.trainer.job.lifetime import Lifetimes, due, lifetimes_of, problems
+from trainwright.controller.trainer.job.state import state_of
+from trainwright.plugins.contract import Watch
+
+log = logging.getLogger(__name__)
+
+_KINDS = frozenset({"PodGroup", "Secret"})
+"""What a finished job has no use for. Its JobSet keeps the pods and their logs; its ConfigMaps hold its runtime."""
+_LONGEST_WAIT = 3600.0
+"""Look again hourly, because the wall clock may jump."""
+
+
+def rules(watches: Iterable[Watch]) -> Iterable[Rule]:
+    """The rights to delete what is cleaned up. `watches`: those of the enabled plugins."""
+    yield Rule.on(TrainJob.RESOURCE, "delete")
+    for resource in dict.fromkeys(watch.resource for watch in watches if watch.resource.kind in _KINDS):
+        yield Rule.on(resource, "delete")
+
+
+def clean_up(manager: Manager, kinds: WatchedKinds, default: Lifetimes, *, now: Now = wall_clock) -> None:
+    """Declare the controller.
+
+    Args:
+        manager: of the process.
+        kinds: those that the plugins watch.
+        default: the times for jobs without annotations.
+        now: the wall clock.
+    """
+    owned = [one for one in kinds.owned() if one.resource.kind in _KINDS]
+    builder = manager.controller("cleanup_controller").for_(TrainJob, predicates=[_has_ended])
+    builder.reconcile(functools.partial(_reconcile, manager, owned, default, now))
+
+
+async def _reconcile(manager: Manager, owned: list[Owned], default: Lifetimes, now: Now, key: Key) -> Result:
+    job = manager.cache.get(TrainJob, key.name, key.namespace)
+    if job is None or deletion_timestamp_of(job) is not None:
+        return Done()
+    for name, value in problems(job):
+        log.warning("%s: annotation %s has no effect: %r is no number of seconds", key, name, value)
+    found = due(job, lifetimes_of(job, default), now())
+    if found.job:
+        log.info("%s: deleting the TrainJob, its time after the end is over", key)
+        with contextlib.suppress(NotFound):
+            await manager.client.delete(TrainJob, key.name, key.namespace, uid=uid_of(job), propagation="Background")
+        return Done()
+    if found.objects:
+        await manager.cache.wait_synced([one.kind for one in owned])
+        for one in owned:
+            for obj in manager.cache.controlled_by(one.kind, uid_of(job)):
+                await _delete(manager, one, key, obj)
+    return Done() if found.look_again is None else RetryAfter(min(found.look_again, _LONGEST_WAIT), reason="clock")
+
+
+async def _delete(manager: Manager, one: Owned, key: Key, obj: AnyObject) -> None:
+    if deletion_timestamp_of(obj) is not None:
+        return
+    log.info("%s: deleting %s %s, its time after the end is over", key, one.resource.kind, name_of(obj))
+    with contextlib.suppress(NotFound):
+        await manager.client.delete(one.resource, name_of(obj), key.namespace, uid=uid_of(obj))
+
+
+def _has_ended(event: Event[AnyObject]) -> bool:
+    return isinstance(event.new, TrainJob) and state_of(event.new).is_over

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes some time after the end of a job, on a real API server."""
+
+from typing import Any
+
+from tests.integration.trainer.conftest import POD, STEP, TIME, User, conditions, working
+from trainwright.api.config.v1alpha1 import Cleanup
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.trainer.job.lifetime import ANNOTATION_JOB, ANNOTATION_OBJECTS
+
+RUNTIME: dict[str, Any] = {
+    "mlPolicy": {"numNodes": 1, "mpi": {"mpiImplementation": "OpenMPI", "runLauncherAsNode": True}},
+    "template": {
+        "spec": {
+            "replicatedJobs": [
+                {"name": "launcher", "template": {"metadata": STEP, "spec": {"template": {"spec": POD}}}},
+                {"name": "node", "template": {"spec": {"template": {"spec": POD}}}},
+            ]
+        }
+    },
+}
+"""Its jobs have a Secret."""
+
+
+async def ended(user: User, name: str) -> None:
+    """Create a job with a Secret, and let it end."""
+    await user.job(name)
+    await user.until("jobset", name, bool)
+    done = {"type": "Completed", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": TIME}
+    await user.patch("jobset", name, {"status": {"conditions": [done]}}, "--subresource=status")
+    await user.until("trainjob", name, lambda job: "Complete" in conditions(job))
+
+
+async def gone(user: User, kind: str, name: str) -> None:
+    await eventually(lambda: user.get(kind, name), lambda found: found is None, what=f"{kind} {name} to be gone")
+
+
+async def test_a_finished_job_goes_in_time(with_jobsets: ControlPlane, namespace: str) -> None:
+    async with working(with_jobsets, namespace) as user:
+        await user.create("TrainingRuntime", "runtime", RUNTIME)
+        for name in ("by-default", "kept", "soon"):
+            await ended(user, name)
+        await user.kubectl("annotate", "trainjob", "kept", f"{ANNOTATION_OBJECTS}=never")
+        await user.kubectl("annotate", "trainjob", "soon", f"{ANNOTATION_JOB}=0")
+        await user.job("later")
+        await user.until("jobset", "later", bool)
+        # Off unless the Configuration asks for it.
+        assert await user.get("trainjob", "soon") is not None
+    async with working(with_jobsets, namespace, cleanup=Cleanup(object_ttl_seconds=0)) as user:
+        await gone(user, "trainjob", "soon")
+        await gone(user, "secret", "by-default-mpi-ssh-auth")
+        await ended(user, "new")
+        await gone(user, "secret", "new-mpi-ssh-auth")
+        assert await user.get("secret", "kept-mpi-ssh-auth") is not None
+        assert await user.get("trainjob", "by-default") is not None
+        assert await user.get("jobset", "by-default") is not None
