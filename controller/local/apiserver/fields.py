@@ -18,7 +18,16 @@ def shown(value: Any) -> str:
     """A wrong value in a message."""
     if isinstance(value, str):
         return quoted(value)
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return as_go_json(value)
+
+
+def as_go_json(value: Any, *, indented: bool = False) -> str:
+    """JSON as Go writes it."""
+    if indented:
+        text = json.dumps(value, indent=1, ensure_ascii=False)
+    else:
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return values.escaped(text)
 
 
 def required(field: str, detail: str = "") -> DocumentError:

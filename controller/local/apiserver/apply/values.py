@@ -50,7 +50,7 @@ def json_text(value: Value) -> str:
     """A value as Go's JSON encoder writes it: keys sorted, no spaces, `<`, `>` and `&` escaped."""
     kind = type(value)
     if kind is str:
-        return _escaped(json.dumps(value, ensure_ascii=False))
+        return escaped(json.dumps(value, ensure_ascii=False))
     if kind is dict:
         return "{" + ",".join(f"{json_text(key)}:{json_text(value[key])}" for key in sorted(value)) + "}"
     if kind is list:
@@ -60,7 +60,8 @@ def json_text(value: Value) -> str:
     return {None: "null", True: "true", False: "false"}[value]
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """JSON with what HTML gives a meaning escaped, as Go writes it. These signs occur only inside of strings."""
     if text.isascii() and not any(character in text for character in "<>&"):
         return text
     for character in "<>&\u2028\u2029":

@@ -125,7 +125,7 @@ def claim_update_errors(claim: Document, old: Document) -> Errors:
         text = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
-        found.append(not_allowed("spec", f"{text}\n{difference(expected, compared)}"))
+        found.append(not_allowed("spec", f"{text}\n{difference(expected, compared, 'core.PersistentVolumeClaimSpec')}"))
     nothing = Quantity(0)
     if (size or nothing) < (size_before or nothing):
         capacity = read(part(part(old, "status"), "capacity")).get("storage") or nothing

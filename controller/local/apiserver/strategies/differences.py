@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How two versions of a specification differ, for messages about immutable fields.
-
-The real server compares its internal structs, with their field names in Go's order. Here the fields are those of the
-wire, sorted, so the lines of the difference are not the same.
-"""
+"""How two versions of a specification differ, for messages about immutable fields."""
 
 import difflib
-import json
-from typing import Any
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.fields import as_go_json
+from trainwright.controller.local.apiserver.strategies.gowriting import internal
 
 
-def difference(old: Any, new: Any) -> str:
-    """A unified difference of two values as indented JSON."""
-    before, after = (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) for value in (old, new))
+def difference(old: Document, new: Document, struct: str) -> str:
+    """A unified difference of two documents as internal structs, in indented JSON.
+
+    Args:
+        old, new: in the form in which they are stored.
+        struct: as of `internal`.
+    """
+    before, after = (as_go_json(internal(one, struct), indented=True) for one in (old, new))
     # The last line has a line end too: Go's difflib adds it.
     lines = difflib.unified_diff(
         (before + "\n").splitlines(keepends=True), (after + "\n").splitlines(keepends=True), n=3

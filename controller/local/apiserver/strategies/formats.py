@@ -12,6 +12,7 @@ from trainwright.controller.local.apiserver import names
 from trainwright.controller.local.apiserver.fields import duplicate, not_allowed, required, unsupported, wrong
 from trainwright.controller.local.apiserver.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.names import NameRule
+from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
 
 Errors = list[DocumentError]
@@ -170,9 +171,14 @@ def negative_errors(value: int | None, field: str) -> Errors:
     return [wrong(field, value, NEGATIVE)] if value is not None and value < 0 else []
 
 
-def immutable_errors(new: Any, old: Any, field: str) -> Errors:
-    """A value that an update may not change. Absent, empty and null are the same."""
-    return [] if same(new, old) else [wrong(field, new, IMMUTABLE)]
+def immutable_errors(new: Any, old: Any, field: str, struct: str = "") -> Errors:
+    """A value that an update may not change. Absent, empty and null are the same.
+
+    A struct is shown in its internal form; `struct` is its name there.
+    """
+    if same(new, old):
+        return []
+    return [wrong(field, internal(new, struct) if struct and new is not None else new, IMMUTABLE)]
 
 
 def same(one: Any, other: Any) -> bool:

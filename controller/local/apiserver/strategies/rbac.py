@@ -110,7 +110,7 @@ class BindingStrategy(BuiltInStrategy):
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:  # noqa: ARG002
         found = self.validate(new) + finalizer_errors(new)
         if new.get("roleRef") != old.get("roleRef"):
-            found.append(wrong("roleRef", internal(new["roleRef"], "rbac/v1.RoleRef"), "cannot change roleRef"))
+            found.append(wrong("roleRef", internal(new["roleRef"], "rbac.RoleRef"), "cannot change roleRef"))
         return found
 
 

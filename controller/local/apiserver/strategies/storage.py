@@ -93,7 +93,8 @@ class PersistentVolumeStrategy(WithSpec):
         spec, before = part(new, "spec"), part(old, "spec")
         source, source_before = ({key: value for key, value in one.items() if key in SOURCES} for one in (spec, before))
         if not same(source, source_before):
-            text = f"spec.persistentvolumesource is immutable after creation\n{difference(source_before, source)}"
+            lines = difference(source_before, source, "core.PersistentVolumeSource")
+            text = f"spec.persistentvolumesource is immutable after creation\n{lines}"
             found.append(not_allowed("spec.persistentvolumesource", text))
         return found + immutable_errors(spec.get("volumeMode"), before.get("volumeMode"), "volumeMode")
 

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-_PACKAGE = "trainwright.controller.local.apiserver.strategies.gowriting"
+PACKAGE = "trainwright.controller.local.apiserver.strategies.gowriting"
 _ZEROS = {"string": "", "bool": False, "number": 0, "quantity": "0", "intorstring": 0}
 
 
@@ -41,7 +41,7 @@ class Field:
 
 @cache
 def _table() -> dict[str, dict[str, str]]:
-    text = resources.files(_PACKAGE).joinpath("go_types.schema.json").read_text()
+    text = resources.files(PACKAGE).joinpath("go_types.schema.json").read_text()
     table: dict[str, dict[str, str]] = json.loads(text)
     return table
 
@@ -53,7 +53,7 @@ def fields_of(struct: str) -> dict[str, Field]:
     for name, text in _table()[struct].items():
         expression = text.lstrip("?!")
         flags = text[: len(text) - len(expression)]
-        made[name] = Field(_shape(expression), "?" in flags, "!" in flags)
+        made[name] = Field(shape_of(expression), "?" in flags, "!" in flags)
     return made
 
 
@@ -73,11 +73,12 @@ def _may_be_written(field: Field) -> bool:
 
 
 @cache
-def _shape(expression: str) -> Shape:
+def shape_of(expression: str) -> Shape:
+    """A type as the tables write it: `*`, `[]` and `{}` before a struct or a type without fields."""
     if expression.startswith("*"):
-        inner = _shape(expression[1:])
+        inner = shape_of(expression[1:])
         return Shape(inner.sort, True, inner.item, inner.struct)
     for prefix, sort in (("[]", "list"), ("{}", "map")):
         if expression.startswith(prefix):
-            return Shape(sort, item=_shape(expression.removeprefix(prefix)))
-    return Shape("struct", struct=expression) if "/" in expression else Shape(expression)
+            return Shape(sort, item=shape_of(expression.removeprefix(prefix)))
+    return Shape("struct", struct=expression) if "." in expression else Shape(expression)

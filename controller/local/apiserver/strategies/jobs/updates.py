@@ -7,6 +7,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.fields import wrong
 from trainwright.controller.local.apiserver.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.strategies.formats import Errors, finalizer_errors, immutable_errors, same
+from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.jobs.statuses import is_true
 from trainwright.controller.local.apiserver.strategies.jobs.validation import (
     JOB_NAME_LABELS,
@@ -24,6 +25,10 @@ _IMMUTABLE_AFTER_TEMPLATE = (
     "successPolicy",
 )
 
+_IMMUTABLE_STRUCTS = {"podFailurePolicy": "batch.PodFailurePolicy", "successPolicy": "batch.SuccessPolicy"}
+_SELECTOR = "meta/v1.LabelSelector"
+_TEMPLATE = "core.PodTemplateSpec"
+
 
 def job_update_errors(job: Document, old: Document) -> Errors:
     """Errors of a changed Job."""
@@ -33,10 +38,11 @@ def job_update_errors(job: Document, old: Document) -> Errors:
     found = job_errors(job, prefixed=prefixed) + finalizer_errors(job)
     # The specification is validated twice, as on the real server.
     found += specification_errors(spec) + _completions_errors(spec, before)
-    found += immutable_errors(spec.get("selector"), before.get("selector"), "spec.selector")
+    found += immutable_errors(spec.get("selector"), before.get("selector"), "spec.selector", _SELECTOR)
     found += _template_errors(spec, old)
     for name in _IMMUTABLE_AFTER_TEMPLATE:
-        found += immutable_errors(spec.get(name), before.get(name), f"spec.{name}")
+        struct = _IMMUTABLE_STRUCTS.get(name, "")
+        found += immutable_errors(spec.get(name), before.get(name), f"spec.{name}", struct)
     return found
 
 
@@ -60,7 +66,7 @@ def _template_errors(spec: Document, old: Document) -> Errors:
     before = part(part(old, "spec"), "template")
     template = part(spec, "template")
     if not may_change_template(old):
-        return immutable_errors(template, before, "spec.template")
+        return immutable_errors(template, before, "spec.template", _TEMPLATE)
     expected = copy.deepcopy(part(before, "spec"))
     now = part(template, "spec")
     _take_affinity(expected, now)
@@ -71,7 +77,7 @@ def _template_errors(spec: Document, old: Document) -> Errors:
             for container, changed in zip(entries(expected, field), entries(now, field), strict=True):
                 if container.get("name") == changed.get("name"):
                     container["resources"] = changed.get("resources")
-    return [] if same(now, expected) else [wrong("spec.template.spec", now, IMMUTABLE)]
+    return [] if same(now, expected) else [wrong("spec.template.spec", internal(now, "core.PodSpec"), IMMUTABLE)]
 
 
 def _take_affinity(expected: Document, now: Document) -> None:

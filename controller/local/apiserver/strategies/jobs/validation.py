@@ -278,7 +278,7 @@ def _success_policy_errors(spec: Document) -> Errors:
     if policy is None:
         return []
     if spec.get("completionMode") != "Indexed":
-        return [wrong(field, internal(policy, "batch/v1.SuccessPolicy"), "requires indexed completion mode")]
+        return [wrong(field, internal(policy, "batch.SuccessPolicy"), "requires indexed completion mode")]
     rules = entries(policy, "rules")
     found: Errors = []
     if not rules:

@@ -140,10 +140,10 @@ def _claim_errors(claims: list[Document], field: str) -> Errors:
         given = [key for key in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(key) is not None]
         if len(given) > 1:
             text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            found.append(wrong(where, internal(claim, "core/v1.PodResourceClaim"), text))
+            found.append(wrong(where, internal(claim, "core.PodResourceClaim"), text))
         if not given:
             text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            found.append(wrong(where, internal(claim, "core/v1.PodResourceClaim"), text))
+            found.append(wrong(where, internal(claim, "core.PodResourceClaim"), text))
         for key in given:
             found += name_errors(claim[key], f"{where}.{key}", names.subdomain)
     return found

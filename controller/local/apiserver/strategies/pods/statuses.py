@@ -115,6 +115,6 @@ def _family_errors(status: Document, before: Document, field: str, addresses: li
     families = [":" in address for address in addresses]
     if len(addresses) > 1 and sorted(families) != [False, True]:
         text = "may specify no more than one IP for each IP family"
-        shown = [internal(one, f"core/v1.{'PodIP' if field == 'podIPs' else 'HostIP'}") for one in status[field]]
+        shown = [internal(one, f"core.{'PodIP' if field == 'podIPs' else 'HostIP'}") for one in status[field]]
         found.append(wrong(f"status.{field}", shown, text))
     return found
