@@ -13,7 +13,7 @@ from trainwright.controller.local.apiserver.strategies.formats import (
 )
 from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.parts import ensure_filled, entries, part
-from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, null_if_empty
 
 GROUP = "rbac.authorization.k8s.io"
 
@@ -32,9 +32,11 @@ class RoleStrategy(BuiltInStrategy):
         self._namespaced = namespaced
         self.struct = "rbac/v1.Role" if namespaced else "rbac/v1.ClusterRole"
 
-    def fill_in(self, document: Document) -> None:
-        # The store of the real server does not know an empty list from none.
-        document["rules"] = document.get("rules") or None
+    def prepare_create(self, document: Document) -> None:
+        null_if_empty(document, "rules")
+
+    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
+        null_if_empty(new, "rules")
 
     def validate(self, document: Document) -> list[DocumentError]:
         found = finalizer_errors(document)

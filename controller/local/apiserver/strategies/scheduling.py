@@ -16,7 +16,7 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     repeated,
 )
 from trainwright.controller.local.apiserver.strategies.parts import ensure, entries, part
-from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, null_if_empty
 
 _SYSTEM_PREFIX = "system-"
 _HIGHEST = 1_000_000_000
@@ -93,8 +93,6 @@ class LimitRangeStrategy(BuiltInStrategy):
                 _default_container_limits(item)
             for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
                 amounts.round_up(item, field)
-        # The store of the real server does not know an empty list from none.
-        document["spec"]["limits"] = document["spec"].get("limits") or None
 
     def validate(self, document: Document) -> list[DocumentError]:
         return finalizer_errors(document) + _limit_range_errors(document)
@@ -106,6 +104,10 @@ class LimitRangeStrategy(BuiltInStrategy):
         metadata = document["metadata"]
         if not metadata.get("name") and not metadata.get("generateName"):
             metadata["name"] = str(uuid.uuid4())
+        null_if_empty(document["spec"], "limits")
+
+    def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002
+        null_if_empty(new["spec"], "limits")
 
 
 def _limit_range_errors(document: Document) -> Errors:

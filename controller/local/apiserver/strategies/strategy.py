@@ -108,6 +108,15 @@ def set_or_drop(document: Document, field: str, value: Any) -> None:
         document[field] = value
 
 
+def null_if_empty(document: Document, field: str) -> None:
+    """Make an empty list of a field that Go always writes null.
+
+    The store of the real server keeps built-in kinds as protobuf, which does not tell an empty list from none. The
+    request does: a manager owns the list that it sent.
+    """
+    document[field] = document.get(field) or None
+
+
 class BuiltInStrategy(Strategy):
     """The rules of a kind that is a Go struct to the real server."""
 
