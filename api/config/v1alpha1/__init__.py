@@ -14,6 +14,8 @@ from trainwright.api.config.v1alpha1.models import (
     LeaderElectionConfiguration,
     MetricsAuth,
     Plugins,
+    Progress,
+    ProgressPush,
     StatusServer,
     TLSOptions,
 )
@@ -30,6 +32,8 @@ __all__ = [
     "LeaderElectionConfiguration",
     "MetricsAuth",
     "Plugins",
+    "Progress",
+    "ProgressPush",
     "StatusServer",
     "TLSOptions",
 ]

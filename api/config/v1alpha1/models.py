@@ -169,15 +169,30 @@ class Plugins(Struct, kw_only=True):
         return n
 
 
+class ProgressPush(Struct, kw_only=True):
+    """Reports that training processes send."""
+
+    require_pod: bool | None = field(name="requirePod", default=None)
+    """Whether the token of a report must name a pod of the TrainJob. Tokens of kubelets do. Otherwise also tokens
+    that are requested for a service account are taken.
+    """
+
+    def set_defaults(self) -> None:
+        if self.require_pod is None:
+            self.require_pod = False
+
+
 class StatusServer(Struct, kw_only=True):
     """The server that training processes report to."""
 
     port: int | None = None
     """Its port."""
     qps: float | None = None
-    """Requests a second to the API server, on average."""
+    """Writes of progress a second to the API server, on average, for each replica; 0 means no limit. Where neither
+    qps nor burst is written, the limit is 20 a second and a burst of 40.
+    """
     burst: int | None = None
-    """Requests to the API server at once."""
+    """Writes of progress at once."""
 
     def set_defaults(self) -> None:
         if self.port is None:
@@ -238,6 +253,31 @@ class ControllerMetrics(Struct, kw_only=True):
             self.auth.set_defaults()
 
 
+class Progress(Struct, kw_only=True):
+    """How reported progress is taken and stored."""
+
+    interval: str | None = None
+    """Time between two writes of a TrainJob's progress, from 2s to 300s. The first values and 100 % are written at
+    once.
+    """
+    push: ProgressPush | None = None
+    """Reports that training processes send."""
+
+    def deepcopy(self) -> Self:
+        n = self.__copy__()
+        if n.push is not None:
+            n.push = n.push.deepcopy()
+        return n
+
+    def set_defaults(self) -> None:
+        if self.interval is None:
+            self.interval = "10s"
+        if self.push is None:
+            self.push = ProgressPush()
+        if self.push is not None:
+            self.push.set_defaults()
+
+
 class Configuration(Struct, kw_only=True):
     """How the manager runs."""
 
@@ -258,7 +298,9 @@ class Configuration(Struct, kw_only=True):
     client_connection: ClientConnection | None = field(name="clientConnection", default=None)
     """A limit on the requests to the API server. Unset means none; its own fairness decides then."""
     status_server: StatusServer | None = field(name="statusServer", default=None)
-    """The server that training processes report to. Not in this version, so that only the defaults are taken."""
+    """The server that training processes report their progress to. It runs with the feature gate TrainJobStatus."""
+    progress: Progress | None = None
+    """How reported progress is taken and stored."""
     feature_gates: dict[str, bool] | None = field(name="featureGates", default=None)
     """Features to turn on or off, by name, such as CreatedCondition, or AllAlpha for all of a stage. Unknown names
     are refused.
@@ -290,6 +332,8 @@ class Configuration(Struct, kw_only=True):
             n.client_connection = n.client_connection.deepcopy()
         if n.status_server is not None:
             n.status_server = n.status_server.deepcopy()
+        if n.progress is not None:
+            n.progress = n.progress.deepcopy()
         if n.feature_gates is not None:
             n.feature_gates = n.feature_gates.copy()
         if n.tls is not None:
@@ -313,6 +357,8 @@ class Configuration(Struct, kw_only=True):
             self.client_connection = ClientConnection()
         if self.status_server is None:
             self.status_server = StatusServer()
+        if self.progress is None:
+            self.progress = Progress()
         if self.webhook is not None:
             self.webhook.set_defaults()
         if self.metrics is not None:
@@ -325,3 +371,5 @@ class Configuration(Struct, kw_only=True):
             self.client_connection.set_defaults()
         if self.status_server is not None:
             self.status_server.set_defaults()
+        if self.progress is not None:
+            self.progress.set_defaults()

@@ -23,8 +23,6 @@ class Gate:
     stage: Stage
     default: bool
     effect: str
-    absent: str = ""
-    """Why it cannot be turned on in this version; empty if it can."""
 
 
 CREATED_CONDITION = Gate(
@@ -38,7 +36,6 @@ TRAIN_JOB_STATUS = Gate(
     stage=Stage.ALPHA,
     default=False,
     effect="training processes report their progress to a server of the manager",
-    absent="this version does not have a status server",
 )
 GATES = {gate.name: gate for gate in (CREATED_CONDITION, TRAIN_JOB_STATUS)}
 
@@ -61,7 +58,7 @@ def features_of(wanted: Mapping[str, bool]) -> Features:
     """The features that are on.
 
     Raises:
-        ConfigurationError: unknown names and features that cannot be turned on, one line for each.
+        ConfigurationError: unknown names, one line for each.
     """
     known = ", ".join(sorted({*GATES, *_GROUPS}))
     problems = [
@@ -69,7 +66,6 @@ def features_of(wanted: Mapping[str, bool]) -> Features:
     ]
     switches = {_GROUPS[name]: on for name, on in wanted.items() if name in _GROUPS}
     on = {gate for gate in GATES.values() if wanted.get(gate.name, switches.get(gate.stage, gate.default))}
-    problems += [f"{gate.name}: cannot be turned on, because {gate.absent}" for gate in on if gate.absent]
     if problems:
         raise ConfigurationError("\n".join(sorted(problems)))
     return Features(frozenset(on))

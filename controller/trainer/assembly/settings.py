@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the Configuration: every field as the manager uses it, or the reason why it cannot be used.
 
-A value that cannot take effect stops the start; the error names every such field. One exception: a field of a feature
-that does not exist here may have its default value, so that complete files of Kubeflow Trainer can be used.
+A value that cannot take effect stops the start; the error names every such field. Sections of features that are turned
+off are checked and have no effect, so that one file serves with a feature on and off.
 """
 
 import re
@@ -18,6 +18,7 @@ from trainwright.api.config.v1alpha1 import (
     Configuration,
     ControllerHealth,
     LeaderElectionConfiguration,
+    Progress,
     StatusServer,
     TLSOptions,
 )
@@ -80,12 +81,21 @@ class Election:
     timing: Timing = dataclass_field(default_factory=Timing)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RequestLimit:
     """Requests to the API server: `burst` at once, then `rate` per second."""
 
     rate: float
     burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatusServerSettings:
+    """Where training processes report to."""
+
+    port: int
+    limit: RequestLimit | None
+    """Of the writes of progress, for each replica; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +123,11 @@ class Settings:
     limit: RequestLimit | None
     cleanup: Lifetimes | None
     """Times after the end of jobs; None: nothing is deleted, whatever annotations say."""
+    status_server: StatusServerSettings
+    progress_interval: float
+    """Seconds between two writes of a job's progress."""
+    progress_needs_pod: bool
+    """Whether the token of a report must name a pod."""
     features: Features
     plugins: Selection
     minimum_tls: ssl.TLSVersion
@@ -123,6 +138,11 @@ class Settings:
         """How many objects of the kind are reconciled at the same time."""
         return self.workers.get(_group_kind(kind), default)
 
+
+PROGRESS_WRITES = RequestLimit(rate=20, burst=40)
+"""Writes of progress, for each replica, where the Configuration sets no limit."""
+PROGRESS_INTERVALS = (2.0, 300.0)
+"""The shortest and the longest `progress.interval`, in seconds."""
 
 Complain = Callable[[str, str], None]
 """Takes the path of a field and what is wrong with it."""
@@ -143,11 +163,10 @@ def settings_of(configuration: Configuration) -> Settings:
     full.set_defaults()
     # The defaults of the schema fill in these sections.
     assert full.webhook and full.metrics and full.health and full.cert_management and full.client_connection  # noqa: PT018
-    assert full.metrics.auth and full.status_server  # noqa: PT018
+    assert full.metrics.auth and full.status_server and full.progress and full.progress.push  # noqa: PT018
     _check_port("webhook.port", full.webhook.port, complain)
     minimum, ciphers = _tls(full.tls or TLSOptions(), complain)
     readiness, liveness = _endpoints(full.health, complain)
-    _check_status_server(full.status_server, complain)
     metrics = _address("metrics.bindAddress", full.metrics.bind_address, complain)
     if full.metrics.auth.enabled and not full.metrics.secure_serving:
         complain("metrics.auth.enabled", "needs metrics.secureServing; without TLS, tokens would be sent in plain text")
@@ -165,8 +184,11 @@ def settings_of(configuration: Configuration) -> Settings:
         own_certificates=bool(full.cert_management.enable),
         service=_name("certManagement.webhookServiceName", full.cert_management.webhook_service_name, complain),
         secret=_name("certManagement.webhookSecretName", full.cert_management.webhook_secret_name, complain),
-        limit=_limit(configuration.client_connection, full.client_connection, complain),
         cleanup=_cleanup(full.cleanup, complain),
+        limit=_limit("clientConnection", configuration.client_connection, full.client_connection, None, complain),
+        status_server=_status_server(configuration.status_server, full.status_server, complain),
+        progress_interval=_progress_interval(full.progress, complain),
+        progress_needs_pod=bool(full.progress.push.require_pod),
         features=_features(full.feature_gates or {}, complain),
         plugins=Selection.of(configuration.plugins),
         minimum_tls=minimum,
@@ -268,17 +290,23 @@ def _group_kind(kind: type[Object]) -> str:
     return f"{kind.RESOURCE.kind}.{kind.RESOURCE.group}"
 
 
-def _limit(given: ClientConnection | None, full: ClientConnection, complain: Complain) -> RequestLimit | None:
-    """The limit if the file sets one; otherwise the API server's priority and fairness limits requests."""
+def _limit(
+    section: str,
+    given: ClientConnection | StatusServer | None,
+    full: ClientConnection | StatusServer,
+    unset: RequestLimit | None,
+    complain: Complain,
+) -> RequestLimit | None:
+    """The limit if the file sets one, else `unset`: Kubeflow Trainer's defaults, which the schema has, are too low."""
     assert full.qps is not None
     assert full.burst is not None
     if full.qps < 0:
-        complain("clientConnection.qps", f"{full.qps:g} is negative; use 0 for no limit")
+        complain(f"{section}.qps", f"{full.qps:g} is negative; use 0 for no limit")
     if full.burst < 0 or (full.burst == 0 and full.qps > 0):
-        complain("clientConnection.burst", f"{full.burst} is too few to send any request; use 1 or more")
-    if given is None or (given.qps is None and given.burst is None) or full.qps <= 0:
-        return None
-    return RequestLimit(rate=full.qps, burst=full.burst)
+        complain(f"{section}.burst", f"{full.burst} is too few to send any request; use 1 or more")
+    if given is None or (given.qps is None and given.burst is None):
+        return unset
+    return RequestLimit(rate=full.qps, burst=full.burst) if full.qps > 0 else None
 
 
 def _cleanup(section: Cleanup | None, complain: Complain) -> Lifetimes | None:
@@ -293,14 +321,18 @@ def _cleanup(section: Cleanup | None, complain: Complain) -> Lifetimes | None:
     return Lifetimes(job=section.train_job_ttl_seconds, objects=section.object_ttl_seconds)
 
 
-def _check_status_server(server: StatusServer, complain: Complain) -> None:
-    default = StatusServer()
-    default.set_defaults()
-    for field in ("port", "qps", "burst"):
-        if getattr(server, field) != getattr(default, field):
-            complain(
-                f"statusServer.{field}", "has no effect, because this version does not have a status server; remove it"
-            )
+def _status_server(given: StatusServer | None, full: StatusServer, complain: Complain) -> StatusServerSettings:
+    assert full.port is not None
+    _check_port("statusServer.port", full.port, complain)
+    return StatusServerSettings(port=full.port, limit=_limit("statusServer", given, full, PROGRESS_WRITES, complain))
+
+
+def _progress_interval(section: Progress, complain: Complain) -> float:
+    low, high = PROGRESS_INTERVALS
+    seconds = _seconds("progress.interval", section.interval, low, complain)
+    if not low <= seconds <= high:
+        complain("progress.interval", f"{section.interval} is out of range; use {low:g}s to {high:g}s")
+    return seconds
 
 
 def _features(gates: Mapping[str, bool], complain: Complain) -> Features:

@@ -14,12 +14,14 @@ from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.leaderelection.timing import Timing
-from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, Features
+from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, TRAIN_JOB_STATUS, Features
 from trainwright.controller.trainer.assembly.settings import (
     CIPHER_SUITES,
+    PROGRESS_WRITES,
     Election,
     RequestLimit,
     Settings,
+    StatusServerSettings,
     settings_of,
 )
 from trainwright.controller.trainer.job.lifetime import Lifetimes
@@ -92,6 +94,31 @@ EFFECTS: list[tuple[str, dict[str, Any], str, object]] = [
     ("cleanup.objectTTLSeconds", {"cleanup": {"objectTTLSeconds": 0}}, "cleanup", Lifetimes(objects=0)),
     ("cleanup.objectTTLSeconds", {"cleanup": {}}, "cleanup", Lifetimes()),
     ("cleanup.objectTTLSeconds", {}, "cleanup", None),
+    ("statusServer.port", {"statusServer": {"port": 1}}, "status_server", StatusServerSettings(1, PROGRESS_WRITES)),
+    (
+        "statusServer.qps",
+        {"statusServer": {"qps": 5}},
+        "status_server",
+        StatusServerSettings(10443, RequestLimit(5, 10)),
+    ),
+    ("statusServer.qps", {"statusServer": {"qps": 0}}, "status_server", StatusServerSettings(10443, None)),
+    (
+        "statusServer.burst",
+        {"statusServer": {"burst": 7}},
+        "status_server",
+        StatusServerSettings(10443, RequestLimit(5, 7)),
+    ),
+    ("progress.interval", {}, "progress_interval", 10.0),
+    ("progress.interval", {"progress": {"interval": "5m"}}, "progress_interval", 300.0),
+    ("progress.push.requirePod", {"progress": {"push": {"requirePod": True}}}, "progress_needs_pod", True),
+    ("progress.push.requirePod", {}, "progress_needs_pod", False),
+    ("featureGates", {"featureGates": {"TrainJobStatus": True}}, "features", Features(frozenset({TRAIN_JOB_STATUS}))),
+    (
+        "featureGates",
+        {"featureGates": {"AllAlpha": True}},
+        "features",
+        Features(frozenset({CREATED_CONDITION, TRAIN_JOB_STATUS})),
+    ),
     (
         "featureGates",
         {"featureGates": {"CreatedCondition": True}},
@@ -146,12 +173,13 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("certManagement.webhookSecretName", {"certManagement": {"webhookSecretName": ""}}, "must not be empty"),
     ("clientConnection.qps", {"clientConnection": {"qps": -1}}, "-1 is negative"),
     ("clientConnection.burst", {"clientConnection": {"burst": 0}}, "0 is too few"),
-    ("statusServer.port", {"statusServer": {"port": 1}}, "this version does not have a status server"),
-    ("statusServer.qps", {"statusServer": {"qps": 1}}, "this version does not have a status server"),
-    ("statusServer.burst", {"statusServer": {"burst": 1}}, "this version does not have a status server"),
-    ("featureGates.TrainJobStatus", {"featureGates": {"TrainJobStatus": True}}, "cannot be turned on"),
-    ("featureGates.TrainJobStatus", {"featureGates": {"AllAlpha": True}}, "cannot be turned on"),
     ("cleanup.trainJobTTLSeconds", {"cleanup": {"trainJobTTLSeconds": -1}}, "-1 is negative; use 0 or more"),
+    ("statusServer.port", {"statusServer": {"port": 70000}}, "70000 is not a port"),
+    ("statusServer.qps", {"statusServer": {"qps": -1}}, "-1 is negative"),
+    ("statusServer.burst", {"statusServer": {"burst": 0}}, "0 is too few"),
+    ("progress.interval", {"progress": {"interval": "1s"}}, "1s is out of range; use 2s to 300s"),
+    ("progress.interval", {"progress": {"interval": "6m"}}, "6m is out of range"),
+    ("progress.interval", {"progress": {"interval": "10"}}, "'10' is not a duration"),
     ("featureGates.Nonsense", {"featureGates": {"Nonsense": False}}, "unknown feature gate"),
     ("tls.minVersion", {"tls": {"minVersion": "1.1"}}, "TLS 1.1 is not supported"),
     ("tls.minVersion", {"tls": {"minVersion": "VersionTLS12"}}, "'VersionTLS12' is not a version of TLS"),
@@ -250,6 +278,7 @@ def test_the_originals_whole_file_is_taken() -> None:
     )
     assert settings.workers_of(TrainJob, 16) == 5
     assert settings.limit == RequestLimit(rate=50.0, burst=100)
+    assert settings.status_server.limit == RequestLimit(rate=5.0, burst=10)
 
 
 def test_openssl_has_every_suite_that_is_taken() -> None:
