@@ -15,10 +15,11 @@ KubernetesError
 │   ├── Invalid           422   validation failed; `causes` holds the field and the message of each error
 │   ├── TooManyRequests   429   the server is overloaded; `retry_after` says how long to wait
 │   └── ServerError       5xx   the server failed; retry a read; the outcome of a write is unknown
-├── TransportError              no answer
+├── TransportError              no complete answer
 │   ├── Unreachable             not sent: refused, no route, wrong name or certificate; can be retried
 │   ├── ConnectionLost          sent, then cut off: the outcome of a write is unknown; read before a retry
 │   ├── RequestTimeout          sent, no answer in time: as ConnectionLost
+│   ├── OutputTooLarge          the answer exceeds the caller's limit and was not read to its end
 │   └── NotLeading              not sent: this replica does not lead, or its lease may have expired
 ├── LeadershipLost              ends the process, so that another replica can lead
 ├── DecodeError                 the body does not fit the model
@@ -146,7 +147,7 @@ class ServerError(ApiError):
 
 
 class TransportError(KubernetesError):
-    """No answer was received."""
+    """No complete answer was received."""
 
 
 class Unreachable(TransportError):
@@ -159,6 +160,10 @@ class ConnectionLost(TransportError):
 
 class RequestTimeout(TransportError):
     """No answer within the request's limit."""
+
+
+class OutputTooLarge(TransportError):
+    """The server sent more than the caller wants to hold. The rest was not read."""
 
 
 class NotLeading(TransportError):

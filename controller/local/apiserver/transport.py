@@ -5,14 +5,19 @@ Requests pass the same authentication, admission and validation as those that co
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from urllib.parse import unquote
 
-from trainwright.controller.local.apiserver.requests import Answer, ServerRequest
+from trainwright.controller.local.apiserver.requests import Answer, Query, ServerRequest, Upgrade
 from trainwright.controller.local.apiserver.server import APIServer
 from trainwright.controller.runtime.client.transport import Request, Response
-from trainwright.controller.runtime.errors import RequestTimeout
+from trainwright.controller.runtime.errors import OutputTooLarge, RequestTimeout
+from trainwright.controller.runtime.tasks import TaskScope
+
+_MESSAGES = 16
+"""Messages that a websocket holds in each direction before its writer waits."""
 
 
 class InProcessTransport:
@@ -42,20 +47,36 @@ class InProcessTransport:
             self._streams.discard(stream)
             await stream.close()
 
+    @asynccontextmanager
+    async def connect(
+        self, request: Request, protocols: Sequence[str], *, limit: int
+    ) -> AsyncIterator["InProcessSocket"]:
+        """One websocket; see Transport."""
+        headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Protocol": ",".join(protocols)}
+        answer = await self._answer(request, headers)
+        if answer.upgrade is None:
+            yield InProcessSocket(request, "", limit, Response(answer.status, _headers(answer), answer.body))
+            return
+        protocol = next((one for one in answer.upgrade.protocols if one in protocols), "")
+        socket = InProcessSocket(request, protocol, limit, None)
+        async with TaskScope("websocket") as tasks:
+            tasks.start(f"websocket {request}", socket.serve(answer.upgrade))
+            yield socket
+
     async def close(self) -> None:
         """End all streams."""
         for stream in list(self._streams):
             await stream.close()
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: Request, further: Mapping[str, str] = MappingProxyType({})) -> Answer:
         if request.permission is not None:
             request.permission.remaining()
-        headers = {name.lower(): value for name, value in request.headers.items()}
+        headers = {name.lower(): value for name, value in (*request.headers.items(), *further.items())}
         headers["authorization"] = f"Bearer {self._token}"
         asked = ServerRequest(
             method=request.method,
             path=unquote(request.path),
-            query=list(request.query.items()),
+            query=_query(request),
             headers=headers,
             body=request.body or b"",
         )
@@ -94,6 +115,56 @@ class InProcessStream:
         stream = self._answer.stream
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
+
+
+class InProcessSocket:
+    """A websocket without a socket: two queues of messages. The API server's side is a `WebSocket` of `requests`."""
+
+    def __init__(self, request: Request, protocol: str, limit: int, refusal: Response | None) -> None:
+        self.refusal = refusal
+        self.protocol = protocol
+        self._request = request
+        self._limit = limit
+        # As a socket, so that a process that writes faster than the client reads has to wait.
+        self._answers: asyncio.Queue[bytes | None] = asyncio.Queue(_MESSAGES)
+        self._asked: asyncio.Queue[bytes] = asyncio.Queue(_MESSAGES)
+
+    async def receive(self) -> bytes | None:
+        """The next message; see the client's WebSocket."""
+        message = await self._answers.get()
+        if message is not None and len(message) > self._limit:
+            raise OutputTooLarge(f"{self._request}: a message of {len(message)} bytes exceeds {self._limit}")
+        return message
+
+    async def send(self, message: bytes) -> None:
+        """Send a message; see the client's WebSocket."""
+        await self._asked.put(message)
+
+    async def serve(self, upgrade: Upgrade) -> None:
+        """Let the API server speak, until it closes the connection or the client leaves."""
+        await upgrade.serve(_ServerSide(self.protocol, self._asked, self._answers))
+        await self._answers.put(None)
+
+
+class _ServerSide:
+    """The same queues from the other end."""
+
+    def __init__(self, protocol: str, asked: asyncio.Queue[bytes], answers: asyncio.Queue[bytes | None]) -> None:
+        self.protocol = protocol
+        self._asked, self._answers = asked, answers
+
+    async def receive(self) -> bytes | None:
+        return await self._asked.get()
+
+    async def send(self, message: bytes) -> None:
+        await self._answers.put(message)
+
+
+def _query(request: Request) -> Query:
+    """The parameters, with one pair for each value."""
+    return [
+        (name, one) for name, value in request.query.items() for one in ((value,) if isinstance(value, str) else value)
+    ]
 
 
 def _headers(answer: Answer) -> Mapping[str, str]:

@@ -15,12 +15,13 @@ from copy import copy
 from dataclasses import replace
 from typing import Literal, Self
 
+from trainwright.controller.runtime.client.exec import Exec
 from trainwright.controller.runtime.client.reads import Reads
 from trainwright.controller.runtime.client.subresources import Subresources
 from trainwright.controller.runtime.client.writes import Writes
 
 
-class Client(Reads, Writes, Subresources):
+class Client(Reads, Writes, Subresources, Exec):
     """Talks to one API server through a transport. Copies with other defaults are cheap."""
 
     def with_defaults(

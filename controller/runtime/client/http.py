@@ -2,9 +2,9 @@
 """The transport over aiohttp: the only module of the client that imports the HTTP library.
 
 There are two connection pools. The one for requests is bounded, so a burst cannot open a thousand connections. The one
-for streams is unbounded, because each watch holds a connection for minutes and must never delay a write. Streams have
-no total time limit. The client decides what is retried. After a 401 the credentials are renewed and the request is sent
-once more, which is safe for every verb because the server did not process it.
+for streams and websockets is unbounded, because each watch holds a connection for minutes and must never delay a write.
+Streams have no total time limit. The client decides what is retried. After a 401 the credentials are renewed and the
+request is sent once more, which is safe for every verb because the server did not process it.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import re
 import socket
 import ssl
 import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
@@ -33,7 +33,13 @@ from trainwright.controller.runtime.client.credentials import (
 )
 from trainwright.controller.runtime.client.permission import WritePermission
 from trainwright.controller.runtime.client.transport import Request, Response
-from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, TransportError, Unreachable
+from trainwright.controller.runtime.errors import (
+    ConnectionLost,
+    OutputTooLarge,
+    RequestTimeout,
+    TransportError,
+    Unreachable,
+)
 
 CONNECTIONS = 64
 """Maximum of requests in flight, not counting streams."""
@@ -98,6 +104,20 @@ class HTTPTransport:
         async with self._exchange(request, stream=True) as answer:
             yield HTTPStream(request, answer)
 
+    @asynccontextmanager
+    async def connect(self, request: Request, protocols: Sequence[str], *, limit: int) -> AsyncIterator["HTTPSocket"]:
+        """One websocket; see Transport."""
+        credential = await self._authorization.credential()
+        opening = await self._open_socket(request, protocols, limit, credential)
+        if opening.refusal is not None and opening.refusal.status == 401:
+            other = await self._authorization.renew(credential)
+            if other is not None:
+                opening = await self._open_socket(request, protocols, limit, other)
+        try:
+            yield opening
+        finally:
+            opening.abort()
+
     async def close(self) -> None:
         """Close both pools, and with them every connection."""
         for session in (self._requests, self._streams, *self._retired):
@@ -117,12 +137,61 @@ class HTTPTransport:
         finally:
             abort(answer)
 
-    async def _once(self, request: Request, credential: Credential, *, stream: bool) -> aiohttp.ClientResponse:
-        await self._renew_tls(credential.certificate)
+    def _address(self, request: Request, credential: Credential) -> tuple[URL, list[tuple[str, str]]]:
+        """The URL and the headers of a request."""
         headers = [*request.headers.items(), *self._identity]
         if credential.header:
             headers.append(("Authorization", credential.header))
-        url = URL(self._origin + self._prefix + request.path, encoded=True).with_query(request.query)
+        return URL(self._origin + self._prefix + request.path, encoded=True).with_query(request.query), headers
+
+    async def _open_socket(
+        self, request: Request, protocols: Sequence[str], limit: int, credential: Credential
+    ) -> "HTTPSocket":
+        await self._renew_tls(credential.certificate)
+        url, headers = self._address(request, credential)
+        answers: list[aiohttp.ClientResponse] = []
+        refusals: list[Response] = []
+
+        async def once(asked: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+            """Keep the answer to the handshake: aiohttp drops the body of a refusal, and repeats a GET that broke."""
+            try:
+                answer = await handler(asked)
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise _lost(request, error) from error
+            answers.append(answer)
+            if answer.status != 101:
+                names = {name.lower(): value for name, value in answer.headers.items()}
+                refusals.append(Response(answer.status, names, await answer.read()))
+            return answer
+
+        session = aiohttp.ClientSession(
+            connector=self._streams.connector,
+            connector_owner=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            middlewares=(once,),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+        )
+        try:
+            async with session:  # it owns no connection; the websocket outlives it
+                opened = await session.ws_connect(
+                    url,
+                    protocols=protocols,
+                    headers=headers,
+                    max_msg_size=limit,
+                    server_hostname=self._config.tls_server_name,
+                    proxy=self._proxy,
+                )
+        except aiohttp.WSServerHandshakeError as error:
+            if refusals:
+                return HTTPSocket(request, None, None, refusals[0])
+            raise ConnectionLost(f"{request}: {error.message}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _lost(request, error) from error
+        return HTTPSocket(request, opened, answers[-1], None)
+
+    async def _once(self, request: Request, credential: Credential, *, stream: bool) -> aiohttp.ClientResponse:
+        await self._renew_tls(credential.certificate)
+        url, headers = self._address(request, credential)
         session = self._streams if stream else self._requests
         total, guarded = request.timeout, None
         if request.permission is not None:
@@ -253,6 +322,55 @@ class HTTPStream:
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _lost(self._request, error) from error
+
+
+class HTTPSocket:
+    """The answer to a request for a websocket."""
+
+    def __init__(
+        self,
+        request: Request,
+        opened: aiohttp.ClientWebSocketResponse | None,
+        answer: aiohttp.ClientResponse | None,
+        refusal: Response | None,
+    ) -> None:
+        self.refusal = refusal
+        self.protocol = (opened.protocol if opened is not None else None) or ""
+        self._request = request
+        self._opened = opened
+        self._answer = answer
+
+    async def receive(self) -> bytes | None:
+        """The next message; see WebSocket."""
+        assert self._opened is not None
+        try:
+            message = await self._opened.receive()
+        except (aiohttp.ClientError, OSError) as error:
+            raise _lost(self._request, error) from error
+        if message.type is aiohttp.WSMsgType.BINARY:
+            return bytes(message.data)
+        if message.type is aiohttp.WSMsgType.TEXT:
+            return str(message.data).encode()
+        if message.type is aiohttp.WSMsgType.ERROR:
+            if self._opened.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
+                raise OutputTooLarge(f"{self._request}: {message.data}")
+            raise ConnectionLost(f"{self._request}: {message.data}")
+        if self._opened.close_code == aiohttp.WSCloseCode.ABNORMAL_CLOSURE:
+            raise ConnectionLost(f"{self._request}: the connection ended without a closing frame")
+        return None
+
+    async def send(self, message: bytes) -> None:
+        """Send a message; see WebSocket."""
+        assert self._opened is not None
+        try:
+            await self._opened.send_bytes(message)
+        except (aiohttp.ClientError, OSError) as error:
+            raise _lost(self._request, error) from error
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        if self._answer is not None:
+            abort(self._answer)
 
 
 def _drop_after(transport: asyncio.BaseTransport, seconds: float) -> None:

@@ -2,15 +2,16 @@
 """An optional limit on the requests to the API server.
 
 Without it the server's priority and fairness decides, and its 429 is obeyed. Each request and each retry takes a token.
-Streams take none, because a watch must not delay a write. A write that waited until its replica lost leadership is
-refused when its bytes are handed to the socket.
+Streams and websockets take none, because a watch must not delay a write. A write that waited until its replica lost
+leadership is refused when its bytes are handed to the socket.
 """
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
-from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport
+from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport, WebSocket
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,12 @@ class LimitedTransport:
     def open(self, request: Request) -> AbstractAsyncContextManager[Stream]:
         """Not limited; see Transport."""
         return self._transport.open(request)
+
+    def connect(
+        self, request: Request, protocols: Sequence[str], *, limit: int
+    ) -> AbstractAsyncContextManager[WebSocket]:
+        """Not limited; see Transport."""
+        return self._transport.connect(request, protocols, limit=limit)
 
     async def close(self) -> None:
         """Close the wrapped transport."""

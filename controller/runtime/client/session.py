@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all verbs of a client share: credentials, retries, warnings, errors, and defaults of writes.
 
-`reads`, `writes` and `subresources` build the verbs on it; `client` combines them.
+`reads`, `writes`, `subresources` and `exec` build the verbs on it; `client` combines them.
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from trainwright.controller.runtime.client.answers import error_of
 from trainwright.controller.runtime.client.observer import RequestObserver, WriteObserver
 from trainwright.controller.runtime.client.permission import READS, permission
 from trainwright.controller.runtime.client.retry import send_with_retries
-from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport
+from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport, WebSocket
 from trainwright.controller.runtime.context import writer
 from trainwright.controller.runtime.kinds import Codec, Kind, codec_of, kind_of
 
@@ -101,6 +101,24 @@ class Session:
             if stream.status >= 400:
                 raise error_of(stream.status, stream.headers, await stream.read(), request=str(request))
             yield stream
+
+    @asynccontextmanager
+    async def connect(self, request: Request, protocols: Sequence[str], *, limit: int) -> AsyncIterator[WebSocket]:
+        """Open a websocket. Raises ApiError if the server refuses it. Nothing is retried.
+
+        Raises NotLeading in leader-elected work on a replica that does not lead, because what a websocket is asked for
+        (exec, attach, port-forward) can change something.
+        """
+        request.headers.setdefault("User-Agent", self._user_agent())
+        if (allowed := permission.get()) is not None:
+            allowed.check()
+        async with self.transport.connect(request, protocols, limit=limit) as socket:
+            refusal = socket.refusal
+            if self._requests:
+                self._requests.attempt(request, 101 if refusal is None else refusal.status)
+            if refusal is not None:
+                raise error_of(refusal.status, refusal.headers, refusal.body, request=str(request))
+            yield socket
 
     def _user_agent(self) -> str:
         """Product and version, the running controller, and the name of the process."""

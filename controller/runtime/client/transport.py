@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface between the client and HTTP.
 
-A transport sends one request and returns one answer, whole or as a stream. It knows hosts, connections, TLS and
-credentials. It does not know kinds, retries or Kubernetes' errors. `http` has the real one; the test kit has one that
-answers from a script.
+A transport sends one request and returns one answer, whole, as a stream or as a websocket. It knows hosts, connections,
+TLS and credentials. It does not know kinds, retries or Kubernetes' errors. `http` has the real one; the test kit has
+one that answers from a script.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from trainwright.controller.runtime.client.permission import WritePermission
+
+Query: TypeAlias = Mapping[str, str | tuple[str, ...]]
+"""The parameters of a query. A tuple repeats its key, one time for each value."""
 
 
 @dataclass(slots=True)
@@ -20,7 +23,7 @@ class Request:
 
     method: str
     path: str
-    query: dict[str, str] = field(default_factory=dict)
+    query: Query = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | None = None
     timeout: float | None = 60.0
@@ -63,6 +66,32 @@ class Stream(Protocol):
         ...
 
 
+class WebSocket(Protocol):
+    """The answer to a request for a websocket: an open one, or a refusal."""
+
+    @property
+    def refusal(self) -> Response | None:
+        """The answer of a server that did not open the websocket; None if it is open."""
+        ...
+
+    @property
+    def protocol(self) -> str:
+        """The subprotocol that the server chose; empty if it chose none."""
+        ...
+
+    async def receive(self) -> bytes | None:
+        """The next message; None once the server has closed the websocket.
+
+        Raises ConnectionLost if the connection ends without a closing frame, OutputTooLarge for a message that exceeds
+        the limit.
+        """
+        ...
+
+    async def send(self, message: bytes) -> None:
+        """Send a binary message. Raises ConnectionLost."""
+        ...
+
+
 class Transport(Protocol):
     """Sends requests to one API server. Raises only TransportError and its subclasses."""
 
@@ -72,6 +101,18 @@ class Transport(Protocol):
 
     def open(self, request: Request) -> AbstractAsyncContextManager[Stream]:
         """Send a request and return the answer while its body arrives. Leaving the context closes the connection."""
+        ...
+
+    def connect(
+        self, request: Request, protocols: Sequence[str], *, limit: int
+    ) -> AbstractAsyncContextManager[WebSocket]:
+        """Ask for a websocket. Leaving the context closes the connection without waiting for the server.
+
+        Args:
+            request: method GET. Its `timeout` is ignored: the caller limits the time of the whole exchange.
+            protocols: the subprotocols to offer, the best first.
+            limit: bytes of a message that is received, at most.
+        """
         ...
 
     async def close(self) -> None:

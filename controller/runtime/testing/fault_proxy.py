@@ -2,8 +2,9 @@
 """A proxy in front of a real API server that injects faults.
 
 Requests pass unchanged, with credentials, until a fault is set: answers of its own (410, 429, 500), delays, refusals,
-stale reads. Open watches can be cut between or inside frames, expired, or kept open without a byte. The proxy listens
-on the loopback interface without TLS, so that a cut is a cut and not a TLS alert.
+stale reads. Websockets are passed on once they are open. Open watches can be cut between or inside frames, expired, or
+kept open without a byte. The proxy listens on the loopback interface without TLS, so that a cut is a cut and not a TLS
+alert.
 """
 
 import asyncio
@@ -18,17 +19,27 @@ from yarl import URL
 
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.credentials import TLSFiles
-from trainwright.controller.runtime.client.http import abort
+from trainwright.controller.runtime.client.http import HTTPTransport, abort
+from trainwright.controller.runtime.client.transport import Request, WebSocket
+from trainwright.controller.runtime.errors import TransportError
+from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.scripted import frame, status_body
 
 When: TypeAlias = Callable[[web.Request], bool]
 
+_MESSAGE = 2**24
+"""Bytes of a message of a websocket, at most."""
 _HOP_BY_HOP = frozenset({"connection", "host", "transfer-encoding", "content-length", "content-encoding", "keep-alive"})
 
 
 def is_watch(request: web.Request) -> bool:
     """Any watch."""
     return request.query.get("watch") == "true"
+
+
+def is_websocket(request: web.Request) -> bool:
+    """Exec and whatever else asks for a websocket."""
+    return request.headers.get("upgrade", "").lower() == "websocket"
 
 
 def is_read(request: web.Request) -> bool:
@@ -58,7 +69,7 @@ class Fault:
     refuse: bool = False
     """Close the connection without an answer."""
     lose: bool = False
-    """Pass the request on, then close the connection without an answer."""
+    """Pass the request on, then close the connection without an answer. A websocket is opened first."""
     hold: bool = False
     """Hold the request for ever, or with `lose` the answer; for clients that are killed in between."""
     stale: bool = False
@@ -90,6 +101,19 @@ class FaultProxy:
     async def __aenter__(self) -> Self:
         context = TLSFiles(self._upstream).context()
         connector = aiohttp.TCPConnector(limit=0, ssl=context or True)
+        # The caller's credentials are passed on as they come.
+        self._sockets = HTTPTransport(
+            replace(
+                self._upstream,
+                token=None,
+                token_file=None,
+                username=None,
+                password=None,
+                external=None,
+                impersonate_user=None,
+                impersonate_groups=(),
+            )
+        )
         self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True, read_bufsize=2**18)
         application = web.Application(client_max_size=2**26)
         application.router.add_route("*", "/{path:.*}", self._handle)
@@ -107,6 +131,7 @@ class FaultProxy:
         self.cut_watches()
         await self._runner.cleanup()
         await self._session.close()
+        await self._sockets.close()
         await asyncio.sleep(0)
 
     # ------------------------------------------------------------------ faults
@@ -169,6 +194,8 @@ class FaultProxy:
             elif fault.stale and str(request.rel_url) in self._answers:
                 status, body = self._answers[str(request.rel_url)]
                 return web.Response(status=status, body=body, content_type="application/json")
+        if is_websocket(request):
+            return await self._websocket(request, cut=fault is not None and fault.lose)
         if is_watch(request):
             return await self._stream(request)
         response = await self._once(request)
@@ -220,6 +247,26 @@ class FaultProxy:
                     self._watches.remove(watch)
             return response
 
+    async def _websocket(self, request: web.Request, *, cut: bool) -> web.StreamResponse:
+        headers = {name: value for name, value in request.headers.items() if _is_for_the_server(name)}
+        query = {name: tuple(request.query.getall(name)) for name in request.query}
+        offered = [one.strip() for one in request.headers.get("sec-websocket-protocol", "").split(",")]
+        asked = Request("GET", request.path, query, headers)
+        try:
+            async with self._sockets.connect(asked, offered, limit=_MESSAGE) as upstream:
+                if upstream.refusal is not None:
+                    return web.Response(
+                        status=upstream.refusal.status, body=upstream.refusal.body, content_type="application/json"
+                    )
+                downstream = web.WebSocketResponse(protocols=[upstream.protocol], max_msg_size=_MESSAGE, compress=False)
+                await downstream.prepare(request)
+                if cut:
+                    _close(request)
+                await _both_ways(upstream, downstream)
+                return downstream
+        except TransportError:
+            _close(request)
+
     async def _pump(self, answer: aiohttp.ClientResponse, watch: _OpenWatch) -> None:
         async def copy() -> None:
             with suppress(ConnectionError, aiohttp.ClientError):
@@ -233,6 +280,30 @@ class FaultProxy:
             copying = tasks.create_task(copy(), name="proxy:copy")
             await watch.end.wait()
             copying.cancel()
+
+
+async def _both_ways(upstream: WebSocket, downstream: web.WebSocketResponse) -> None:
+    """Pass messages on until one side has closed."""
+
+    async def to_server() -> None:
+        async for message in downstream:
+            if message.type is aiohttp.WSMsgType.BINARY:
+                await upstream.send(message.data)
+
+    async def to_client() -> None:
+        while (message := await upstream.receive()) is not None:
+            await downstream.send_bytes(message)
+        await downstream.close()
+
+    async with TaskScope("proxy:websocket") as tasks:
+        ways = {tasks.start("proxy:to-server", to_server()), tasks.start("proxy:to-client", to_client())}
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _is_for_the_server(name: str) -> bool:
+    """Whether a header is the request's own and not of the connection."""
+    lower = name.lower()
+    return lower not in _HOP_BY_HOP and lower != "upgrade" and not lower.startswith("sec-websocket-")
 
 
 async def _keep(fault: Fault) -> NoReturn:

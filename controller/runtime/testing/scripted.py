@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transport that answers from a script: status, body, stream, delay. It does not emulate an API server.
+"""A transport that answers from a script: status, body, stream, websocket, delay. It does not emulate an API server.
 
 Rules are tried in the order in which they were added. Each answers a limited number of requests. A request without a
 matching rule fails the test. All requests are kept in `requests`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -73,13 +73,15 @@ def listing(version: str, *items: Mapping[str, Any], continue_token: str = "") -
 
 @dataclass(eq=False)
 class LiveStream:
-    """A stream whose chunks the test sends."""
+    """A stream whose chunks the test sends, or a websocket whose messages it sends."""
 
     request: Request | None = None
     """The request that opened the stream."""
     opened: asyncio.Event = field(default_factory=asyncio.Event)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the client has closed the stream."""
+    sent: list[bytes] = field(default_factory=list)
+    """The messages that the client has sent over a websocket."""
     _chunks: "asyncio.Queue[bytes | TransportError | None]" = field(default_factory=asyncio.Queue)
 
     def send(self, *chunks: bytes) -> None:
@@ -97,10 +99,15 @@ class LiveStream:
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The chunks for the client."""
-        while (chunk := await self._chunks.get()) is not None:
-            if isinstance(chunk, TransportError):
-                raise chunk
+        while (chunk := await self.next()) is not None:
             yield chunk
+
+    async def next(self) -> bytes | None:
+        """The next chunk for the client; None at the end."""
+        chunk = await self._chunks.get()
+        if isinstance(chunk, TransportError):
+            raise chunk
+        return chunk
 
 
 @dataclass(eq=False)
@@ -113,6 +120,23 @@ class _Rule:
     delay: float
     error: TransportError | None
     streams: Callable[[], LiveStream] | None
+
+
+class _Socket:
+    """The client's side of a websocket."""
+
+    def __init__(self, rule: _Rule, live: LiveStream | None, protocol: str) -> None:
+        self.refusal = None if live is not None else Response(rule.status, rule.headers, rule.body)
+        self.protocol = protocol
+        self._live = live
+
+    async def receive(self) -> bytes | None:
+        assert self._live is not None
+        return await self._live.next()
+
+    async def send(self, message: bytes) -> None:
+        assert self._live is not None
+        self._live.sent.append(message)
 
 
 class _Answer:
@@ -184,6 +208,17 @@ class ScriptedTransport:
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[_Answer]:
         """See Transport."""
+        async with self._live(request) as (rule, live):
+            yield _Answer(rule, live)
+
+    @asynccontextmanager
+    async def connect(self, request: Request, protocols: Sequence[str], *, limit: int) -> AsyncIterator[_Socket]:  # noqa: ARG002 - the script knows how much it sends
+        """See Transport. A rule with a stream opens the websocket, with the first protocol; another one refuses it."""
+        async with self._live(request) as (rule, live):
+            yield _Socket(rule, live, protocols[0] if protocols else "")
+
+    @asynccontextmanager
+    async def _live(self, request: Request) -> AsyncIterator[tuple[_Rule, LiveStream | None]]:
         rule = self._take(request)
         if rule.delay:
             await asyncio.sleep(rule.delay)
@@ -194,7 +229,7 @@ class ScriptedTransport:
             live.request = request
             live.opened.set()
         try:
-            yield _Answer(rule, live)
+            yield rule, live
         finally:
             if live is not None:
                 live.closed.set()

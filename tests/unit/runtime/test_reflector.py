@@ -57,7 +57,7 @@ async def test_watches_end_at_random_times(scenario_class: Any) -> None:
             await asyncio.sleep(2)
             watch.end()
         await watches[100].opened.wait()
-    seconds = [int(request.query["timeoutSeconds"]) for request in s.transport.requests[1:]]
+    seconds = [int(str(request.query["timeoutSeconds"])) for request in s.transport.requests[1:]]
     assert len(seconds) == 101
     assert all(300 <= value < 600 for value in seconds)
     assert min(seconds) < 400
