@@ -23,6 +23,9 @@ class CoSchedulingPlugin(GangScheduler[CoschedulingPodGroupPolicySource]):
     name = "CoScheduling"
     group = PodGroup.RESOURCE
     remedy = "install the scheduler plugins (https://scheduler-plugins.sigs.k8s.io)"
+    # The default scheduler may have the plugin, so pods without a schedulerName are fine.
+    foreign_schedulers = frozenset({"volcano"})
+    scheduler_remedy = "Name the scheduler that runs coscheduling in schedulerName of the runtime"
 
     def policy_of(self, runtime: Runtime) -> CoschedulingPodGroupPolicySource | None:
         """`podGroupPolicy.coscheduling`."""

@@ -13,6 +13,7 @@ from trainwright.api.base import Resource
 from trainwright.api.trainer.v1alpha1 import TrainJob, VolcanoPodGroupPolicySource
 from trainwright.api.volcano.v1beta1 import PodGroup
 from trainwright.plugins.contract import (
+    DEFAULT_SCHEDULER,
     FactUnavailable,
     Finding,
     GangScheduler,
@@ -41,6 +42,8 @@ class VolcanoPlugin(GangScheduler[VolcanoPodGroupPolicySource]):
     name = "Volcano"
     group = PodGroup.RESOURCE
     remedy = "install Volcano (https://volcano.sh)"
+    foreign_schedulers = frozenset({DEFAULT_SCHEDULER, "scheduler-plugins-scheduler"})
+    scheduler_remedy = "Set schedulerName: volcano in the runtime"
 
     @property
     def rules(self) -> tuple[Rule, ...]:

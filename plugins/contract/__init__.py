@@ -26,7 +26,7 @@ from trainwright.plugins.contract.findings import (
     invalid,
     required,
 )
-from trainwright.plugins.contract.gang import GangScheduler
+from trainwright.plugins.contract.gang import DEFAULT_SCHEDULER, GangScheduler
 from trainwright.plugins.contract.info import Info, carried
 from trainwright.plugins.contract.podset import PodSet, step_of
 from trainwright.plugins.contract.points import (
@@ -54,6 +54,7 @@ from trainwright.plugins.contract.trainer import TrainerSettings
 
 __all__ = [
     "APPLY",
+    "DEFAULT_SCHEDULER",
     "EXTENSION_POINTS",
     "OFFLINE",
     "PLACEHOLDER",

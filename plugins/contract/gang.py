@@ -18,12 +18,17 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract.components import Component, Stage
 from trainwright.plugins.contract.declarations import Enqueue, Watch
+from trainwright.plugins.contract.findings import Finding, Warned
 from trainwright.plugins.contract.info import Info
 from trainwright.plugins.contract.podset import PodSet
 from trainwright.plugins.contract.reference import Reference
 from trainwright.plugins.contract.requests import Amounts, add
 
 P = TypeVar("P")
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The scheduler of pods that name none."""
+_IN_ORDER = "InOrder"
 
 
 class GangScheduler(ABC, Generic[P]):
@@ -34,6 +39,10 @@ class GangScheduler(ABC, Generic[P]):
     """The kind of the object that describes a gang. Its spec has minMember and minResources."""
     remedy: str = ""
     """How to install the scheduler, for clusters that do not serve the kind."""
+    foreign_schedulers: frozenset[str] = frozenset()
+    """Names of schedulers that do not read the group, for a warning about pods that ask for one of them."""
+    scheduler_remedy: str = ""
+    """What to do about such pods."""
 
     @abstractmethod
     def policy_of(self, runtime: Runtime) -> P | None:
@@ -74,6 +83,38 @@ class GangScheduler(ABC, Generic[P]):
         if self.policy_of(info.runtime) is not None:
             self.mark_pods(info, job)
 
+    def validate_shaped(
+        self,
+        info: Info,
+        old: TrainJob | None,  # noqa: ARG002 - the contract's
+        job: TrainJob,  # noqa: ARG002 - the contract's
+    ) -> Iterable[Finding]:
+        """Warn of gangs that can never start. They are accepted, as in Kubeflow Trainer."""
+        policy = self.policy_of(info.runtime)
+        if policy is None:
+            return
+        policies = _policies(info)
+        if len(policies) > 1 and policies[0] is policy:
+            yield Warned(
+                "the runtime has two gang schedulers in podGroupPolicy, and a pod can have one scheduler: the job may "
+                "never start. Keep one of them"
+            )
+        late = _starts_later(info)
+        if late is not None:
+            yield Warned(
+                f"the job can never start: podGroupPolicy lets its {_members(info.pod_sets)} pods start only together, "
+                f"and replicated job {late} waits for another one. Remove podGroupPolicy or the order from the runtime"
+            )
+        yield from self._scheduler_findings(info)
+
+    def _scheduler_findings(self, info: Info) -> Iterable[Finding]:
+        found = {pod_set.scheduler_name or DEFAULT_SCHEDULER: pod_set.name for pod_set in info.pod_sets}
+        for scheduler in sorted(found.keys() & self.foreign_schedulers):
+            yield Warned(
+                f"podGroupPolicy asks for {self.name}, and the pods of replicated job {found[scheduler]} for the "
+                f"scheduler {scheduler}, which does not start them together. {self.scheduler_remedy}"
+            )
+
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
         """The group of all pods. An existing group is changed only while the job is suspended, when no pod runs."""
         policy = self.policy_of(info.runtime)
@@ -88,6 +129,22 @@ class GangScheduler(ABC, Generic[P]):
 
     def _group_of(self, job: TrainJob) -> Reference:
         return Reference(self.group, job.namespace, job.name)
+
+
+def _policies(info: Info) -> list[object]:
+    policy = info.pod_group_policy
+    if policy is None:
+        return []
+    return [value for value in (getattr(policy, name) for name in policy.__struct_fields__) if value is not None]
+
+
+def _starts_later(info: Info) -> str | None:
+    """The first replicated job whose pods are made only after those of another one."""
+    jobs = info.template.replicated_jobs or []
+    startup = info.template.startup_policy
+    if startup is not None and startup.startup_policy_order == _IN_ORDER and len(jobs) > 1:
+        return jobs[1].name
+    return next((job.name for job in jobs if job.depends_on), None)
 
 
 def _is_suspended(job: TrainJob) -> bool:

@@ -68,6 +68,11 @@ class PodSet:
         return self._pod.priority_class_name
 
     @property
+    def scheduler_name(self) -> str | None:
+        """The scheduler that the pods ask for; None: the cluster's default."""
+        return self._pod.scheduler_name
+
+    @property
     def runtime_class_name(self) -> str | None:
         """Runtime class of the pods."""
         return self._pod.runtime_class_name

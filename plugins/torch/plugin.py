@@ -19,7 +19,7 @@ from trainwright.plugins.contract import (
     takes_part,
 )
 from trainwright.plugins.torch.tune import tuned_command, wants_tune
-from trainwright.plugins.torch.validation import findings
+from trainwright.plugins.torch.validation import findings, process_findings
 
 AUTO = "auto"
 """torchrun starts one process for each accelerator."""
@@ -38,6 +38,12 @@ class TorchPlugin:
         """Check for reserved variables, targets of envInjection that do not exist, and limits of torchtune."""
         policy = info.ml_policy.torch if info.ml_policy is not None else None
         return findings(info, policy, job) if policy is not None else ()
+
+    def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+        """Warn of numbers of processes that do not fit the GPUs."""
+        if info.ml_policy is None or info.ml_policy.torch is None:
+            return ()
+        return process_findings(info, job, processes_per_node(info, job)[0])
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods, and the variables of the main container and of the targets of envInjection."""

@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 
 from trainwright.api.trainer.v1alpha1 import TorchMLPolicySource, Trainer, TrainJob
-from trainwright.plugins.contract import Finding, Info, gpu_count, invalid
+from trainwright.plugins.contract import Finding, Info, Warned, gpu_count, invalid
 from trainwright.plugins.torch.tune import MANAGED, QLORA, QLORA_SINGLE_DEVICE, choose, method_of, model_of, wants_tune
 
 _RESERVED = frozenset({"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"})
@@ -26,6 +26,28 @@ def findings(info: Info, policy: TorchMLPolicySource, job: TrainJob) -> Iterator
         yield invalid("spec.trainer.env", trainer.env, f"{', '.join(reserved)}: set by the Torch plugin; remove them")
     if wants_tune(info):
         yield from _tune_findings(info, job, trainer)
+
+
+def process_findings(info: Info, job: TrainJob, processes: str) -> Iterator[Finding]:
+    """Warnings about a number of processes per node that does not fit the GPUs of the node's container."""
+    trainer = job.spec.trainer if job.spec is not None else None
+    container = info.trainer_container
+    gpus = gpu_count(container.resources) if container is not None else 0
+    if trainer is None or not gpus:
+        return
+    given = trainer.num_proc_per_node
+    if given is not None:
+        if given > gpus:
+            yield Warned(
+                f"spec.trainer.numProcPerNode is {given}, and a node has {gpus} GPUs: processes that share a GPU fail "
+                f"in NCCL or run out of memory. Use {gpus}, or ask for more GPUs in spec.trainer.resourcesPerNode"
+            )
+    elif not gpu_count(info.resources_per_node()):
+        yield Warned(
+            f"spec.trainer.resourcesPerNode names no GPU, so the number of processes per node comes from its CPUs: "
+            f"{processes}. The runtime's {gpus} GPUs are requested all the same. Name them in resourcesPerNode, or set "
+            "spec.trainer.numProcPerNode"
+        )
 
 
 def _injection_findings(info: Info, policy: TorchMLPolicySource, job: TrainJob) -> Iterator[Finding]:

@@ -35,7 +35,13 @@ from trainwright.controller.trainer.build.runtimes import (
     kind_of_runtime,
     target_of,
 )
-from trainwright.controller.trainer.build.snapshot import SNAPSHOTS, SnapshotInvalid, Snapshots
+from trainwright.controller.trainer.build.snapshot import (
+    LARGEST_CONFIG_MAP,
+    SNAPSHOTS,
+    SnapshotInvalid,
+    Snapshots,
+    too_large,
+)
 from trainwright.controller.trainer.job.defects import Defects, During, is_defect
 from trainwright.controller.trainer.job.lifetime import NEVER, asked, problems
 from trainwright.plugins.contract import (
@@ -111,8 +117,9 @@ class TrainJobAdmission:
             return _refused([invalid(_runtime_path(job), _reference(job), str(error))], warnings)
         if old is None:
             warnings = [*_deprecations(runtime), *self._about_lifetimes(job, old)]
-            if self._cleans_up and (unusable := list(_unusable_lifetimes(job))):
-                return _refused(unusable, warnings)
+            errors = [*(_unusable_lifetimes(job) if self._cleans_up else ()), *_size_errors(job, runtime)]
+            if errors:
+                return _refused(errors, warnings)
         run = self._pipeline.begin(job, runtime, old)
         try:
             references = run.admission_references()
@@ -175,6 +182,16 @@ class TrainJobAdmission:
                 kind = namesake.RESOURCE.kind
                 return f"; a {kind} of this name exists: to use it, set spec.runtimeRef.kind to {kind}"
         return ""
+
+
+def _size_errors(job: TrainJob, runtime: Runtime) -> Iterable[FieldError]:
+    size = too_large(runtime)
+    if size is not None:
+        problem = (
+            f"{runtime.RESOURCE.kind} {runtime.name} has {size} bytes as YAML. Each job keeps a copy of its runtime in "
+            f"a ConfigMap, which holds {LARGEST_CONFIG_MAP} bytes at most; make the runtime smaller"
+        )
+        yield invalid(_runtime_path(job), _reference(job), problem)
 
 
 def _unusable_lifetimes(job: TrainJob) -> Iterable[FieldError]:

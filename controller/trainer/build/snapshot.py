@@ -42,8 +42,12 @@ from trainwright.controller.trainer.build.runtimes import RuntimeMissing, Runtim
 SNAPSHOTS = MetadataOnly(ConfigMap.RESOURCE)
 """The kind under which the cache holds snapshots."""
 
+LARGEST_CONFIG_MAP = 1024 * 1024
+"""Bytes of data that a ConfigMap holds (https://kubernetes.io/docs/concepts/configuration/configmap/)."""
 _KEPT = 256
 """How many runtimes are kept as text and as decoded objects; a cluster has dozens."""
+_YAML_FACTOR = 4
+"""How many times larger YAML may be than JSON, in templates of real runtimes with deep lists."""
 _CONTENTS = 50_000
 """How many snapshots have the digest of their content kept, by uid and resource version: one per job."""
 
@@ -165,6 +169,20 @@ class Snapshots:
         self._contents[_version(snapshot)] = digest
         _trim(self._contents, _CONTENTS)
         return runtime
+
+
+def too_large(runtime: Runtime) -> int | None:
+    """The size of the runtime's snapshot in bytes if no ConfigMap can hold it; else None.
+
+    A close estimate: YAML is larger than JSON, mostly by indentation. So only a runtime whose JSON is large is written
+    as YAML, which takes a second for each megabyte.
+    """
+    document = msgspec.to_builtins(runtime)
+    if len(msgspec.json.encode(document)) < LARGEST_CONFIG_MAP // _YAML_FACTOR:
+        return None
+    document.get("metadata", {}).pop("managedFields", None)
+    size = len(dump(document).encode())
+    return size if size > LARGEST_CONFIG_MAP else None
 
 
 def _name(job: TrainJob) -> str:

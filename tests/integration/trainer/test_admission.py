@@ -88,6 +88,16 @@ def test_a_runtime_of_the_same_name_and_the_other_kind_is_hinted_at(admitted: Co
     assert "a TrainingRuntime of this name exists: to use it, set spec.runtimeRef.kind to TrainingRuntime" in refused
 
 
+def test_a_runtime_that_no_configmap_can_hold_is_refused(admitted: ControlPlane, space: str) -> None:
+    large = runtime("runtime")
+    pod = large["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    large_pod = {"containers": [{**pod["containers"][0], "args": ["x" * 60_000] * 18}]}
+    create(admitted, space, json.loads(json.dumps(large).replace(json.dumps(pod), json.dumps(large_pod))))
+    refused = refusal(admitted, space, job("job"))
+    assert "TrainingRuntime runtime has 108" in refused
+    assert "holds 1048576 bytes at most; make the runtime smaller" in refused
+
+
 def test_a_reference_to_no_runtime_is_refused(admitted: ControlPlane, space: str) -> None:
     wanted = document("TrainJob", "job", {"runtimeRef": {"apiGroup": "apps", "kind": "Deployment", "name": "x"}})
     assert "refers to the unsupported kind Deployment.apps" in refusal(admitted, space, wanted)

@@ -311,3 +311,29 @@ def test_plain_ml_counts_nodes(own: int, given: int | None, expected: int) -> No
     made = blueprint({"numNodes": own})
     result = outcome(made, trainer={"numNodes": given} if given is not None else {})
     assert pods(result) == {"node": expected}
+
+
+GPUS: dict[str, Any] = {"limits": {"nvidia.com/gpu": 4}}
+
+
+@pytest.mark.parametrize(
+    ("trainer", "warned"),
+    [
+        ({"numProcPerNode": 8}, "spec.trainer.numProcPerNode is 8, and a node has 4 GPUs"),
+        ({"numProcPerNode": 4}, None),
+        ({"numProcPerNode": 8, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 8}}}, None),
+        ({"resourcesPerNode": {"requests": {"cpu": 6}}}, "comes from its CPUs: 6. The runtime's 4 GPUs"),
+        ({"resourcesPerNode": {"requests": {"cpu": 6}}, "numProcPerNode": 4}, None),
+        ({"resourcesPerNode": {"requests": {"cpu": 6, "nvidia.com/gpu": 2}}}, None),
+        ({"numNodes": 2}, None),
+    ],
+)
+def test_a_number_of_processes_that_does_not_fit_the_gpus_is_warned_of(
+    trainer: dict[str, Any], warned: str | None
+) -> None:
+    made = blueprint({"numNodes": 1, "torch": {}}, job_template("node", "trainer", container(resources=GPUS)))
+    found = verdict(made, trainer=trainer)
+    assert errors(found) == []
+    texts = [str(warning) for warning in found.warnings]
+    assert len(texts) == (warned is not None)
+    assert all(warned in text and len(text) < 300 for text in texts if warned)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.plugins.blueprints import PIPELINE, blueprint, container, errors, job_template, outcome, verdict
+from trainwright.api.jobset.v1alpha2 import StartupPolicy
 from trainwright.api.kubernetes.core.v1 import Container, PodSpec, ResourceRequirements
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
@@ -259,3 +260,57 @@ def test_objects_come_in_the_order_of_applying() -> None:
     rendering = outcome(made).rendering
     assert [c.resource.kind for c in rendering.components] == ["ConfigMap", "Secret", "PodGroup", "JobSet"]
     assert [c.plugin for c in rendering.components] == ["MPI", "MPI", "CoScheduling", "JobSet"]
+
+
+def warnings(made: TrainingRuntime) -> list[str]:
+    found = verdict(made)
+    assert errors(found) == []
+    return [str(warning) for warning in found.warnings]
+
+
+def scheduled(scheduler: str | None) -> dict[str, Any]:
+    made = job_template("node", "trainer", container())
+    if scheduler is not None:
+        made["template"]["spec"]["template"]["spec"]["schedulerName"] = scheduler
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "scheduler", "warned"),
+    [
+        ("volcano", None, "scheduler default-scheduler"),
+        ("volcano", "scheduler-plugins-scheduler", "scheduler scheduler-plugins-scheduler"),
+        ("volcano", "volcano", None),
+        ("volcano", "volcano-of-mine", None),
+        ("coscheduling", None, None),
+        ("coscheduling", "scheduler-plugins-scheduler", None),
+        ("coscheduling", "volcano", "scheduler volcano"),
+    ],
+)
+def test_pods_that_ask_for_a_scheduler_without_gangs_are_warned_of(
+    kind: str, scheduler: str | None, warned: str | None
+) -> None:
+    found = warnings(gang(kind, scheduled(scheduler)))
+    assert len(found) == (warned is not None)
+    assert all(warned in text and "schedulerName" in text and len(text) < 300 for text in found if warned)
+
+
+def test_a_gang_with_an_order_is_warned_of() -> None:
+    first = job_template("node", "trainer", container())
+    second = {**job_template("after", None, container("x")), "dependsOn": [{"name": "node", "status": "Complete"}]}
+    (found,) = warnings(gang("coscheduling", first, second))
+    assert "2 pods" in found or "3 pods" in found
+    assert "replicated job after waits" in found
+    assert len(found) < 300
+    ordered = gang("coscheduling", first, job_template("after", None, container("x")))
+    assert warnings(ordered) == []
+    assert ordered.spec is not None
+    assert ordered.spec.template is not None
+    assert ordered.spec.template.spec is not None
+    ordered.spec.template.spec.startup_policy = StartupPolicy(startup_policy_order="InOrder")
+    assert len(warnings(ordered)) == 1
+
+
+def test_two_gang_schedulers_are_warned_of_once() -> None:
+    made = blueprint({"numNodes": 2}, scheduled("volcano"), gang={"coscheduling": {}, "volcano": {}})
+    assert sum("two gang schedulers" in text for text in warnings(made)) == 1
