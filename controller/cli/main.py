@@ -38,10 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     own, rest = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, None)
     arguments, unknown = parser.parse_known_args(own)
     if unknown:
-        command = " ".join(filter(None, (parser.prog, arguments.command)))
+        command = " ".join(filter(None, (parser.prog, arguments.command, getattr(arguments, "local_command", None))))
         parser.print_usage(sys.stderr)
-        said = f"{parser.prog}: error: unknown arguments: {' '.join(unknown)} (see `{command} --help`)\n"
-        parser.exit(getattr(arguments, "wrong_use", 2), said)
+        advice = getattr(arguments, "advice", f"see `{command} --help`")
+        parser.exit(
+            getattr(arguments, "wrong_use", 2), f"{command}: error: unknown arguments: {' '.join(unknown)}; {advice}\n"
+        )
     if rest is not None:
         if not hasattr(arguments, "passed_on"):
             parser.error("nothing is started that could take what follows --")

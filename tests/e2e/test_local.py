@@ -150,6 +150,8 @@ def test_what_cannot_start_is_told_once_and_ends_in_time(shell: Shell) -> None:
 def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:
     (shell.folder / "two.yaml").write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
     (shell.folder / "broken.yaml").write_text("a: [\n")
+    script = str(shell.folder / "a.py")
+    Path(script).touch()
     for arguments, text in (
         (["run"], "say what to run"),
         (["run", "absent.py"], "absent.py: there is no such file"),
@@ -157,6 +159,9 @@ def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:
         (["run", "--file", str(shell.folder / "two.yaml")], "has 0 TrainJobs; it must have one"),
         (["run", "--file", str(shell.folder / "broken.yaml")], "broken.yaml: line"),
         (["run", str(shell.folder / "two.yaml")], "a manifest is given with --file"),
+        (["run", "--nodes=2", "--file", shell.job("pass")], "--nodes: for a script only"),
+        (["run", "--file", shell.job("pass"), "--", "--lr"], "arguments behind --: for a script only"),
+        (["run", "--dry-run", "--runtime=mlx-distributed", script], "cannot run on a local cluster: container node of"),
         (["run", "--detach", "--file", shell.job("pass")], "--detach needs a cluster that runs"),
         (["run", "--detach", "--name=b", "--file", shell.job("pass")], "trainwright local up --name=b"),
     ):
@@ -167,7 +172,14 @@ def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--nodes=x", "a.py"], ["--nosuch", "a.py"], ["--nodes=0", "a.py"], ["--restarts=never", "a.py"]]
+    "arguments",
+    [
+        ["--nodes=x", "a.py"],
+        ["--nosuch", "a.py"],
+        ["--nodes=0", "a.py"],
+        ["--restarts=never", "a.py"],
+        ["--timeout=0", "a.py"],
+    ],
 )
 def test_a_wrong_command_line_of_run_has_no_exit_code_that_a_container_may_have(
     shell: Shell, arguments: list[str]
@@ -175,6 +187,31 @@ def test_a_wrong_command_line_of_run_has_no_exit_code_that_a_container_may_have(
     done = shell.local("run", *arguments)
     assert done.returncode == 125, done.stderr
     assert "error: " in done.stderr
+
+
+def test_what_is_meant_for_the_script_is_shown_its_place(shell: Shell) -> None:
+    done = shell.local("run", "a.py", "--lr=1")
+    assert done.returncode == 125
+    assert "unknown arguments: --lr=1; what the script is given goes behind --" in done.stderr
+
+
+def test_what_cannot_run_here_is_refused_before_anything_is_created(shell: Shell) -> None:
+    file = Path(shell.job("pass"))
+    needs = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: words}\n---\n"
+    file.write_text(needs + file.read_text().replace("xgboost-distributed", "flux-distributed"))
+    assert shell.local("up").returncode == 0
+    done = shell.local("run", "--file", str(file))
+    assert done.returncode == 125, done.stdout + done.stderr
+    assert done.stdout == ""
+    assert "runtime flux-distributed cannot run on a local cluster: container flux-installer of node" in done.stderr
+    assert not list((shell.folder / "trainwright" / "local" / "default" / "pods").iterdir())
+    assert "work         0 TrainJobs, 0 of 0 pods running" in shell.local("status").stdout
+
+
+def test_a_job_ends_after_its_timeout(shell: Shell) -> None:
+    done = shell.local("run", "--timeout=1", "--file", shell.job("import time; time.sleep(100)"), seconds=90)
+    assert done.returncode == 124, done.stdout + done.stderr
+    assert "error: the job is not finished after 1 s" in done.stderr
 
 
 def test_only_the_folder_of_a_cluster_is_deleted(shell: Shell) -> None:
@@ -216,6 +253,10 @@ def test_a_dry_run_prints_the_job_of_a_script(shell: Shell) -> None:
     done = shell.local(
         "run", "--dry-run", str(script), "a", "--nodes", "3", "--runtime=jax-distributed", "--", "--lr", "1"
     )
+    again = shell.local(
+        "run", "--dry-run", "--nodes=3", "--runtime=jax-distributed", "--", str(script), "a", "--lr", "1"
+    )
+    assert again.stdout == done.stdout
     assert done.returncode == 0, done.stderr
     for text in ("kind: TrainJob", "name: jax-distributed", "numNodes: 3", "- --lr", f"- {script}"):
         assert text in done.stdout

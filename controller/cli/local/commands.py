@@ -3,6 +3,7 @@
 
 import argparse
 import asyncio
+import math
 import os
 import shlex
 import shutil
@@ -251,8 +252,8 @@ def _add_run(commands: Any) -> None:
         _run,
         description="Submit a TrainJob, show the lines of its ranks, and end as it ends. Uses the cluster that runs, "
         "or one of its own for as long as the job. Exit code: 0 if the job is Complete; else that of the container "
-        "that failed first, 128 if its program does not exist, or 1 if the job failed without one; 124 if nothing "
-        "started in time, 125 for a wrong command line or a refused job, 130 after Ctrl-C, 143 after SIGTERM.",
+        "that failed first, 128 if its program does not exist, or 1 if the job failed without one; 124 if it did not "
+        "start or end in time, 125 for a wrong command line or a refused job, 130 after Ctrl-C, 143 after SIGTERM.",
     )
     # 2 would be taken for the exit code of a container.
     parser.wrong_use = _REFUSED
@@ -263,13 +264,11 @@ def _add_run(commands: Any) -> None:
     what.add_argument("--file", "-f", type=Path, metavar="FILE", help="manifest with a TrainJob and what it needs")
     what.add_argument("script", nargs="?", metavar="SCRIPT", help="a Python script, instead of a manifest")
     what.add_argument("arguments", nargs="*", metavar="ARGS", help="of the script; put its options behind --")
-    what.add_argument(
-        "--runtime", default="torch-distributed", metavar="NAME", help="runtime of the script (default: %(default)s)"
-    )
+    what.add_argument("--runtime", metavar="NAME", help="runtime of the script (default: torch-distributed)")
     what.add_argument(
         "--nodes", type=_nodes, metavar="N", help="number of nodes of the script (default: the runtime's)"
     )
-    parser.set_defaults(passed_on=[])
+    parser.set_defaults(passed_on=[], advice="what the script is given goes behind --")
     how = parser.add_argument_group("how")
     how.add_argument("--dry-run", action="store_true", help="print the TrainJob of the script, run nothing")
     how.add_argument("--detach", action="store_true", help="submit it and return; needs a cluster that runs")
@@ -283,10 +282,16 @@ def _add_run(commands: Any) -> None:
     )
     how.add_argument(
         "--start-timeout",
-        type=float,
+        type=_seconds,
         default=60.0,
         metavar="SECONDS",
         help="how long to wait for the first container (default: %(default)s)",
+    )
+    how.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="end the job, with exit code 124, if it has not finished after this time (default: never)",
     )
 
 
@@ -296,17 +301,29 @@ def _nodes(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: use a number of seconds above 0")
+    return seconds
+
+
 def _run(arguments: argparse.Namespace) -> int:
-    from trainwright.controller.cli.local import running  # noqa: PLC0415 - the help needs none of it
+    from trainwright.controller.cli.local import requested  # noqa: PLC0415 - the help needs none of it
 
     options = options_of(arguments)
     try:
-        documents = running.documents_of(arguments)
+        documents = requested.documents_of(arguments)
+        from trainwright.controller.cli.local import running  # noqa: PLC0415 - as above
+
         if arguments.dry_run:
-            running.show(documents)
+            requested.show(asyncio.run(running.prepared(options, documents, arguments)))
             return _SUCCESS
         return asyncio.run(running.run(options, documents, arguments))
-    except running.WrongUseError as error:
+    except requested.WrongUseError as error:
         return _fail(error, _REFUSED)
     except Exception as error:
         if _is_refusal(error):

@@ -26,7 +26,7 @@ REPLICATED_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 _LOOK_SECONDS = 0.1
 _DRAIN_SECONDS = 2.0
-NOT_STARTED = 124
+OUT_OF_TIME = 124
 _TOLD_BY_STATUS = frozenset({"FailedScheduling", "Failed", "BackOff", "TrainJobResourcesCreationFailed"})
 """Reasons of events whose text is in the status of the pod or the job too, from where it is told."""
 
@@ -72,14 +72,16 @@ class Follower:
         self._started = False
         self._copies: list[asyncio.Task[None]] = []
 
-    async def follow(self, *, start_seconds: float) -> Followed:
+    async def follow(self, *, start_seconds: float, seconds: float | None = None) -> Followed:
         """Follow until the job is finished, a container of it failed, or nothing started in time.
 
         Args:
             start_seconds: how long to wait for the first container that runs.
+            seconds: how long the job may take from now on; None: as long as it likes.
         """
         loop = asyncio.get_running_loop()
         limit = loop.time() + start_seconds
+        end = None if seconds is None else loop.time() + seconds
         async with TaskScope("following") as tasks:
             while True:
                 job = await self._job()
@@ -95,7 +97,9 @@ class Follower:
                     return ended
                 if not self._started and loop.time() > limit:
                     why = f": {self._last}" if self._last else ""
-                    return Followed(NOT_STARTED, f"nothing of the job runs after {start_seconds:.0f} s{why}")
+                    return Followed(OUT_OF_TIME, f"nothing of the job runs after {start_seconds:g} s{why}")
+                if end is not None and loop.time() > end:
+                    return Followed(OUT_OF_TIME, f"the job is not finished after {seconds:g} s")
                 await asyncio.sleep(_LOOK_SECONDS)
 
     async def _job(self) -> Document:

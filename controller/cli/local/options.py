@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from trainwright.controller.cli.local import state
 
 if TYPE_CHECKING:
+    from trainwright.controller.local.node.images import Images
     from trainwright.controller.local.node.settings import NodeSettings
 
 IMAGES = "images.yaml"
-_NO_INITIALIZERS = "initializers do not run on a local cluster yet; put the data where the trainer expects it by hand"
+_NO_INITIALIZERS = "the program of an initializer exists in its image only; map the image to a command that puts the data into the volume"
 _ISOLATION = ("auto", "namespaces", "rewrite")
 
 
@@ -38,22 +39,27 @@ class Options:
 
     def node_settings(self) -> "NodeSettings":
         """For the node. Raises ConfigurationError where `images.yaml` has a mistake."""
-        from trainwright.controller.local.node.images import Environment, Images  # noqa: PLC0415 - the help needs none
-        from trainwright.controller.local.node.settings import Isolation, NodeSettings  # noqa: PLC0415
+        from trainwright.controller.local.node.settings import Isolation, NodeSettings  # noqa: PLC0415 - as below
 
-        absent = [
-            (f"*/{name}-initializer:*", Environment(name=name, folders=(), refusal=_NO_INITIALIZERS))
-            for name in ("dataset", "model")
-        ]
         return NodeSettings(
             name=node_name(),
             folder=self.folder,
-            images=Images.read(self.folder / IMAGES).extended(absent),
+            images=self.images(),
             isolation=Isolation(self.isolation),
             capacity=self.capacity,
             inherit=self.inherit,
             share_gpus=self.share_gpus,
         )
+
+    def images(self) -> "Images":
+        """What runs in place of images. Raises ConfigurationError where `images.yaml` has a mistake."""
+        from trainwright.controller.local.node.images import Environment, Images  # noqa: PLC0415 - the help needs none
+
+        absent = [
+            (f"*/{name}-initializer[:@]*", Environment(name=name, folders=(), refusal=_NO_INITIALIZERS))
+            for name in ("dataset", "model")
+        ]
+        return Images.read(self.folder / IMAGES, defaults=absent)
 
     def command(self, name: str) -> str:
         """What to type for another command on the same cluster."""

@@ -8,85 +8,25 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, TypeVar
-
-import yaml
 
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.manifest import ManifestError
-from trainwright.api.manifest import documents as read_documents
 from trainwright.api.objects import Document, name_of, namespace_of
-from trainwright.controller.cli.local import serving, state
+from trainwright.controller.cli.local import feasibility, serving, state
 from trainwright.controller.cli.local.jobs import JOBSET_LABEL, TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
+from trainwright.controller.cli.local.requested import WrongUseError, script_of
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.errors import ApiError, KubernetesError, NotFound
+from trainwright.plugins.contract import Runtime
 
 _GRACE_SECONDS = 40.0
 _INTERRUPTED = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _MANAGER = "trainwright-local-run"
 _Result = TypeVar("_Result")
-
-
-class WrongUseError(Exception):
-    """The command cannot do what it is asked; the text says why."""
-
-
-# ---------------------------------------------------------------------- what to run
-
-
-def documents_of(arguments: argparse.Namespace) -> list[Document]:
-    """The objects of the command line: those of the file, or a TrainJob for the script. Raises WrongUseError."""
-    if (arguments.file is None) == (arguments.script is None):
-        raise WrongUseError("say what to run: a manifest with --file, or a script")
-    if arguments.file is None:
-        return [_job_of(arguments)]
-    try:
-        text = sys.stdin.read() if str(arguments.file) == "-" else arguments.file.read_text(encoding="utf-8")
-        found = [document.data for document in read_documents(text)]
-    except (OSError, UnicodeDecodeError) as error:
-        raise WrongUseError(f"{arguments.file}: {error}") from error
-    except ManifestError as error:
-        raise WrongUseError(f"{arguments.file}: {error}") from error
-    for document in found:
-        if not isinstance(document, dict) or not document.get("kind"):
-            raise WrongUseError(f"{arguments.file}: each document must be an object with apiVersion and kind")
-    jobs = [document for document in found if document["kind"] == TRAINJOB.kind]
-    if len(jobs) != 1:
-        raise WrongUseError(f"{arguments.file} has {len(jobs)} TrainJobs; it must have one")
-    for document in found:
-        document.setdefault("metadata", {})
-    return found
-
-
-def _job_of(arguments: argparse.Namespace) -> Document:
-    script = Path(arguments.script)
-    if not script.is_file():
-        raise WrongUseError(f"{script}: there is no such file")
-    if script.suffix in (".yaml", ".yml", ".json"):
-        raise WrongUseError(f"{script} is not a Python script; a manifest is given with --file")
-    name = "".join(letter if letter.isalnum() else "-" for letter in script.stem.lower()).strip("-")[:40] or "script"
-    trainer: Document = {"command": ["python", str(script.resolve()), *arguments.arguments, *arguments.passed_on]}
-    if arguments.nodes is not None:
-        trainer["numNodes"] = arguments.nodes
-    return {
-        "apiVersion": TRAINJOB.api_version,
-        "kind": TRAINJOB.kind,
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"runtimeRef": {"name": arguments.runtime}, "trainer": trainer},
-    }
-
-
-def show(documents: list[Document]) -> None:
-    """Print the objects as YAML."""
-    print(yaml.safe_dump_all(documents, sort_keys=False), end="")
-
-
-# ---------------------------------------------------------------------- running
 
 
 async def run(options: Options, documents: list[Document], arguments: argparse.Namespace) -> int:
@@ -104,15 +44,20 @@ async def _run(
     stays = state.running(options.folder) is not None
     async with _cluster(options, detach=arguments.detach) as transport:
         client = Client(transport, user_agent=_MANAGER)
-        job = next(document for document in documents if document["kind"] == TRAINJOB.kind)
-        job["metadata"].setdefault("namespace", "default")
-        namespace, name = namespace_of(job), name_of(job)
-        await _submit(client, documents, job)
+        job = _job_of(documents)
+        namespace = namespace_of(job)
+        runtime = await feasibility.runtime_of(job, documents, client)
+        if runtime is not None:
+            await _prepare(options, runtime, client, job, arguments)
+        name = name_of(await _submit(client, documents, job))
+        job["metadata"]["name"] = name
         if arguments.detach:
             print(f"TrainJob {name} is submitted; follow it with: {_follow_command(options, job)}")
             return 0
         follower = Follower(transport, namespace, name, stop_at_failure=arguments.restarts == "none")
-        following = asyncio.ensure_future(follower.follow(start_seconds=arguments.start_timeout))
+        following = asyncio.ensure_future(
+            follower.follow(start_seconds=arguments.start_timeout, seconds=arguments.timeout)
+        )
         if not arguments.keep:
             said = "ending the job; once more to kill it"
         elif stays:
@@ -226,8 +171,55 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[Transport
             yield cluster.api.transport()
 
 
-async def _submit(client: Client, documents: list[Document], job: Document) -> None:
-    """Create the objects, the job last. Raises WrongUseError with what the cluster says."""
+async def prepared(options: Options, documents: list[Document], arguments: argparse.Namespace) -> list[Document]:
+    """The objects as they would be submitted, for `--dry-run`: without a cluster, runtimes are the shipped ones.
+
+    Raises WrongUseError where they cannot run here.
+    """
+    job = _job_of(documents)
+    if state.running(options.folder) is None:
+        runtime = feasibility.shipped_runtime_of(job)
+        if runtime is not None:
+            await _prepare(options, runtime, None, job, arguments)
+        return documents
+    transport = HTTPTransport(load_config(options.folder / "kubeconfig"))
+    try:
+        client = Client(transport, user_agent=_MANAGER)
+        runtime = await feasibility.runtime_of(job, documents, client)
+        if runtime is not None:
+            await _prepare(options, runtime, client, job, arguments)
+    finally:
+        await transport.close()
+    return documents
+
+
+def _job_of(documents: list[Document]) -> Document:
+    job = next(document for document in documents if document["kind"] == TRAINJOB.kind)
+    job["metadata"].setdefault("namespace", "default")
+    return job
+
+
+async def _prepare(
+    options: Options, runtime: Runtime, client: Client | None, job: Document, arguments: argparse.Namespace
+) -> None:
+    """Choose what starts the script, and refuse what cannot run here. Raises WrongUseError."""
+    images = options.images()
+    objects = feasibility.objects_of(job, runtime)
+    why = feasibility.obstacle(objects, images)
+    if not why and client is not None:
+        why = await feasibility.unserved(objects, client)
+    if why:
+        raise WrongUseError(f"runtime {runtime.name} cannot run on a local cluster: {why}")
+    if arguments.file is None:
+        starter = feasibility.starter_of(objects, runtime, images)
+        job["spec"]["trainer"]["command"] = [*starter.command, *script_of(arguments)]
+        if starter.missing:
+            print(f"| {starter.missing}", file=sys.stderr if arguments.dry_run else sys.stdout, flush=True)
+
+
+async def _submit(client: Client, documents: list[Document], job: Document) -> Document:
+    """Create the objects, the job last, which is returned. Raises WrongUseError with what the cluster says."""
+    created = job
     discovery = Discovery(client)
     try:
         for document in sorted(documents, key=lambda one: one is job):
@@ -236,13 +228,14 @@ async def _submit(client: Client, documents: list[Document], job: Document) -> N
                 document["metadata"].setdefault("namespace", "default")
             if document is job:
                 await _make_room(client, job)
-                await client.create(document, kind=resource)
+                created = await client.create(document, kind=resource)
             else:
                 await client.apply(document, kind=resource, field_manager=_MANAGER, force=True)
     except ApiError as error:
         raise WrongUseError(error.message) from error
     except KubernetesError as error:
         raise WrongUseError(str(error)) from error
+    return created
 
 
 async def _resource_of(discovery: Discovery, document: Document) -> Resource:
@@ -256,6 +249,8 @@ async def _resource_of(discovery: Discovery, document: Document) -> Resource:
 
 async def _make_room(client: Client, job: Document) -> None:
     """A job of that name that has ended goes; one that runs is refused."""
+    if not name_of(job):
+        return  # the API server makes a name from generateName
     try:
         found = await client.get(TRAINJOB, name_of(job), namespace_of(job))
     except NotFound:

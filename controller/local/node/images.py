@@ -54,37 +54,65 @@ class Environment:
 
 
 class Images:
-    """Patterns and their environments."""
+    """Patterns and their environments. Those of a file follow its changes."""
 
     def __init__(self, entries: Sequence[tuple[str, Environment]] = (), *, file: str = "images.yaml") -> None:
         self._entries = tuple(entries)
+        self._defaults: tuple[tuple[str, Environment], ...] = ()
+        self._path: Path | None = None
+        self._read: tuple[int, int] | None = None
         self.file = file
         """Named in messages."""
 
     @classmethod
-    def read(cls, path: Path) -> "Images":
-        """Read the file; without one there are no entries. Raises ConfigurationError with the place of a mistake."""
-        try:
-            document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return cls(file=str(path))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigurationError(f"{path}: {error}") from error
-        listed = document.get("images") if isinstance(document, dict) else None
-        if not isinstance(listed, list):
-            raise ConfigurationError(f"{path}: write a list under `images`")
-        return cls([_entry(one, f"{path}: images[{index}]") for index, one in enumerate(listed)], file=str(path))
+    def read(cls, path: Path, *, defaults: Sequence[tuple[str, Environment]] = ()) -> "Images":
+        """Read the file; without one there are no entries.
 
-    def extended(self, entries: Sequence[tuple[str, Environment]]) -> "Images":
-        """With entries that come after those of the file: defaults of the program that embeds the node."""
-        return Images([*self._entries, *entries], file=self.file)
+        Args:
+            path: of the file.
+            defaults: entries that come after those of the file, of the program that embeds the node.
+
+        Raises:
+            ConfigurationError: the file has a mistake; the text says where.
+        """
+        made = cls(defaults, file=str(path))
+        made._path, made._defaults = path, tuple(defaults)
+        made._follow()
+        return made
 
     def environment_of(self, image: str) -> Environment:
-        """The environment for an image."""
+        """The environment for an image. Raises ConfigurationError if the file was changed and has a mistake now."""
+        self._follow()
         for pattern, environment in self._entries:
             if any(fnmatch.fnmatchcase(name, pattern) for name in _names(image)):
                 return environment
         return DEFAULT
+
+    def _follow(self) -> None:
+        """Read the file again if it is not the one that was read."""
+        if self._path is None:
+            return
+        try:
+            found = self._path.stat()
+            seen: tuple[int, int] | None = (found.st_mtime_ns, found.st_size)
+        except FileNotFoundError:
+            seen = None
+        if seen != self._read:
+            self._entries = (*(_entries(self._path) if seen is not None else ()), *self._defaults)
+            self._read = seen
+
+
+def _entries(path: Path) -> list[tuple[str, Environment]]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    listed = document.get("images") if isinstance(document, dict) else None
+    if not isinstance(listed, list):
+        raise ConfigurationError(f"{path}: write a list under `images`")
+    return [_entry(one, f"{path}: images[{index}]") for index, one in enumerate(listed)]
 
 
 def _names(image: str) -> tuple[str, ...]:

@@ -10,17 +10,19 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.node.environment import Lookup, variables_of
 from trainwright.controller.local.node.expansion import expand
 from trainwright.controller.local.node.hostnames import name_pattern
-from trainwright.controller.local.node.images import Environment, Images
+from trainwright.controller.local.node.images import Images
 from trainwright.controller.local.node.pods import hostname_of
 from trainwright.controller.local.node.ports import PortRewriter
+from trainwright.controller.local.node.refusals import command_of, no_command, refused_image, unrunnable_command
 from trainwright.controller.local.node.rewriting import Rewriter
 from trainwright.controller.local.node.volumes import Mount, Volumes
+from trainwright.controller.runtime.errors import ConfigurationError
 
 INHERITED = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "LC_*"),
@@ -107,16 +109,24 @@ async def make_plan(
 
     Raises CreateError for an image that cannot run here, ConfigError for a missing object of the environment.
     """
-    environment = workplace.images.environment_of(container.get("image") or "")
+    try:
+        environment = workplace.images.environment_of(container.get("image") or "")
+    except ConfigurationError as error:
+        raise CreateError(str(error)) from error
     document_variables = await variables_of(
         pod, container, workplace.lookup, service=workplace.service, allocatable=workplace.allocatable()
     )
     known = {**workplace.service, **document_variables}
     mounts = volumes.mounts_of(container, known)
     if environment.refusal:
-        raise CreateError(_refusal(container, environment, mounts))
-    command = [expand(word, known) for word in _command(container, environment, workplace.images.file)]
-    _refuse(container, environment, command, document_variables)
+        # Where its volumes lie: what it would have made can be put there by hand.
+        folders = ", ".join(f"{mount.path} is {mount.source}" for mount in mounts)
+        raise CreateError(refused_image(container, environment) + (f" (its volumes: {folders})" if folders else ""))
+    command = [expand(word, known) for word in command_of(container, environment)]
+    if not command:
+        raise CreateError(no_command(container, workplace.images))
+    if why := unrunnable_command(command, environment, list(document_variables)):
+        raise CreateError(f"container {container['name']} cannot run on a local cluster: {why}")
     if moved:
         ports = PortRewriter(pod, moved, workplace.pods())
         command = [ports.text(word) for word in command]
@@ -160,43 +170,6 @@ def inherited(environ: Mapping[str, str], more: Sequence[str]) -> dict[str, str]
     """The variables of this process that containers get."""
     patterns = [*INHERITED, *more]
     return {name: value for name, value in environ.items() if any(fnmatch.fnmatchcase(name, one) for one in patterns)}
-
-
-def _command(container: Document, environment: Environment, file: str) -> list[str]:
-    """The words of the command. As with images: the container's command replaces the default one, args follow it."""
-    image = container.get("image") or ""
-    command = container.get("command") or environment.command
-    if not command:
-        raise CreateError(
-            f"image {image} is not pulled, and the container has no command: add to {file} under images:"
-            f' - {{image: "{image}", command: [...]}}'
-        )
-    return [*command, *(container.get("args") or ())]
-
-
-def _refusal(container: Document, environment: Environment, mounts: Iterable[Mount]) -> str:
-    """Why an image cannot run, and where its volumes lie: what it would have made can be put there by hand."""
-    text = f"image {container.get('image') or ''} cannot run here: {environment.refusal}"
-    folders = ", ".join(f"{mount.path} is {mount.source}" for mount in mounts)
-    return f"{text} (its volumes: {folders})" if folders else text
-
-
-def _refuse(
-    container: Document, environment: Environment, command: Sequence[str], variables: Mapping[str, str]
-) -> None:
-    """Refuse what needs a remote shell or fixed paths of an image, unless `images.yaml` maps the image."""
-    if environment.mapped:
-        return
-    program = PurePosixPath(command[0])
-    why = ""
-    if program.name == "sshd":
-        why = "it starts sshd, which has no keys and no port of its own here"
-    elif program.name in {"mpirun", "mpiexec"} and any("hostfile" in name.lower() for name in variables):
-        why = f"{program.name} reaches the other pods through sshd, which does not run here"
-    elif str(program).startswith("/etc/flux-config/"):
-        why = "Flux needs fixed paths of its image"
-    if why:
-        raise CreateError(f"container {container['name']} cannot run on a local cluster: {why}")
 
 
 def _existing(mounts: Iterable[Mount]) -> list[str]:

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a local cluster refuses before it creates anything, and what starts a script."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.repository import ROOT
+from trainwright.api.objects import Document
+from trainwright.controller.cli.local import feasibility
+from trainwright.controller.cli.local.options import IMAGES, Options
+from trainwright.controller.local.node.images import Images
+
+
+def job_of(runtime: str, command: tuple[str, ...] = ("python", "train.py")) -> Document:
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "job", "namespace": "default"},
+        "spec": {"runtimeRef": {"name": runtime}, "trainer": {"command": list(command)} if command else {}},
+    }
+
+
+def objects_of(job: Document) -> list[Document]:
+    runtime = feasibility.shipped_runtime_of(job)
+    assert runtime is not None
+    made = feasibility.objects_of(job, runtime)
+    assert made
+    return made
+
+
+def images_of(folder: Path, text: str = "") -> Images:
+    if text:
+        (folder / IMAGES).write_text(text)
+    return Options(name="default", folder=folder).images()
+
+
+REFUSED = {
+    "deepspeed-distributed": "container node of node: it starts sshd",
+    "mlx-distributed": "container node of node: it starts sshd",
+    "flux-distributed": "container flux-installer of node: Flux needs fixed paths",
+    "torchtune-llama3.2-1b": "container model-initializer of model-initializer: image",
+    "torchtune-llama3.2-3b": "container dataset-initializer of dataset-initializer: image",
+    "torchtune-qwen2.5-1.5b": "container dataset-initializer of dataset-initializer: image",
+}
+RUNS = ("torch-distributed", "jax-distributed", "xgboost-distributed")
+
+
+def test_each_shipped_runtime_is_known_to_run_or_not() -> None:
+    shipped = {path.stem for path in (ROOT / "config" / "runtimes").glob("*-*.yaml")}
+    assert shipped == {*REFUSED, *RUNS}
+
+
+@pytest.mark.parametrize("runtime", REFUSED)
+def test_what_needs_its_image_is_refused_with_the_container_and_the_reason(tmp_path: Path, runtime: str) -> None:
+    assert REFUSED[runtime] in feasibility.obstacle(objects_of(job_of(runtime)), images_of(tmp_path))
+
+
+@pytest.mark.parametrize("runtime", RUNS)
+def test_python_runs(tmp_path: Path, runtime: str) -> None:
+    assert feasibility.obstacle(objects_of(job_of(runtime)), images_of(tmp_path)) == ""
+
+
+def test_a_container_without_a_command_is_refused_until_its_image_has_one(tmp_path: Path) -> None:
+    objects = objects_of(job_of("xgboost-distributed", ()))
+    images = images_of(tmp_path)
+    assert "add to " in feasibility.obstacle(objects, images)
+    images = images_of(tmp_path, 'images: [{image: "*/xgboost-runtime*", command: [python, train.py]}]')
+    assert feasibility.obstacle(objects, images) == ""
+
+
+def test_a_mapped_image_is_taken_to_run(tmp_path: Path) -> None:
+    images = images_of(tmp_path, 'images: [{image: "*/mlx-runtime*", command: ["true"]}]')
+    assert feasibility.obstacle(objects_of(job_of("mlx-distributed")), images) == ""
+
+
+@pytest.mark.parametrize("image", ["ghcr.io/a/model-initializer:v1", "ghcr.io/a/model-initializer@sha256:ab"])
+def test_initializers_are_refused_however_they_are_named(tmp_path: Path, image: str) -> None:
+    assert "exists in its image only" in images_of(tmp_path).environment_of(image).refusal
+
+
+def environment(folder: Path, *programs: str) -> str:
+    (folder / "bin").mkdir()
+    for program in programs:
+        (folder / "bin" / program).write_text("#!/bin/sh\n")
+        (folder / "bin" / program).chmod(0o755)
+    return f'images: [{{image: "*", environment: "{folder}"}}]'
+
+
+@pytest.mark.parametrize(
+    ("runtime", "programs", "command"),
+    [
+        ("torch-distributed", ("torchrun",), ("torchrun",)),
+        ("torch-distributed", (), ("python",)),
+        ("jax-distributed", ("torchrun",), ("python",)),
+    ],
+)
+def test_torchrun_starts_the_scripts_of_torch_where_the_environment_has_it(
+    tmp_path: Path, runtime: str, programs: tuple[str, ...], command: tuple[str, ...]
+) -> None:
+    job = job_of(runtime)
+    found = feasibility.shipped_runtime_of(job)
+    assert found is not None
+    starter = feasibility.starter_of(objects_of(job), found, images_of(tmp_path, environment(tmp_path, *programs)))
+    assert starter.command == command
+    assert ("has no torchrun" in starter.missing) == (runtime == "torch-distributed" and not programs)
+
+
+def test_a_job_that_admission_refuses_is_left_to_admission() -> None:
+    job = job_of("xgboost-distributed")
+    runtime = feasibility.shipped_runtime_of(job)
+    assert runtime is not None
+    job["spec"]["trainer"]["env"] = [{"name": "DMLC_TRACKER_URI", "value": "mine"}]
+    assert feasibility.objects_of(job, runtime) == []
+    job["spec"]["trainer"]["numNodes"] = "two"
+    assert feasibility.objects_of(job, runtime) == []
+    assert feasibility.shipped_runtime_of(job_of("mine")) is None
