@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from trainwright.controller.local.node.settings import NodeSettings
 
 IMAGES = "images.yaml"
-_NO_INITIALIZERS = "the program of an initializer exists in its image only; map the image to a command that puts the data into the volume"
+_NO_INITIALIZERS = (
+    "the program of an initializer exists in its image only; "
+    "map the image to a command that puts the data into the volume"
+)
 _ISOLATION = ("auto", "namespaces", "rewrite")
 
 
