@@ -25,6 +25,8 @@ KubernetesError
 ├── DecodeError                 the body does not fit the model
 ├── ConfigurationError          a kubeconfig, a credential or an option is wrong
 ├── CertificateError            a server certificate or key is unusable; the previous one stays in use
+├── TokenRefused                a bearer token is malformed, expired, for another audience, or wrongly signed
+├── TokensUnavailable           a bearer token cannot be checked now; the API server gives neither keys nor reviews
 ├── CacheError                  the cache cannot answer a read
 │   ├── NotCached               the kind was not declared; the message says how to declare it
 │   └── NotSynced               the first list has not arrived yet
@@ -184,6 +186,14 @@ class ConfigurationError(KubernetesError):
 
 class CertificateError(KubernetesError):
     """A certificate and its key cannot be loaded or do not match. The previous pair stays in use."""
+
+
+class TokenRefused(KubernetesError):
+    """A bearer token is not valid. The message says why and does not contain the token."""
+
+
+class TokensUnavailable(KubernetesError):
+    """A bearer token cannot be checked now, so it is neither valid nor invalid."""
 
 
 class CacheError(KubernetesError):

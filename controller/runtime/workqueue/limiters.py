@@ -68,11 +68,23 @@ class TokenBucket:
 
     def delay(self, key: Hashable) -> float:  # noqa: ARG002 - all keys share the bucket
         """Reserve one token."""
+        self._fill()
+        self._tokens -= 1.0
+        return max(0.0, -self._tokens / self._rate)
+
+    def delay_within(self, seconds: float) -> float | None:
+        """Reserve one token if the wait for it is not longer; else None, and nothing is reserved."""
+        self._fill()
+        wait = max(0.0, (1.0 - self._tokens) / self._rate)
+        if wait > seconds:
+            return None
+        self._tokens -= 1.0
+        return wait
+
+    def _fill(self) -> None:
         now = self._time()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
         self._at = now
-        self._tokens -= 1.0
-        return max(0.0, -self._tokens / self._rate)
 
     def forget(self, key: Hashable) -> None:
         """Do nothing: the bucket has no state per key."""

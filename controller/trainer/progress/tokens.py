@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides who may report the progress of a TrainJob.
+
+A report carries a token for exactly this TrainJob, which the kubelet puts into the training pods. A token that is
+bound to a pod counts only while this pod belongs to this TrainJob: not for a deleted TrainJob of the same name, and not
+for pods of an earlier JobSet of it.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.objects import labels_of, uid_of
+from trainwright.api.rights import Rule
+from trainwright.api.times import Now, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import GROUP, VERSION
+from trainwright.controller.runtime import Cache, Client, ClusterConfig, Kind, MetadataOnly, NotFound
+from trainwright.controller.runtime.errors import CacheError, KubernetesError, TokenRefused, TokensUnavailable
+from trainwright.controller.runtime.tokens.issuer import own_token
+from trainwright.controller.runtime.tokens.memory import Memory
+from trainwright.controller.runtime.tokens.verifier import TokenVerifier
+
+log = logging.getLogger(__name__)
+
+LABEL_JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
+"""On every pod of a JobSet: https://jobset.sigs.k8s.io/docs/reference/labels-and-annotations/"""
+POD_SECONDS = 300.0
+"""How long a pod is remembered: after its deletion its token is accepted for at most so long."""
+REFUSED_SECONDS = 30.0
+UNKNOWN_SECONDS = 10.0
+"""Pause after a pod that could not be read."""
+LIMIT_SECONDS = 3.0
+"""Longest time that reading a pod takes; clients wait five seconds for the answer to a report."""
+REMEMBERED = 10_000
+"""Pods that are remembered."""
+
+
+class Forbidden(Exception):  # noqa: N818 - named after the reason of its answer
+    """The reporter may not report. The text is the message of the answer; `why` is for logs."""
+
+    def __init__(self, message: str = "Forbidden", *, why: str = "") -> None:
+        super().__init__(message)
+        self.why = why or message
+
+
+class Unavailable(Exception):  # noqa: N818 - as above
+    """Nothing can be decided now. The text is the message of the answer; `why` is for logs."""
+
+    def __init__(self, message: str = "Internal error", *, why: str = "") -> None:
+        super().__init__(message)
+        self.why = why or message
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """Who sent a report."""
+
+    pod: str
+    """Name of the pod that the token is bound to; empty: the token is bound to none."""
+    pod_uid: str
+    account: str
+    """Name of the service account."""
+    expires: float
+    """When the token ends, in seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is known of a pod."""
+
+    jobset: str = ""
+    """Uid of its JobSet; empty if the pod does not exist or has none."""
+    problem: str = ""
+    """Why the pod could not be read."""
+
+
+def audience(namespace: str, name: str) -> str:
+    """The audience of tokens with which the progress of a TrainJob is reported."""
+    return f"{GROUP}/{VERSION}/namespaces/{namespace}/trainjobs/{name}/status"
+
+
+class ReportAccess:
+    """Checks tokens and pods. It is a runnable: `run` reads the API server's keys and keeps them current."""
+
+    RULES = (*TokenVerifier.RULES, Rule.on(Pod.RESOURCE, "get"))
+
+    def __init__(
+        self,
+        client: Client,
+        config: ClusterConfig,
+        cache: Cache,
+        registry: CollectorRegistry,
+        *,
+        jobsets: Kind = JobSet.RESOURCE,
+        require_pod: bool = False,
+        now: Now = wall_clock,
+        time: Callable[[], float] | None = None,
+    ) -> None:
+        """Create it inside a running event loop.
+
+        Args:
+            client: of the API server.
+            config: names the token of this process, whose issuer is accepted.
+            cache: holds the JobSets.
+            registry: for the metric.
+            jobsets: how the cache holds JobSets; see `WatchedKinds.kind_of`.
+            require_pod: refuse tokens that are bound to no pod.
+            now: the time by which tokens expire.
+            time: a clock in seconds that never goes back; None: that of the event loop.
+        """
+        clock = time or asyncio.get_running_loop().time
+        self._client = client
+        self._cache = cache
+        self._jobsets = jobsets
+        self._require_pod = require_pod
+        self._verifier = TokenVerifier(client, own=lambda: own_token(config), now=now, time=clock)
+        self._pods: Memory[str, _Seen] = Memory(REMEMBERED, time=clock)
+        self._reading: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        checks = Counter(
+            "trainer_progress_pod_checks",
+            "Reports by whether their pod belongs to the TrainJob; unknown ones are accepted.",
+            ["result"],
+            registry=registry,
+        )
+        self._belongs = checks.labels("belongs")
+        self._refused = checks.labels("refused")
+        self._unknown = checks.labels("unknown")
+
+    async def run(self) -> None:
+        """Keep the keys of tokens current until cancelled."""
+        await self._verifier.run()
+
+    def unready(self) -> str | None:
+        """Why no report can be accepted; None: reports can."""
+        return self._verifier.unready()
+
+    async def check(self, authorization: str | None, namespace: str, name: str) -> Reporter:
+        """Who reports the progress of a TrainJob.
+
+        Args:
+            authorization: the header of this name.
+            namespace: of the TrainJob.
+            name: of the TrainJob, which need not exist.
+
+        Raises:
+            Forbidden: there is no valid token for this TrainJob.
+            Unavailable: tokens cannot be checked now.
+        """
+        fields = (authorization or "").split()
+        if len(fields) != 2 or fields[0].lower() != "bearer":
+            raise Forbidden(why="the Authorization header is missing or is not a bearer token")
+        try:
+            claims = await self._verifier.verify(fields[1], audience(namespace, name))
+        except TokenRefused as error:
+            raise Forbidden(why=str(error)) from None
+        except TokensUnavailable as error:
+            raise Unavailable(why=str(error)) from None
+        said = claims.kubernetes
+        if said.namespace != namespace:
+            raise Forbidden(why="the token is of another namespace")
+        if self._require_pod and not said.pod.uid:
+            raise Forbidden(why="the token is bound to no pod, and requirePod is set")
+        return Reporter(said.pod.name, said.pod.uid, said.serviceaccount.name, claims.exp)
+
+    async def belongs(self, reporter: Reporter, job: TrainJob) -> None:
+        """Check that the pod of a reporter belongs to the TrainJob; a reporter without a pod is accepted.
+
+        A pod that cannot be read is accepted too, because the token is valid; the metric counts it.
+
+        Raises:
+            Forbidden: the pod belongs to another TrainJob, or does not exist any longer.
+        """
+        if not reporter.pod_uid:
+            return
+        seen = self._pods.get(reporter.pod_uid)
+        if seen is None:
+            seen = await self._look(reporter, job.namespace)
+        jobsets = self._jobsets_of(job)
+        if seen.problem or jobsets is None:
+            self._unknown.inc()
+        elif seen.jobset and seen.jobset in jobsets:
+            self._belongs.inc()
+        else:
+            self._refused.inc()
+            raise Forbidden(why=f"pod {reporter.pod} does not belong to TrainJob {job.namespace}/{job.name}")
+
+    def _jobsets_of(self, job: TrainJob) -> set[str] | None:
+        """Uids of the JobSets of a TrainJob, or None if the cache cannot tell."""
+        try:
+            return {uid_of(jobset) for jobset in self._cache.controlled_by(self._jobsets, uid_of(job))}
+        except CacheError as error:
+            log.warning("the pods of reports are not checked: %s", error)
+            return None
+
+    async def _look(self, reporter: Reporter, namespace: str) -> _Seen:
+        """Read a pod; once for reports that arrive at the same time."""
+        lock = self._reading[reporter.pod_uid]
+        try:
+            async with lock:
+                seen = self._pods.get(reporter.pod_uid)
+                if seen is None:
+                    seen = await self._read(reporter, namespace)
+                    seconds = UNKNOWN_SECONDS if seen.problem else POD_SECONDS if seen.jobset else REFUSED_SECONDS
+                    self._pods.put(reporter.pod_uid, seen, seconds)
+                return seen
+        finally:
+            if not lock.locked():
+                self._reading.pop(reporter.pod_uid, None)
+
+    async def _read(self, reporter: Reporter, namespace: str) -> _Seen:
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                pod = await self._client.get(MetadataOnly(Pod), reporter.pod, namespace)
+        except NotFound:
+            return _Seen()
+        except (KubernetesError, TimeoutError) as error:
+            said = str(error) or f"no answer within {LIMIT_SECONDS:g} s"
+            log.warning("Pod %s/%s cannot be read, so its report is accepted: %s", namespace, reporter.pod, said)
+            return _Seen(problem=said)
+        if uid_of(pod) != reporter.pod_uid:
+            return _Seen()
+        return _Seen(labels_of(pod).get(LABEL_JOBSET_UID, ""))
