@@ -16,6 +16,7 @@ from trainwright.controller.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from trainwright.controller.trainer.assembly.settings import Settings
+    from trainwright.plugins.registry import Registry
 
 API_VERSION = "config.trainer.kubeflow.org/v1alpha1"
 KIND = "Configuration"
@@ -31,6 +32,24 @@ def load_configuration(path: Path | None) -> Configuration:
     _refuse(path, problems)
     configuration.set_defaults()
     return configuration
+
+
+def load_registry(path: Path | None) -> "Registry":
+    """The plugins of a manager with the Configuration in the file, those of its feature gates among them.
+
+    Raises:
+        ConfigurationError: as `load_configuration`, for unknown gates, and for a plugin that only a gate turns on.
+        RegistryError: the plugins cannot be loaded together.
+    """
+    # Imported here: not every command needs plugins.
+    from trainwright.controller.trainer.assembly.features import features_of  # noqa: PLC0415
+    from trainwright.controller.trainer.assembly.installation import shipped_installation  # noqa: PLC0415
+    from trainwright.controller.trainer.assembly.selection import selection_of  # noqa: PLC0415
+    from trainwright.plugins.registry import Registry  # noqa: PLC0415
+
+    configuration = load_configuration(path)
+    selection = selection_of(configuration.plugins, features_of(configuration.feature_gates or {}))
+    return Registry.load(selection, installation=shipped_installation(configuration))
 
 
 def load_settings(path: Path | None, feature_gates: Mapping[str, bool]) -> "Settings":

@@ -35,13 +35,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """List the plugins; returns the exit code."""
     # Imported here: the help does not need it.
-    from trainwright.controller.cli.configuration import load_configuration  # noqa: PLC0415
+    from trainwright.controller.cli.configuration import load_registry  # noqa: PLC0415
     from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
-    from trainwright.plugins.registry import Registry, Selection  # noqa: PLC0415
 
     try:
-        rows = _rows(Registry.load(Selection.of(load_configuration(arguments.config).plugins)))
+        rows = _rows(load_registry(arguments.config))
     except ConfigurationError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -77,13 +77,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Render; returns the exit code."""
     # Imported here: the help does not need it.
-    from trainwright.controller.cli.configuration import load_configuration  # noqa: PLC0415
+    from trainwright.controller.cli.configuration import load_registry  # noqa: PLC0415
     from trainwright.controller.cli.rendering.output import show  # noqa: PLC0415
     from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, Inputs  # noqa: PLC0415
     from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
     from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
-    from trainwright.plugins.registry import Registry, Selection  # noqa: PLC0415
 
     inputs = Inputs()
     inputs.read(arguments.filename, namespace=arguments.namespace)
@@ -93,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not inputs.jobs and not inputs.problems:
         inputs.problems.append(f"{', '.join(arguments.filename)}: it holds no TrainJob")
     try:
-        pipeline = Pipeline(Registry.load(Selection.of(load_configuration(arguments.config).plugins)))
+        pipeline = Pipeline(load_registry(arguments.config))
     except ConfigurationError as error:
         inputs.problems.append(str(error))
         return _report(inputs.problems)

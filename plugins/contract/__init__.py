@@ -28,6 +28,7 @@ from trainwright.plugins.contract.findings import (
 )
 from trainwright.plugins.contract.gang import DEFAULT_SCHEDULER, GangScheduler
 from trainwright.plugins.contract.info import Info, carried
+from trainwright.plugins.contract.installation import Installation
 from trainwright.plugins.contract.podset import PodSet, step_of
 from trainwright.plugins.contract.points import (
     EXTENSION_POINTS,
@@ -80,6 +81,7 @@ __all__ = [
     "GangScheduler",
     "Info",
     "InputMutated",
+    "Installation",
     "Ledger",
     "Override",
     "PipelineError",

@@ -22,6 +22,8 @@ class Enqueue(Enum):
     """Every suspended TrainJob of the object's namespace."""
     SUSPENDED_OF_RUNTIME_CLASS = "suspended-of-runtime-class"
     """Every suspended TrainJob whose runtime has a replicated job with this object as its runtime class."""
+    UNFINISHED = "unfinished"
+    """Every TrainJob that is not Complete or Failed, spread over up to a minute: for changes that concern all jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +43,15 @@ class Watch:
     matters for a kind whose content every job reads."""
     remedy: str = ""
     """What to do when the cluster does not serve the kind, such as where to install it from."""
+    name: str = ""
+    """Watch the object of this name in `namespace` only; empty: all objects of the kind. Its content is cached, however
+    the kind is watched otherwise. For `Enqueue.UNFINISHED` only."""
+    namespace: str = ""
+    """Namespace of the object with that name."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a combination that does not exist."""
+        if self.name and (self.enqueue is not Enqueue.UNFINISHED or self.metadata_only):
+            raise ValueError(
+                f"watch of {self.resource.kind} {self.name}: use Enqueue.UNFINISHED, without metadata_only"
+            )

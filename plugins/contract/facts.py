@@ -34,6 +34,8 @@ class ClusterFacts:
     objects: Mapping[Reference, AnyObject | Unreadable | None] = field(default_factory=dict)
     offline: bool = False
     """There is no cluster: every object counts as absent, and no job is refused because one is."""
+    preview: bool = False
+    """The objects are built to be shown, not applied, by a user who may not read all that the manager may."""
 
     def find(self, reference: Reference) -> AnyObject | None:
         """The object as the cache has it (a model, metadata only, or a dictionary); None if it does not exist.

@@ -34,7 +34,8 @@ class Plugin(Protocol):
     `rules`            tuple of `Rule`: the rights on the API server that its watches, facts and objects need
     `off_by_default`   True: it runs only where the Configuration enables it
     `Configuration`    a msgspec struct class for its settings in the manager's Configuration; the constructor of the
-                       plugin then takes an instance of it as its only argument, else it takes no argument
+                       plugin then takes an instance of it as its only positional argument, else it takes none
+    `uses_installation`  True: the constructor takes an `Installation` as keyword argument `installation`
     """
 
     name: str

@@ -12,7 +12,7 @@ import msgspec
 
 from trainwright.api.config.v1alpha1 import Plugins
 from trainwright.api.rights import merged
-from trainwright.plugins.contract import EXTENSION_POINTS, Plugin, RegistryError, Rule, Watch
+from trainwright.plugins.contract import EXTENSION_POINTS, Installation, Plugin, RegistryError, Rule, Watch
 from trainwright.plugins.registry.discovery import Candidate, built_in, installed
 from trainwright.plugins.registry.order import OrderingCycle, ordered
 from trainwright.plugins.registry.verification import class_problems, plugin_problems
@@ -88,8 +88,16 @@ class Registry:
         self._by_hook = {hook: tuple(p for p in self._plugins if hook in p.hooks) for hook in EXTENSION_POINTS}
 
     @classmethod
-    def load(cls, selection: Selection | None = None, candidates: Iterable[Candidate] | None = None) -> "Registry":
+    def load(
+        cls,
+        selection: Selection | None = None,
+        candidates: Iterable[Candidate] | None = None,
+        *,
+        installation: Installation | None = None,
+    ) -> "Registry":
         """Load, verify and order the plugins. By default these are the built-in ones and those of entry points.
+
+        `installation` is for plugins that use it; without one they get that of an installation as shipped.
 
         Raises RegistryError with every problem that was found.
         """
@@ -99,7 +107,7 @@ class Registry:
         chosen = [c for c in known if _selected(c.name, wanted)]
         loaded = []
         for candidate in chosen:
-            plugin, found = _instance(candidate, wanted)
+            plugin, found = _instance(candidate, wanted, installation or Installation())
             problems += [f"{candidate}: {problem}" for problem in found]
             if plugin is not None and not found:
                 loaded.append(Loaded(plugin, candidate))
@@ -189,7 +197,7 @@ def _in_order(loaded: Sequence[Loaded]) -> list[Loaded]:
     return [by_name[name] for name in names]
 
 
-def _instance(candidate: Candidate, wanted: Selection) -> tuple[Plugin | None, list[str]]:
+def _instance(candidate: Candidate, wanted: Selection, installation: Installation) -> tuple[Plugin | None, list[str]]:
     """The plugin, or its problems; neither for a plugin that is off by default and not enabled."""
     try:
         found = candidate.load()
@@ -201,17 +209,18 @@ def _instance(candidate: Candidate, wanted: Selection) -> tuple[Plugin | None, l
     if getattr(found, "off_by_default", False) and candidate.name not in (wanted.enabled or ()):
         return None, []
     try:
-        plugin = _made(found, wanted.settings.get(candidate.name))
+        plugin = _made(found, wanted.settings.get(candidate.name), installation)
     except Exception as error:
         return None, [f"cannot be created: {type(error).__name__}: {error}"]
     return plugin, list(plugin_problems(plugin, candidate.name))
 
 
-def _made(found: Any, settings: Any) -> Plugin:
+def _made(found: Any, settings: Any, installation: Installation) -> Plugin:
     model = getattr(found, "Configuration", None)
+    passed = {"installation": installation} if getattr(found, "uses_installation", False) else {}
     if model is None:
         if settings is not None:
             raise TypeError("the Configuration has settings for it, but the plugin takes none")
-        return cast("Plugin", found())
+        return cast("Plugin", found(**passed))
     given = settings if isinstance(settings, model) else msgspec.convert(settings or {}, model)
-    return cast("Plugin", found(given))
+    return cast("Plugin", found(given, **passed))

@@ -13,7 +13,7 @@ import msgspec
 from trainwright.plugins.contract import EXTENSION_POINTS, Rule
 
 _CONTRACT = "trainwright.plugins.contract"
-_DECLARATIONS = frozenset({"name", "before", "after", "rules", "Configuration", "off_by_default"})
+_DECLARATIONS = frozenset({"name", "before", "after", "rules", "Configuration", "off_by_default", "uses_installation"})
 
 
 def class_problems(found: Any) -> Iterator[str]:

@@ -21,6 +21,10 @@ WEBHOOK_VALIDATION_DISABLED: Final = "disabled"
 ANNOTATION_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FINALIZER_RESOURCE_IN_USE: Final = "trainer.kubeflow.org/resource-in-use"
 """Earlier versions of Kubeflow Trainer put it on runtimes; the manager only removes it."""
+ANNOTATION_PROGRESS: Final = "trainwright.dev/progress"
+"""On a TrainJob: how its progress is reported; `PROGRESS_PUSH` (the default) or `PROGRESS_NONE`."""
+PROGRESS_PUSH: Final = "push"
+PROGRESS_NONE: Final = "none"
 
 # Steps, which are also the names of replicated jobs and containers of initializers.
 STEP_TRAINER: Final = "trainer"

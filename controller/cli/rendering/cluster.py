@@ -56,7 +56,8 @@ class ClusterView:
 
     async def read(self, references: Iterable[Reference]) -> ClusterFacts:
         """The objects as they are now. A refused read is part of the answer (`Unreadable`)."""
-        return ClusterFacts({reference: await self._fact(reference) for reference in references})
+        facts = {reference: await self._fact(reference) for reference in references}
+        return ClusterFacts(facts, preview=True)
 
     async def difference(self, component: Component) -> tuple[Document | None, Document]:
         """The object as it is (None if it is new), and as it would be after applying."""

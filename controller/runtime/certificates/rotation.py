@@ -107,6 +107,11 @@ def _forget_step(material: Material, policy: Policy, now: datetime) -> Step | No
     return Step(replace(material, former=kept), "removed an authority that no longer signs")
 
 
+def made_for_process(policy: Policy, hosts: Sequence[str], now: datetime) -> Material:
+    """A new authority and a server certificate, for a process that shares neither."""
+    return _fresh(policy, hosts, now)
+
+
 def next_due(material: Material, policy: Policy) -> datetime:
     """When a step can be due next, if nothing else changes."""
     if material.upcoming is not None:

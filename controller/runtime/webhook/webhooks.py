@@ -29,7 +29,7 @@ from trainwright.controller.runtime.certificates.files import PERIOD_SECONDS, Ce
 from trainwright.controller.runtime.certificates.injection import FIELD_MANAGER
 from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
 from trainwright.controller.runtime.certificates.material import Material
-from trainwright.controller.runtime.certificates.rotation import Policy, next_step
+from trainwright.controller.runtime.certificates.rotation import Policy, made_for_process
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.certificates.vault import Vault
 from trainwright.controller.runtime.client.client import Client
@@ -71,6 +71,8 @@ class ByURL:
 
     url: str
     """Scheme, host and port."""
+    material: Material | None = None
+    """The certificate for the host; None: one is made when the server starts."""
 
 
 Certificates: TypeAlias = Shared | Folder | ByURL
@@ -176,9 +178,7 @@ class Webhooks:
     def _make_own(self) -> bytes:
         assert self._own is not None
         host = urlsplit(self._own.url).hostname or ""
-        step = next_step("made for this process", Policy(), [host], wall_clock())
-        assert step is not None
-        material: Material = step.material
+        material = self._own.material or made_for_process(Policy(), [host], wall_clock())
         self.serving.load(certificate_pem(material.leaf.certificate), key_pem(material.leaf.key))
         return material.bundle
 

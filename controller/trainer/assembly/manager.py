@@ -13,6 +13,7 @@ from trainwright.controller.runtime.client.config import is_inside
 from trainwright.controller.runtime.client.limit import LimitedTransport
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.manager.settings import ProcessSettings, ServerSettings
+from trainwright.controller.trainer.assembly.installation import place_of
 from trainwright.controller.trainer.assembly.parts import AnswerHere, Assembly, declare_parts, parts_of
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.build.facts import CachedFacts
@@ -61,7 +62,8 @@ async def make_manager(
         RegistryError: the plugins cannot be loaded together.
         KubernetesError: the API server does not say which kinds it serves.
     """
-    registry = Registry.load(settings.plugins)
+    place = await place_of(cluster, settings, webhook_url=webhook_url, is_local=answer_here is not None)
+    registry = Registry.load(settings.plugins, installation=place.installation)
     elector = _elector(cluster, settings, user_agent)
     manager = Manager(
         cluster,
@@ -75,6 +77,11 @@ async def make_manager(
     )
     serving = ServingCertificate(manager.metrics.registry, minimum=settings.minimum_tls, ciphers=settings.ciphers)
     try:
+        if place.own is not None:
+            # Imported here, because the library that makes certificates costs memory and time.
+            from trainwright.controller.trainer.assembly.serving import load_own  # noqa: PLC0415
+
+            load_own(serving, place.own)
         _introduce(settings, registry)
         watches = registry.watches()
         kinds = WatchedKinds(watches, absent=await absent_kinds(manager.client, watches))
@@ -96,6 +103,7 @@ async def make_manager(
                 leads=leads,
                 webhook_url=webhook_url,
                 answer_here=answer_here,
+                own_certificate=place.own,
             )
         )
     except BaseException:

@@ -8,9 +8,10 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from trainwright.api.rights import Rule
+from trainwright.api.kubernetes.core.v1 import Secret
+from trainwright.api.rights import READ, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES
 from trainwright.controller.runtime import Manager
@@ -24,7 +25,7 @@ from trainwright.controller.runtime.webhook.webhooks import Webhooks
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly import cleanup, finalizers
-from trainwright.controller.trainer.assembly.features import CREATED_CONDITION
+from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
@@ -37,6 +38,9 @@ from trainwright.controller.trainer.job.metrics import JobMetrics
 from trainwright.controller.trainer.job.state import JobStates
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
+
+if TYPE_CHECKING:
+    from trainwright.controller.runtime.certificates.material import Material
 
 log = logging.getLogger(__name__)
 
@@ -66,9 +70,11 @@ class Assembly:
     leads: Callable[[], bool]
     """Whether this replica leads now."""
     webhook_url: str | None
+    """Where the API server reaches this process outside of a cluster; None: nowhere."""
     answer_here: AnswerHere | None = None
     """Takes the handlers where the API server runs in this process, and asks them without a socket."""
-    """Where the API server reaches this process outside of a cluster; None: nowhere."""
+    own_certificate: "Material | None" = None
+    """The certificate that is loaded already, of a process that makes its own; None: it is made or read later."""
 
     @property
     def is_reached(self) -> bool:
@@ -177,7 +183,14 @@ async def _declare_admission(assembly: Assembly) -> None:
     if assembly.answer_here is not None:
         assembly.answer_here(handlers_of(admission))
         return
-    await serve_webhooks(manager, admission, assembly.serving, assembly.settings, url=assembly.webhook_url)
+    await serve_webhooks(
+        manager,
+        admission,
+        assembly.serving,
+        assembly.settings,
+        url=assembly.webhook_url,
+        own=assembly.own_certificate,
+    )
 
 
 def _declare_metrics(assembly: Assembly) -> None:
@@ -201,6 +214,11 @@ def _certificate_rights(settings: Settings) -> Mapping[str, Iterable[Rule]]:
     return {OWN_NAMESPACE: Vault.rules(settings.secret)} if settings.own_certificates else {}
 
 
+def _injection_rights(settings: Settings) -> Mapping[str, Iterable[Rule]]:
+    """The plugin copies the CA certificates, which another program may keep in the Secret."""
+    return {OWN_NAMESPACE: [Rule.on(Secret.RESOURCE, *READ, names=[settings.secret])]}
+
+
 def _election_rights(settings: Settings) -> Mapping[str, Iterable[Rule]]:
     assert settings.election is not None  # or the part is off
     return {settings.election.namespace or OWN_NAMESPACE: LeaseLock.rules(settings.election.name)}
@@ -221,6 +239,11 @@ PARTS = (
     ),
     Part(name="job-states", declare=_declare_states),
     Part(name="admission", rights=_admission_rights, own_rights=_certificate_rights, declare=_declare_admission),
+    Part(
+        name="progress-injection",
+        is_on=lambda settings: settings.features.enabled(TRAIN_JOB_STATUS),
+        own_rights=_injection_rights,
+    ),
     Part(
         name="metrics",
         is_on=lambda settings: settings.metrics_address is not None,

@@ -11,7 +11,8 @@ from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRun
 from trainwright.controller.runtime import Client, Group, Manager
 from trainwright.controller.runtime.certificates.authority import certificate_pem, issue, key_pem, make_authority
 from trainwright.controller.runtime.certificates.injection import fetch
-from trainwright.controller.runtime.certificates.rotation import Policy
+from trainwright.controller.runtime.certificates.material import Material
+from trainwright.controller.runtime.certificates.rotation import Policy, made_for_process
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.webhook.admission import (
     Handler,
@@ -23,7 +24,7 @@ from trainwright.controller.runtime.webhook.admission import (
 from trainwright.controller.runtime.webhook.configurations import names_reached, target_of
 from trainwright.controller.runtime.webhook.placement import certificates_for
 from trainwright.controller.runtime.webhook.reach import dry_run
-from trainwright.controller.runtime.webhook.webhooks import Shared, Webhooks
+from trainwright.controller.runtime.webhook.webhooks import ByURL, Shared, Webhooks
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission, validate_runtime
 from trainwright.controller.trainer.assembly.settings import Settings
@@ -48,8 +49,12 @@ async def serve_webhooks(
     settings: Settings,
     *,
     url: str | None = None,
+    own: Material | None = None,
 ) -> None:
-    """Add the webhook server to the manager, reached through the Service or, outside of a cluster, at `url`."""
+    """Add the webhook server to the manager, reached through the Service or, outside of a cluster, at `url`.
+
+    `own` is the certificate to use with a URL; None: the webhook server makes one.
+    """
     certificates = certificates_for(
         manager.config,
         service=settings.service,
@@ -59,6 +64,8 @@ async def serve_webhooks(
         policy=Policy(authority_name=AUTHORITY),
     )
     assert certificates is not None, "outside of the cluster there is a URL"
+    if isinstance(certificates, ByURL):
+        certificates = replace(certificates, material=own)
     if isinstance(certificates, Shared):
         certificates = replace(certificates, hosts=[*certificates.hosts, *await _hosts_of_urls(manager.client)])
     hooks = Webhooks(
@@ -84,6 +91,16 @@ def handlers_of(admission: TrainJobAdmission) -> dict[str, Handler]:
         validate_path(TrainingRuntime): Validating(TrainingRuntime, validate_runtime),
         validate_path(ClusterTrainingRuntime): Validating(ClusterTrainingRuntime, validate_runtime),
     }
+
+
+def own_material(host: str) -> Material:
+    """A CA and a certificate for this process alone, which nothing stores."""
+    return made_for_process(Policy(authority_name=AUTHORITY), [host], wall_clock())
+
+
+def load_own(serving: ServingCertificate, own: Material) -> None:
+    """Serve the certificate of `own_material`."""
+    serving.load(certificate_pem(own.leaf.certificate), key_pem(own.leaf.key))
 
 
 def serve_self_signed(serving: ServingCertificate, host: str) -> None:

@@ -18,6 +18,7 @@ from trainwright.api.config.v1alpha1 import (
     Configuration,
     ControllerHealth,
     LeaderElectionConfiguration,
+    Plugins,
     Progress,
     StatusServer,
     TLSOptions,
@@ -28,6 +29,7 @@ from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.leaderelection.timing import Timing
 from trainwright.controller.runtime.servers.http import parse_address
 from trainwright.controller.trainer.assembly.features import Features, features_of
+from trainwright.controller.trainer.assembly.selection import selection_of
 from trainwright.controller.trainer.job.lifetime import Lifetimes
 from trainwright.plugins.registry import Selection
 
@@ -170,6 +172,7 @@ def settings_of(configuration: Configuration) -> Settings:
     metrics = _address("metrics.bindAddress", full.metrics.bind_address, complain)
     if full.metrics.auth.enabled and not full.metrics.secure_serving:
         complain("metrics.auth.enabled", "needs metrics.secureServing; without TLS, tokens would be sent in plain text")
+    features = _features(full.feature_gates or {}, complain)
     settings = Settings(
         webhook_host=full.webhook.host or "",
         webhook_port=configuration.webhook.port if configuration.webhook else None,
@@ -189,8 +192,8 @@ def settings_of(configuration: Configuration) -> Settings:
         status_server=_status_server(configuration.status_server, full.status_server, complain),
         progress_interval=_progress_interval(full.progress, complain),
         progress_needs_pod=bool(full.progress.push.require_pod),
-        features=_features(full.feature_gates or {}, complain),
-        plugins=Selection.of(configuration.plugins),
+        features=features,
+        plugins=_plugins(configuration.plugins, features, complain),
         minimum_tls=minimum,
         ciphers=ciphers,
     )
@@ -343,6 +346,14 @@ def _features(gates: Mapping[str, bool], complain: Complain) -> Features:
             name, _, why = line.partition(": ")
             complain(f"featureGates.{name}", why)
         return Features(frozenset())
+
+
+def _plugins(section: Plugins | None, features: Features, complain: Complain) -> Selection:
+    try:
+        return selection_of(section, features)
+    except ConfigurationError as error:
+        complain("plugins.enabled", str(error))
+        return Selection()
 
 
 def _tls(options: TLSOptions, complain: Complain) -> tuple[ssl.TLSVersion, str]:

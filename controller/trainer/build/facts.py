@@ -30,9 +30,7 @@ class CachedFacts:
         """
         if self._kinds.is_absent(reference.resource):
             return None
-        found: AnyObject | None = self._cache.get(
-            self._kinds.kind_of(reference.resource), reference.name, reference.namespace
-        )
+        found: AnyObject | None = self._cache.get(self._kinds.kind_of(reference), reference.name, reference.namespace)
         return found
 
     async def exists(self, reference: Reference) -> bool:
@@ -49,7 +47,7 @@ class CachedFacts:
 
     async def _look_up(self, reference: Reference) -> AnyObject | Unreadable | None:
         try:
-            if self._kinds.watches(reference.resource):
+            if self._kinds.watches(reference):
                 return self.find(reference)
             return await self._client.get(reference.resource, reference.name, reference.namespace)
         except NotFound:

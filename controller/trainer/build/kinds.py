@@ -19,7 +19,8 @@ from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.errors import NotSynced
 from trainwright.controller.runtime.tasks import together
 from trainwright.controller.trainer.build.runtimes import Runtimes
-from trainwright.plugins.contract import Enqueue, PluginFailure, Refusal, Watch
+from trainwright.controller.trainer.build.unfinished import UnfinishedJobs
+from trainwright.plugins.contract import Enqueue, PluginFailure, Reference, Refusal, Watch
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +47,13 @@ class WatchedKinds:
         self._absent = absent
         # The controller itself needs ConfigMaps for the snapshots of runtimes. Plugins may declare an equal watch.
         own = Watch(ConfigMap.RESOURCE, metadata_only=True)
-        self._watches = [
+        served = [
             watch
             for watch in dict.fromkeys((own, *watches))
             if watch.resource not in absent and watch.only_with not in absent
         ]
+        self._watches = [watch for watch in served if not watch.name]
+        self._single = {Reference(w.resource, w.namespace, w.name): w for w in served if w.name}
         self._remedies = _remedies(watches)
         models = {watch.resource: watch.model for watch in self._watches if watch.model is not None}
         whole = {watch.resource for watch in self._watches if not watch.metadata_only}
@@ -61,9 +64,18 @@ class WatchedKinds:
 
     def declare(self, builder: Builder, cache: Cache, runtimes: Runtimes) -> None:
         """Let the events of each kind start reconciles of the TrainJobs that its watch names."""
+        for reference, watch in self._single.items():
+            # Another informer than that of the kind, which may hold metadata only or another namespace.
+            informer = cache.informer(
+                self.kind_of(reference), namespace=reference.namespace, field_selector=f"metadata.name={reference.name}"
+            )
+            if watch.enqueue is Enqueue.UNFINISHED:
+                builder.source(UnfinishedJobs(informer, cache))
         for watch in self._watches:
             kind = self._kinds[watch.resource]
             match watch.enqueue:
+                case Enqueue.UNFINISHED:
+                    builder.source(UnfinishedJobs(cache.informer(kind), cache))
                 case Enqueue.OWNER:
                     # A cluster may hold many ConfigMaps and Secrets; keep those of TrainJobs only.
                     builder.owns(kind, transforms=(_of_a_trainjob,) if isinstance(kind, MetadataOnly) else ())
@@ -77,17 +89,21 @@ class WatchedKinds:
         found = dict.fromkeys(watch.resource for watch in self._watches if watch.enqueue is Enqueue.OWNER)
         return [Owned(resource, self._kinds[resource]) for resource in found]
 
-    def watches(self, resource: Resource) -> bool:
-        """Whether a change of such an object starts reconciles. True for an absent kind too, which has no objects."""
-        return resource in self._kinds or resource in self._absent
+    def watches(self, reference: Reference) -> bool:
+        """Whether a change of the object starts reconciles. True for an absent kind too, which has no objects."""
+        resource = reference.resource
+        return reference in self._single or resource in self._kinds or resource in self._absent
 
     def is_absent(self, resource: Resource) -> bool:
         """Whether it is an optional kind that the cluster did not serve when the manager started."""
         return resource in self._absent
 
-    def kind_of(self, resource: Resource) -> Kind:
-        """How the cache holds the kind."""
-        return self._kinds.get(resource, resource)
+    def kind_of(self, reference: Reference) -> Kind:
+        """How the cache holds the object."""
+        single = self._single.get(reference)
+        if single is not None:
+            return single.model or single.resource
+        return self._kinds.get(reference.resource, reference.resource)
 
     def require(self, resource: Resource) -> None:
         """Check that objects of this kind can be made.

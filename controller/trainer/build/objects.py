@@ -70,7 +70,7 @@ class JobObjects:
         try:
             rendering = run.render(facts)
         except PipelineError as error:
-            if all(self._kinds.watches(reference.resource) for reference in references):
+            if all(map(self._kinds.watches, references)):
                 raise
             # Retry: a fact that was read live is not watched, so its change starts no reconcile.
             raise FactUnavailable(str(error)) from error

@@ -7,6 +7,7 @@ program's own rules. What only a running manager does (later steps, snapshots, e
 the replay against the manager.
 """
 
+import base64
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -20,9 +21,10 @@ import pytest
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.plugins.contract import ClusterFacts, PipelineError, Reference, Runtime
+from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.plugins.contract import ClusterFacts, Installation, PipelineError, Reference, Runtime
 from trainwright.plugins.pipeline import Pipeline
-from trainwright.plugins.registry import Registry, built_in
+from trainwright.plugins.registry import Registry, Selection, built_in
 
 ROOT = Path(__file__).parents[3]
 CONFORMANCE = ROOT / "tests" / "conformance"
@@ -61,10 +63,9 @@ def _stored(folder: Path) -> dict[str, Any]:
 def _cases() -> Iterator[Any]:
     """Cases of one moment, in which a TrainJob meets an existing runtime."""
     for folder in sorted((CONFORMANCE / "cases").iterdir()):
-        about = replay.load_documents(folder / "case.yaml")[0]
         refused = _stored(folder).get("rejected") or {}
         elsewhere = refused and (refused["at"] != "trainjob.yaml" or refused["code"] != 403)
-        if (folder / "steps.yaml").exists() or about.get("featureGates") or elsewhere or not _has_runtime(folder):
+        if (folder / "steps.yaml").exists() or elsewhere or not _has_runtime(folder):
             continue
         if folder.name not in MANAGER_ONLY:
             yield pytest.param(folder, id=folder.name)
@@ -82,6 +83,11 @@ def _has_runtime(folder: Path) -> bool:
 def api_server() -> Iterator[ControlPlane]:
     jobset = provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
     with ControlPlane(crds=[ROOT / "config" / "crd", CONFORMANCE / "crds", jobset]) as running:
+        authority = Authority(running.folder / "authority")
+        data = {"ca.crt": base64.b64encode(authority.pem).decode()}
+        running.kubectl("create", "namespace", SHIPPED.namespace)
+        metadata = {"name": SHIPPED.secret, "namespace": SHIPPED.namespace}
+        running.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
         yield running
 
 
@@ -104,6 +110,9 @@ OPTIONS = replay.Options(
     record=False, jobs=1, timeout=1, quiet=0, interval=0, keep=False, gates=frozenset(), status_server=None
 )
 PIPELINE = Pipeline(Registry.load(candidates=built_in()))
+GATED = Pipeline(Registry.load(Selection(enabled=frozenset({"TrainJobStatus"})), built_in()))
+"""For the cases with the feature gate TrainJobStatus, which is the only one that cases need."""
+SHIPPED = Installation()
 
 
 @pytest.mark.parametrize("folder", list(_cases()))
@@ -137,7 +146,7 @@ def _outcome(case: Any) -> dict[str, Any]:
     case.create(document, "trainjob.yaml")
     job = msgspec.convert(case.get_trainjob().body, TrainJob)
     runtime = _runtime(case, job)
-    run = PIPELINE.begin(job, runtime)
+    run = (GATED if case.about.get("featureGates") else PIPELINE).begin(job, runtime)
     facts = ClusterFacts({ref: _fact(case, ref) for ref in run.admission_references()})
     verdict = run.validate(facts)
     if not verdict.allowed:

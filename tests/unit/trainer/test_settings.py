@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from trainwright.api.config.v1alpha1 import Configuration
+from trainwright.api.config.v1alpha1 import Configuration, Plugins
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.leaderelection.timing import Timing
@@ -284,3 +284,12 @@ def test_the_originals_whole_file_is_taken() -> None:
 def test_openssl_has_every_suite_that_is_taken() -> None:
     for cipher in CIPHER_SUITES.values():
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ciphers(cipher)  # raises for one that there is not
+
+
+def test_the_gate_turns_its_plugin_on() -> None:
+    assert settings_of(Configuration()).plugins.enabled == frozenset()
+    on = settings_of(Configuration(feature_gates={"TrainJobStatus": True}))
+    assert on.plugins.enabled == frozenset({"TrainJobStatus"})
+    without = Plugins(enabled=["TrainJobStatus"])
+    with pytest.raises(ConfigurationError, match=r"plugins.enabled: .* set featureGates.TrainJobStatus to true"):
+        settings_of(Configuration(plugins=without))

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells training processes where to report their progress: address, token and CA certificate, as Kubeflow Trainer does.
+
+The feature gate `TrainJobStatus` loads it. Clients are Transformers' KubeflowCallback and the Kubeflow SDK's
+`update_trainjob_status`; both find the server through the three variables.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import (
+    ConfigMap,
+    ConfigMapProjection,
+    KeyToPath,
+    ProjectedVolumeSource,
+    Secret,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeMount,
+    VolumeProjection,
+)
+from trainwright.api.objects import annotations_of
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_NONE, PROGRESS_PUSH
+from trainwright.api.trainer.v1alpha1.reports import report_audience, report_path
+from trainwright.plugins.contract import (
+    APPLY,
+    READ,
+    ClusterFacts,
+    Component,
+    Enqueue,
+    FactUnavailable,
+    Finding,
+    Info,
+    Installation,
+    Reference,
+    Rule,
+    Runtime,
+    Stage,
+    Warned,
+    Watch,
+)
+
+VARIABLE_URL = "KUBEFLOW_TRAINER_SERVER_URL"
+VARIABLE_CA = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
+VARIABLE_TOKEN = "KUBEFLOW_TRAINER_SERVER_TOKEN"  # noqa: S105 - a variable that holds a path
+VOLUME = "kubeflow-trainer-token"
+FOLDER = "/var/run/secrets/kubeflow/trainer"
+KEY = "ca.crt"
+"""Key of the CA certificates in the manager's Secret and in the ConfigMaps of jobs, and their file in pods."""
+TOKEN_FILE = "token"  # noqa: S105 - a file name
+TOKEN_SECONDS = 3600
+PLACEHOLDER = "(the CA certificates of the manager)\n"
+"""Stands for the certificates where they cannot be read: in `trainwright render`."""
+
+
+class TrainJobStatusPlugin:
+    """Lets the containers of the first trainer pods report their progress to the manager's status server.
+
+    It sets three variables, mounts a token for this job, and copies the CA certificates into a ConfigMap of the job.
+    The annotation `trainwright.dev/progress: none` leaves a job out.
+    """
+
+    name = "TrainJobStatus"
+    off_by_default = True  # the feature gate enables it
+    uses_installation = True
+    rules = (Rule.on(ConfigMap.RESOURCE, *READ, *APPLY),)
+
+    def __init__(self, *, installation: Installation) -> None:
+        self._installation = installation
+        self._secret = Reference(Secret.RESOURCE, installation.namespace, installation.secret)
+
+    def watches(self) -> Sequence[Watch]:
+        """The ConfigMaps of jobs, and the Secret with the CA certificates: a new CA reaches all unfinished jobs."""
+        own = Watch(ConfigMap.RESOURCE, metadata_only=True)
+        if self._installation.authority:
+            return (own,)
+        namespace, name = self._secret.namespace, self._secret.name
+        return (own, Watch(Secret.RESOURCE, Enqueue.UNFINISHED, model=Secret, namespace=namespace, name=name))
+
+    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:  # noqa: ARG002 - the contract's
+        """The CA certificates; and whether the job was built, because a job that was goes on without them."""
+        if _takes_part(job) and not self._installation.authority:
+            yield from (self._secret, _config_map_of(job), _jobset_of(job))
+
+    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
+        """Warn of an unknown value of the annotation. Values of the runtime that are replaced are warned of anyway."""
+        value = annotations_of(job).get(ANNOTATION_PROGRESS, PROGRESS_PUSH)
+        if value not in (PROGRESS_NONE, PROGRESS_PUSH):
+            known = f"use {PROGRESS_NONE}, or {PROGRESS_PUSH}, which is the default"
+            yield Warned(
+                f"metadata.annotations[{ANNOTATION_PROGRESS}]: {value!r} is unknown and has no effect; {known}"
+            )
+
+    def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
+        """Set the variables and mount the volume in every container that is not an init container."""
+        pods = info.trainer_pods
+        if pods is None or not _takes_part(job):
+            return
+        at = self._installation
+        variables = {
+            VARIABLE_URL: f"https://{at.host}:{at.port}{report_path(job.namespace, job.name)}",
+            VARIABLE_CA: f"{FOLDER}/{KEY}",
+            VARIABLE_TOKEN: f"{FOLDER}/{TOKEN_FILE}",
+        }
+        for container in pods.containers:
+            for name, value in variables.items():
+                container.set_env(name, value, why="where training reports its progress")
+            mount = VolumeMount(name=VOLUME, mount_path=FOLDER, read_only=True)
+            container.set_mount(mount, why="token and CA certificates for reports")
+        pods.set_volume(_volume(job), why="token and CA certificates for reports")
+
+    def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
+        """The CA certificates, for every job as in Kubeflow Trainer. Pods wait for them.
+
+        Raises FactUnavailable without certificates, unless the job was built before.
+        """
+        if not _takes_part(job):
+            return
+        authority = self._authority(info.facts, job)
+        if authority:
+            data = {"data": {KEY: authority}}
+            yield Component.owned_by(job, ConfigMap.RESOURCE, _config_map_of(job).name, data, stage=Stage.POD_INPUT)
+
+    def _authority(self, facts: ClusterFacts, job: TrainJob) -> str:
+        """The CA certificates; empty if there are none and the job can do without new ones."""
+        if self._installation.authority:
+            return self._installation.authority
+        if facts.offline:
+            return PLACEHOLDER
+        try:
+            secret = facts.get(self._secret, Secret)
+        except FactUnavailable:
+            if not facts.preview:
+                raise
+            existing = facts.get(_config_map_of(job), ConfigMap)
+            return ((existing.data or {}) if existing is not None else {}).get(KEY, PLACEHOLDER)
+        problem = "does not exist"
+        if secret is not None:
+            try:
+                found = base64.b64decode((secret.data or {}).get(KEY, ""), validate=True).decode()
+            except (binascii.Error, UnicodeDecodeError):
+                found = ""
+            if found:
+                return found
+            problem = f"has no {KEY}"
+        if facts.exists(_config_map_of(job)) or facts.exists(_jobset_of(job)):
+            return ""
+        raise FactUnavailable(
+            f"{self._secret} {problem}, so the pods could not verify the status server: restore it, or set the "
+            f"annotation {ANNOTATION_PROGRESS}: {PROGRESS_NONE} on a job that reports no progress"
+        )
+
+
+def _takes_part(job: TrainJob) -> bool:
+    return annotations_of(job).get(ANNOTATION_PROGRESS) != PROGRESS_NONE
+
+
+def _config_map_of(job: TrainJob) -> Reference:
+    return Reference(ConfigMap.RESOURCE, job.namespace, f"{job.name}-tls-config")
+
+
+def _jobset_of(job: TrainJob) -> Reference:
+    return Reference(JobSet.RESOURCE, job.namespace, job.name)
+
+
+def _volume(job: TrainJob) -> Volume:
+    audience = report_audience(job.namespace, job.name)
+    token = ServiceAccountTokenProjection(path=TOKEN_FILE, audience=audience, expiration_seconds=TOKEN_SECONDS)
+    authority = ConfigMapProjection(name=_config_map_of(job).name, items=[KeyToPath(key=KEY, path=KEY)])
+    sources = [VolumeProjection(service_account_token=token), VolumeProjection(config_map=authority)]
+    return Volume(name=VOLUME, projected=ProjectedVolumeSource(sources=sources))
