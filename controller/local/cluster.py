@@ -247,9 +247,9 @@ async def local_cluster(
         )
         declare_workloads(manager, settings=workloads)
         node.declare(manager)
-        logs = PodLogs(api.server.store, _logs_of(node))
+        logs = PodLogs(api.server.store, logs_of(node))
         api.server.handle_specially("", "pods", "log", logs.get)
-        api.server.handle_specially("", "pods", "exec", PodExecs(api.server.store, _execs_of(node)).connect)
+        api.server.handle_specially("", "pods", "exec", PodExecs(api.server.store, execs_of(node)).connect)
         async with TaskScope("local cluster") as tasks:
             running = tasks.start("controllers", manager.run())
             try:
@@ -273,7 +273,9 @@ async def _no_execs(namespace: str, pod: str, request: ExecRequest) -> ExecSessi
     raise UnavailableExecError(_NO_NODE)
 
 
-def _logs_of(node: Node) -> LogSource:
+def logs_of(node: Node) -> LogSource:
+    """The logs of a node for whoever serves them."""
+
     async def logs(namespace: str, pod: str, request: LogRequest) -> AsyncIterator[bytes]:
         options = LogOptions(
             follow=request.follow,
@@ -292,7 +294,9 @@ def _logs_of(node: Node) -> LogSource:
     return logs
 
 
-def _execs_of(node: Node) -> ExecSource:
+def execs_of(node: Node) -> ExecSource:
+    """The processes of a node for whoever serves them."""
+
     async def start(namespace: str, pod: str, request: ExecRequest) -> ExecSession:
         try:
             return await node.exec(

@@ -60,12 +60,7 @@ class PodExecs:
             raise errors.bad_request(f"the websocket must offer one of the protocols {', '.join(PROTOCOLS)}")
 
         async def serve(socket: WebSocket) -> None:
-            try:
-                session = await self._source(call.namespace, call.name, request)
-            except UnavailableExecError as error:
-                await _tell(socket, errors.internal(str(error)).document())
-                return
-            await _Connection(socket, session, request).run()
+            await serve_exec(socket, self._source, call.namespace, call.name, request)
 
         return Answer(status=101, upgrade=Upgrade(PROTOCOLS, serve))
 
@@ -94,6 +89,16 @@ class PodExecs:
         if not (made.stdin or made.stdout or made.stderr):
             raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
         return made
+
+
+async def serve_exec(socket: WebSocket, source: ExecSource, namespace: str, pod: str, request: ExecRequest) -> None:
+    """Start a process and speak of it over an open websocket, until one of the two ends. Raises ConnectionError."""
+    try:
+        session = await source(namespace, pod, request)
+    except UnavailableExecError as error:
+        await _tell(socket, errors.internal(str(error)).document())
+        return
+    await _Connection(socket, session, request).run()
 
 
 class _Connection:

@@ -71,7 +71,7 @@ class _Handler:
             )
         )
         if answer.upgrade is not None:
-            return await _upgraded(request, answer.upgrade)
+            return await upgraded(request, answer.upgrade)
         if answer.stream is None:
             return _whole(answer)
         response = web.StreamResponse(status=answer.status, headers=_headers(answer))
@@ -106,7 +106,8 @@ def _holder(request: web.Request) -> User | None:
     return User(name, groups, extra={"authentication.kubernetes.io/credential-id": (f"X509SHA256={digest}",)})
 
 
-async def _upgraded(request: web.Request, upgrade: Upgrade) -> web.StreamResponse:
+async def upgraded(request: web.Request, upgrade: Upgrade) -> web.StreamResponse:
+    """Make a connection a websocket, and speak over it until its end."""
     response = web.WebSocketResponse(protocols=upgrade.protocols, heartbeat=_HEARTBEAT_SECONDS, compress=False)
     await response.prepare(request)
     with suppress(ConnectionError):

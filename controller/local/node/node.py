@@ -105,7 +105,13 @@ class Node:
             released=self._room_made,
         )
         self.registration = Registration(
-            client, settings.name, resources=self.resources, labels={}, version=f"v{__version__}", now=now
+            client,
+            settings.name,
+            resources=self.resources,
+            labels={},
+            version=f"v{__version__}",
+            hostname=settings.hostname,
+            now=now,
         )
 
     def declare(self, manager: Manager) -> None:

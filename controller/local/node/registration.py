@@ -39,14 +39,16 @@ class Registration:
         resources: Callable[[], tuple[Mapping[str, str], Mapping[str, str]]],
         labels: Mapping[str, str],
         version: str,
+        hostname: str = "",
         now: Now,
     ) -> None:
-        """`resources` returns capacity and allocatable, `version` is that of this program."""
+        """`resources` returns capacity and allocatable, `version` is that of this program, `hostname` is an address."""
         self._client = client
         self._name = name
         self._resources = resources
         self._labels = {**_labels(name), **labels}
         self._version = version
+        self._hostname = hostname or name
         self._now = now
         self._uid = ""
         self._since: dict[str, tuple[str, str]] = {}
@@ -99,7 +101,7 @@ class Registration:
         return {
             "capacity": dict(capacity),
             "allocatable": dict(allocatable),
-            "addresses": [{"type": "InternalIP", "address": HOST_IP}, {"type": "Hostname", "address": self._name}],
+            "addresses": [{"type": "InternalIP", "address": HOST_IP}, {"type": "Hostname", "address": self._hostname}],
             "nodeInfo": {
                 "architecture": _architecture(),
                 "operatingSystem": platform.system().lower(),

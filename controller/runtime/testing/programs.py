@@ -180,11 +180,16 @@ def jobset_webhooks(binaries: Binaries, files: Files, *, webhook_port: int) -> l
     return documents
 
 
+_PRETENDS = "kwok.x-k8s.io/node"
+"""The annotation of the nodes that KWOK manages."""
+
+
 def kwok(binaries: Binaries, files: Files) -> list[str]:
     return [
         str(binaries["kwok"]),
         f"--kubeconfig={files.kubeconfig}",
-        "--manage-all-nodes",
+        # Nodes without it may run their pods themselves.
+        f"--manage-nodes-with-annotation-selector={_PRETENDS}=fake",
         f"--config={binaries.manifests['kwok-node-stages.yaml']}",
         f"--config={binaries.manifests['kwok-pod-stages.yaml']}",
     ]
@@ -199,7 +204,7 @@ def pretend_nodes(count: int) -> list[dict[str, Any]]:
             "kind": "Node",
             "metadata": {
                 "name": f"pretend-{index}",
-                "annotations": {"kwok.x-k8s.io/node": "fake"},
+                "annotations": {_PRETENDS: "fake"},
                 "labels": {"kubernetes.io/hostname": f"pretend-{index}", "kubernetes.io/os": "linux"},
             },
             "status": {"capacity": capacity, "allocatable": capacity},
