@@ -28,6 +28,8 @@ _FOLDER = Path(__file__).parent
 _OWNER = "trainwright-local"
 KUBEFLOW_TRAINER = "v2.3.0"
 """The version of Kubeflow Trainer whose API is served."""
+GATES = {"Explain": True}
+"""Features that are off in an installation until its admin knows their price; on a laptop they cost nothing."""
 _WEBHOOKS = "https://trainwright.local"
 """Nothing listens there: the manager's webhooks are answered in the process."""
 
@@ -51,7 +53,7 @@ async def training_cluster(
     async with local_cluster(settings, port=port, memory=memory) as cluster:
         client = Client(cluster.api.transport(), user_agent=_OWNER)
         await install(client, await asyncio.to_thread(_definitions), owner=_OWNER)
-        chosen = replace(settings_of(Configuration()), metrics_address=None, probe_address=None)
+        chosen = replace(settings_of(Configuration(feature_gates=GATES)), metrics_address=None, probe_address=None)
 
         def answer_here(handlers: Mapping[str, Handler]) -> None:
             cluster.api.webhooks.answer_here(_WEBHOOKS, answerer(handlers))

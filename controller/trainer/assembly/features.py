@@ -37,7 +37,13 @@ TRAIN_JOB_STATUS = Gate(
     default=False,
     effect="training processes report their progress to a server of the manager",
 )
-GATES = {gate.name: gate for gate in (CREATED_CONDITION, TRAIN_JOB_STATUS)}
+EXPLAIN = Gate(
+    name="Explain",
+    stage=Stage.ALPHA,
+    default=False,
+    effect="keeps the evidence of failures: which pod failed first, and the end of its log",
+)
+GATES = {gate.name: gate for gate in (CREATED_CONDITION, TRAIN_JOB_STATUS, EXPLAIN)}
 
 _GROUPS = {f"All{stage}": stage for stage in Stage}
 """Names that stand for all gates of a stage. A gate's own name takes precedence."""

@@ -25,13 +25,14 @@ from trainwright.controller.runtime.webhook.webhooks import Webhooks
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly import cleanup, finalizers
-from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, TRAIN_JOB_STATUS
+from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, EXPLAIN, TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.runtimes import Runtimes
 from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.controller.trainer.controller import WORKERS, Options, TrainJobController
+from trainwright.controller.trainer.failures.recorder import FailureRecorder
 from trainwright.controller.trainer.job.defects import Defects
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.metrics import JobMetrics
@@ -150,6 +151,10 @@ def _declare_finalizers(assembly: Assembly) -> None:
     finalizers.remove_obsolete_finalizers(assembly.manager, workers)
 
 
+def _declare_failures(assembly: Assembly) -> None:
+    FailureRecorder(assembly.manager, assembly.events)
+
+
 def _declare_cleanup(assembly: Assembly) -> None:
     assert assembly.settings.cleanup is not None  # or the part is off
     cleanup.clean_up(assembly.manager, assembly.kinds, assembly.settings.cleanup)
@@ -231,6 +236,12 @@ PARTS = (
         declare=_declare_jobs,
     ),
     Part(name="obsolete-finalizers", rights=lambda *_: finalizers.RULES, declare=_declare_finalizers),
+    Part(
+        name="failures",
+        is_on=lambda settings: settings.features.enabled(EXPLAIN),
+        rights=lambda *_: FailureRecorder.RULES,
+        declare=_declare_failures,
+    ),
     Part(
         name="clean-up",
         is_on=lambda settings: settings.cleanup is not None,

@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 REPORTER = "trainer-trainjob-controller"
 """Reporting controller of the events."""
 ACTION = "Reconciling"
+EVENT_POD_FAILED = "PodFailed"
 NOTE_LIMIT = 950
 """Characters of an event's note; the API server takes 1024 bytes."""
 
@@ -63,6 +64,10 @@ class JobEvents:
         """Report that the API server refused to change an object, so that it keeps its old values."""
         kind, name = reference.resource.kind, reference.name
         self._warn(job, f"{kind} {name} keeps values that can no longer be changed: {error}")
+
+    def pod_failed(self, job: TrainJob, note: str) -> None:
+        """Report which pod of an attempt failed first."""
+        self._recorder.event(job, "Warning", EVENT_POD_FAILED, shortened(note, NOTE_LIMIT), action="Training")
 
     def _warn(self, job: TrainJob, note: str) -> None:
         self._recorder.event(

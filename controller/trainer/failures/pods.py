@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pods of jobs as the cache keeps them: the few fields that tell how they run and how they ended."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.messages import shortened
+from trainwright.api.objects import Document, labels_of, namespace_of
+
+POD = Pod.RESOURCE
+"""The kind under which the cache holds pods: dictionaries, since few fields are kept."""
+BY_JOBSET = "jobset"
+"""Index of the pods, by namespace and name of their JobSet."""
+
+LABEL_JOBSET = "jobset.sigs.k8s.io/jobset-name"
+"""Of the pods of every JobSet (https://jobset.sigs.k8s.io/docs/concepts/)."""
+LABEL_JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
+LABEL_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
+LABEL_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+LABEL_JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+LABEL_INDEX = "batch.kubernetes.io/job-completion-index"
+
+_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
+_LABELS = (LABEL_JOBSET, LABEL_JOBSET_UID, LABEL_ATTEMPT, LABEL_REPLICATED_JOB, LABEL_JOB_INDEX, LABEL_INDEX)
+_SPEC = ("nodeName", "restartPolicy")
+_STATUS = ("phase", "reason", "startTime")
+_CONDITION = ("type", "status", "reason", "lastTransitionTime")
+_CONTAINER = ("name", "ready", "restartCount", "state", "lastState")
+
+
+def trimmed(pod: Document) -> Document:
+    """The pod with the fields that are kept."""
+    metadata, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
+    kept: Document = {
+        "metadata": {
+            **_some(metadata, _METADATA),
+            "labels": _some(metadata.get("labels") or {}, _LABELS),
+        },
+        "spec": _some(spec, _SPEC),
+        "status": _some(status, _STATUS),
+    }
+    for name in ("apiVersion", "kind"):
+        if name in pod:
+            kept[name] = pod[name]
+    if status.get("message"):
+        kept["status"]["message"] = shortened(status["message"])
+    kept["status"]["conditions"] = [_some(one, _CONDITION) for one in status.get("conditions") or ()]
+    for name in ("initContainerStatuses", "containerStatuses"):
+        if status.get(name):
+            kept["status"][name] = [_some(one, _CONTAINER) for one in status[name]]
+    return kept
+
+
+def jobset_of(pod: Document) -> Iterable[str]:
+    """The values of the index."""
+    name = labels_of(pod).get(LABEL_JOBSET)
+    return (index_value(namespace_of(pod), name),) if name else ()
+
+
+def index_value(namespace: str, jobset: str) -> str:
+    """The value to look up the pods of a JobSet with."""
+    return f"{namespace}/{jobset}"
+
+
+def attempt_of(pod: Document) -> int:
+    """The attempt of the JobSet that the pod belongs to, from 0."""
+    return number(labels_of(pod).get(LABEL_ATTEMPT))
+
+
+def number(text: str | None) -> int:
+    """The number of a label; 0 without one."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() else 0
+
+
+def _some(fields: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: fields[name] for name in names if name in fields}

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ConfigMap `<job>-failures`: for each attempt, which pod failed first, and the last lines of its log.
+
+It holds five attempts, the first and the latest four, and two kibibytes of log for each, so it stays below 16 KiB. It
+belongs to the TrainJob and goes with it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.manifest import ManifestError, dump, load
+from trainwright.api.messages import shortened
+from trainwright.api.objects import Document
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.trainer.failures.first import Failure
+
+SUFFIX = "-failures"
+LOG_BYTES = 2048
+ATTEMPTS = 5
+_KEY = "attempt-"
+_LOG = ".log"
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One attempt in the ConfigMap."""
+
+    attempt: int
+    pod: str
+    pod_uid: str = ""
+    replicated_job: str = ""
+    job_index: int = 0
+    rank: int = 0
+    container: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    finished_at: str = ""
+    log: str = ""
+    """The last lines; kept under a key of its own, so that people can read it."""
+
+    @classmethod
+    def of(cls, failure: Failure, log: str) -> "Entry":
+        """The entry of a failure."""
+        return cls(
+            attempt=failure.attempt,
+            pod=failure.pod,
+            pod_uid=failure.pod_uid,
+            replicated_job=failure.replicated_job,
+            job_index=failure.job_index,
+            rank=failure.rank,
+            container=failure.container,
+            exit_code=failure.exit_code,
+            reason=failure.reason,
+            message=shortened(failure.message),
+            finished_at=failure.finished_at,
+            log=log,
+        )
+
+    @property
+    def failure(self) -> Failure:
+        """What failed."""
+        return Failure(
+            attempt=self.attempt,
+            pod=self.pod,
+            pod_uid=self.pod_uid,
+            replicated_job=self.replicated_job,
+            job_index=self.job_index,
+            rank=self.rank,
+            container=self.container,
+            exit_code=self.exit_code,
+            reason=self.reason,
+            message=self.message,
+            finished_at=self.finished_at,
+            previous=False,
+        )
+
+
+def name_of_record(job: str) -> str:
+    """The name of the ConfigMap."""
+    return job + SUFFIX
+
+
+def entries_of(data: Mapping[str, str] | None) -> dict[int, Entry]:
+    """The attempts that a ConfigMap holds. What cannot be read, because somebody edited it, is left out."""
+    found = {}
+    for key, text in (data or {}).items():
+        if not key.startswith(_KEY) or key.endswith(_LOG):
+            continue
+        try:
+            entry = msgspec.convert(load(text), Entry)
+        except (ManifestError, msgspec.ValidationError):
+            continue
+        found[entry.attempt] = msgspec.structs.replace(entry, log=(data or {}).get(key + _LOG, ""))
+    return dict(sorted(found.items()))
+
+
+def document_of(job: TrainJob, entries: Mapping[int, Entry]) -> Document:
+    """The ConfigMap with the entries that are kept."""
+    data: dict[str, str] = {}
+    for attempt in _kept(entries):
+        entry = entries[attempt]
+        told = msgspec.to_builtins(msgspec.structs.replace(entry, log=""))
+        data[f"{_KEY}{attempt}"] = dump(told, sort_keys=False)
+        if entry.log:
+            data[f"{_KEY}{attempt}{_LOG}"] = entry.log
+    return {
+        "apiVersion": ConfigMap.RESOURCE.api_version,
+        "kind": ConfigMap.RESOURCE.kind,
+        "metadata": {"name": name_of_record(job.name), "namespace": job.namespace},
+        "data": data,
+    }
+
+
+def last_lines(log: bytes, most: int = LOG_BYTES) -> str:
+    """The end of a log: whole lines, at most so many bytes; a longer last line is cut at its start."""
+    text = log.decode(errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}").rstrip("\n")
+    if len(text.encode()) <= most:
+        return text
+    cut = text.encode()[-most:].decode(errors="ignore")
+    _, newline, rest = cut.partition("\n")
+    return rest if newline and rest else cut
+
+
+def _kept(attempts: Iterable[int]) -> list[int]:
+    known = sorted(attempts)
+    return known if len(known) <= ATTEMPTS else [known[0], *known[-(ATTEMPTS - 1) :]]

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the record of failures while the pods exist: a Part of the leader, with the gate `Explain`."""
+
+import logging
+from typing import Protocol
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import Document, Key, controller_of, labels_of, namespace_of, uid_of
+from trainwright.api.rights import APPLY, WATCH, Rule
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import Done, Manager, NotFound, Result
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.trainer.failures.first import Failure, first_failures
+from trainwright.controller.trainer.failures.pods import (
+    BY_JOBSET,
+    LABEL_JOBSET,
+    LABEL_JOBSET_UID,
+    POD,
+    index_value,
+    jobset_of,
+    trimmed,
+)
+from trainwright.controller.trainer.failures.record import (
+    Entry,
+    document_of,
+    entries_of,
+    last_lines,
+    name_of_record,
+)
+
+log = logging.getLogger(__name__)
+
+_TAIL_LINES = 60
+_TAIL_BYTES = 256 * 1024
+"""Of what the kubelet sends, from the first of those lines on."""
+_LOG_SECONDS = 10.0
+
+
+class ToldOfFailures(Protocol):
+    """Tells users that pods of a job failed."""
+
+    def pod_failed(self, job: TrainJob, note: str) -> None:
+        """`note` says what failed first in one attempt."""
+        ...
+
+
+class FailureRecorder:
+    """Follows the pods of TrainJobs, and records the first failure of each attempt."""
+
+    RULES = (
+        Rule.on(POD, *WATCH),
+        Rule.on(POD, "get", subresource="log"),
+        Rule.on(ConfigMap.RESOURCE, "get", *APPLY),
+    )
+
+    def __init__(self, manager: Manager, told: ToldOfFailures) -> None:
+        """Declare the controller.
+
+        Args:
+            manager: of the process.
+            told: tells users of each attempt that has a failure.
+        """
+        self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
+        self._told = told
+        self._known: dict[Key, tuple[str, dict[int, Entry]]] = {}
+        """What is recorded of each job, and the job's uid."""
+        builder = manager.controller("failures_controller").for_(TrainJob, predicates=[lambda event: event.new is None])
+        builder.watches(POD, _job_of, label_selector=LABEL_JOBSET, transforms=(trimmed,))
+        builder.reconcile(self.reconcile)
+        self._cache.add_index(POD, BY_JOBSET, jobset_of)
+
+    async def reconcile(self, key: Key) -> Result:
+        """Record what failed first in each attempt of one job."""
+        job = self._cache.get(TrainJob, key.name, key.namespace)
+        if job is None:
+            self._known.pop(key, None)
+            return Done()
+        found = first_failures(self._pods(job))
+        if not found:
+            return Done()
+        known = await self._recorded(key, job)
+        news = {
+            attempt: failure
+            for attempt, failure in found.items()
+            if attempt not in known or failure.order < known[attempt].failure.order
+        }
+        if not news:
+            return Done()
+        entries = dict(known)
+        for attempt, failure in news.items():
+            entries[attempt] = Entry.of(failure, await self._log(job.namespace, failure))
+        await self._applier.apply([document_of(job, entries)], owner=job)
+        self._known[key] = (uid_of(job), entries)
+        for attempt, failure in news.items():
+            if attempt not in known:
+                self._told.pod_failed(job, _sentence(entries[attempt], failure))
+        return Done()
+
+    def _pods(self, job: TrainJob) -> list[Document]:
+        """The pods of the job's own JobSet."""
+        jobset = self._cache.get(JobSet, job.name, job.namespace)
+        controller = controller_of(jobset) if jobset is not None else None
+        if jobset is None or controller is None or controller.uid != uid_of(job):
+            return []
+        pods = self._cache.indexed(POD, BY_JOBSET, index_value(job.namespace, job.name))
+        return [pod for pod in pods if labels_of(pod).get(LABEL_JOBSET_UID) == uid_of(jobset)]
+
+    async def _recorded(self, key: Key, job: TrainJob) -> dict[int, Entry]:
+        """What the ConfigMap holds; read once for each job."""
+        uid, known = self._known.get(key, ("", {}))
+        if uid == uid_of(job):
+            return known
+        known = {}
+        try:
+            content = await self._client.get(ConfigMap, name_of_record(job.name), job.namespace)
+        except NotFound:
+            pass
+        else:
+            owner = controller_of(content)
+            if owner is not None and owner.uid == uid_of(job):
+                known = entries_of(content.data)
+        self._known[key] = (uid_of(job), known)
+        return known
+
+    async def _log(self, namespace: str, failure: Failure) -> str:
+        """The last lines of the container that failed. A log that is gone is no error: the rest is recorded."""
+        if not failure.container:
+            return ""
+        query = {"container": failure.container, "tailLines": str(_TAIL_LINES), "limitBytes": str(_TAIL_BYTES)}
+        if failure.previous:
+            query["previous"] = "true"
+        path = f"/api/v1/namespaces/{namespace}/pods/{failure.pod}/log"
+        try:
+            answer = await self._client.send(Request("GET", path, query, timeout=_LOG_SECONDS))
+        except KubernetesError as error:
+            log.info("%s/%s: the log of the failed container cannot be read: %s", namespace, failure.pod, error)
+            return ""
+        return last_lines(answer.body)
+
+
+def _sentence(entry: Entry, failure: Failure) -> str:
+    last = entry.log.rpartition("\n")[2].strip()
+    said = f": {last}" if last else f": {failure.message}" if failure.message else ""
+    return f"attempt {failure.attempt + 1}: {failure.where} failed first: {failure.what}{said}"
+
+
+def _job_of(pod: Document) -> list[Key]:
+    """The TrainJob of a pod that shows a failure; the JobSet has its name."""
+    name = labels_of(pod).get(LABEL_JOBSET)
+    return [Key(namespace_of(pod), name)] if name and first_failures([pod]) else []

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which failure of an attempt is told, and what the record holds."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.trainer.failures.first import first_failures
+from trainwright.controller.trainer.failures.pods import trimmed
+from trainwright.controller.trainer.failures.record import (
+    ATTEMPTS,
+    LOG_BYTES,
+    Entry,
+    document_of,
+    entries_of,
+    last_lines,
+)
+
+
+def ended(code: int, at: str = "10", reason: str = "Error", **more: Any) -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": reason, "finishedAt": f"2026-01-01T00:00:{at}Z", **more}}
+
+
+def pod(rank: int, *states: dict[str, Any], attempt: int = 0, phase: str = "Failed", **status: Any) -> dict[str, Any]:
+    """Each state is that of one container."""
+    labels = {
+        "jobset.sigs.k8s.io/jobset-name": "j",
+        "jobset.sigs.k8s.io/replicatedjob-name": "node",
+        "jobset.sigs.k8s.io/job-index": "0",
+        "jobset.sigs.k8s.io/restart-attempt": str(attempt),
+        "batch.kubernetes.io/job-completion-index": str(rank),
+        "something": "else",
+    }
+    containers = [{"name": f"c{index}", "image": "i", **state} for index, state in enumerate(states)]
+    return {
+        "metadata": {"name": f"j-node-0-{rank}", "namespace": "n", "uid": f"u{rank}", "labels": labels},
+        "spec": {"containers": [{"name": "c0"}], "nodeName": "here"},
+        "status": {"phase": phase, "containerStatuses": containers, **status},
+    }
+
+
+def state(code: int, at: str = "10", reason: str = "Error") -> dict[str, Any]:
+    return {"state": ended(code, at, reason)}
+
+
+def told(*pods: dict[str, Any]) -> list[tuple[int, int, str, int | None]]:
+    """Attempt, rank, container and exit code of each first failure."""
+    first = first_failures(pods)
+    # What the cache keeps of a pod tells the same, in any order, and trimming twice changes nothing.
+    assert first_failures([trimmed(one) for one in pods]) == first
+    assert first_failures([trimmed(trimmed(one)) for one in reversed(pods)]) == first
+    return [(f.attempt, f.rank, f.container, f.exit_code) for f in first.values()]
+
+
+def test_the_first_to_end_is_told_not_those_that_lost_it() -> None:
+    assert told(pod(0, state(143, "12")), pod(1, state(143, "12")), pod(3, state(1, "10"))) == [(0, 3, "c0", 1)]
+
+
+def test_of_one_second_a_reason_goes_before_a_number_and_a_number_before_a_signal() -> None:
+    assert told(pod(0, state(1)), pod(1, state(137, reason="OOMKilled"))) == [(0, 1, "c0", 137)]
+    assert told(pod(0, state(137)), pod(1, state(1))) == [(0, 1, "c0", 1)]
+    assert told(pod(0, state(1)), pod(1, state(1))) == [(0, 0, "c0", 1)]
+
+
+def test_each_attempt_has_its_own() -> None:
+    assert told(pod(0, state(2), attempt=1), pod(1, state(1, "30"), attempt=0)) == [(0, 1, "c0", 1), (1, 0, "c0", 2)]
+
+
+def test_a_container_that_runs_again_failed_before() -> None:
+    again = {"state": {"running": {}}, "lastState": ended(3), "restartCount": 1}
+    assert told(pod(0, again, phase="Running")) == [(0, 0, "c0", 3)]
+    (failure,) = first_failures([pod(0, again, phase="Running")]).values()
+    assert failure.previous
+
+
+def test_a_pod_may_fail_as_a_whole() -> None:
+    evicted = pod(2, phase="Failed", reason="Evicted", message="The node was low on memory")
+    assert told(evicted) == [(0, 2, "", None)]
+    (failure,) = first_failures([evicted]).values()
+    assert failure.what == "the pod failed (Evicted)"
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded"])
+def test_a_pod_that_did_not_fail_is_not_told(phase: str) -> None:
+    assert told(pod(0, {"state": ended(0, reason="Completed")}, {"state": {"running": {}}}, phase=phase)) == []
+
+
+def test_the_record_holds_five_attempts_and_is_read_back() -> None:
+    job = msgspec.convert(
+        {"metadata": {"name": "j", "namespace": "n"}, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob
+    )
+    failures = {n: first_failures([pod(n, state(n + 1), attempt=n)])[n] for n in range(8)}
+    entries = {n: Entry.of(failure, "last: line\n  of it" if n else "") for n, failure in failures.items()}
+    document = document_of(job, entries)
+    assert document["metadata"] == {"name": "j-failures", "namespace": "n"}
+    assert set(document["data"]) == {
+        "attempt-0",
+        *(f"attempt-{n}{suffix}" for n in (4, 5, 6, 7) for suffix in ("", ".log")),
+    }
+    back = entries_of(document["data"])
+    assert back == {n: entries[n] for n in (0, 4, 5, 6, 7)}
+    assert len(back) == ATTEMPTS
+    assert all(back[n].failure.order == failures[n].order for n in back)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "a: b", "{", "attempt: x\npod: y", "attempt: 1"])
+def test_a_record_that_somebody_spoiled_counts_as_none(text: str) -> None:
+    assert entries_of({"attempt-1": text, "other": "x"}) == {}
+
+
+def test_the_end_of_a_log_is_whole_lines() -> None:
+    lines = [f"line {n}" for n in range(1000)]
+    kept = last_lines(("\n".join(lines) + "\n").encode())
+    assert len(kept.encode()) <= LOG_BYTES
+    assert kept.splitlines() == lines[-len(kept.splitlines()) :]
+    assert last_lines(b"one\n") == "one"
+    assert last_lines("é".encode() * 2000) == "é" * (LOG_BYTES // 2)
+    assert last_lines(b"a\x00\xff") == "a\ufffd\ufffd"
+    assert last_lines(b"") == ""
