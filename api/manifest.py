@@ -65,7 +65,8 @@ DEEPEST = 200
 """Levels of nesting. The parser is recursive, in C: some thousand more end the process. Kinds have under a hundred."""
 
 
-def _check_depth(text: str) -> None:
+def check_depth(text: str) -> None:
+    """Raise `ManifestError` for a text that is nested too deeply to be parsed."""
     # Each level takes a bracket, or a place further right on its line.
     if text.count("[") + text.count("{") <= DEEPEST and max(map(len, text.splitlines()), default=0) <= DEEPEST:
         return
@@ -83,7 +84,7 @@ def _check_depth(text: str) -> None:
 def documents(text: str) -> Iterator[Document]:
     """All documents of a text, empty ones left out. Raises `ManifestError`."""
     try:
-        _check_depth(text)
+        check_depth(text)
         for node in yaml.compose_all(text, Loader=yaml.CSafeLoader):
             lines: dict[Path, int] = {}
             data = _construct(node, (), lines)
@@ -143,37 +144,41 @@ def _construct(node: yaml.Node, path: Path, lines: dict[Path, int]) -> Any:
         return _mapping(node, path, lines)
     if isinstance(node, yaml.SequenceNode):
         return [_construct(item, (*path, index), lines) for index, item in enumerate(node.value)]
-    return _scalar(node)
+    return scalar(node)
 
 
 def _mapping(node: yaml.MappingNode, path: Path, lines: dict[Path, int]) -> dict[str, Any]:
     data: dict[str, Any] = {}
-    merged: dict[str, Any] = {}
+    given: set[str] = set()
     for key_node, value_node in node.value:
         if key_node.tag == _TAG + "merge":
             sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
             for source in reversed(sources):
-                merged.update(_construct(source, path, lines))
+                # Kubernetes lets merged keys replace those before them, other than YAML says.
+                data.update(_construct(source, path, lines))
             continue
-        key = _key(key_node)
-        if key in data:
-            raise ManifestError(key_node.start_mark.line + 1, f"key {key!r} appears twice")
-        data[key] = _construct(value_node, (*path, key), lines)
-        lines[(*path, key)] = key_node.start_mark.line + 1
+        name = key(key_node)
+        if name in given:
+            raise ManifestError(key_node.start_mark.line + 1, f"key {name!r} appears twice")
+        given.add(name)
+        data[name] = _construct(value_node, (*path, name), lines)
+        lines[(*path, name)] = key_node.start_mark.line + 1
     lines[path] = node.start_mark.line + 1
-    return {**merged, **data}
+    return data
 
 
-def _key(node: yaml.Node) -> str:
+def key(node: yaml.Node) -> str:
+    """The key that a node is in JSON. Raises `ManifestError`."""
     if not isinstance(node, yaml.ScalarNode):
         raise ManifestError(node.start_mark.line + 1, "a key must be text")
-    value = _scalar(node)
+    value = scalar(node)
     if isinstance(value, bool):
         return "true" if value else "false"
     return "null" if value is None else str(value)
 
 
-def _scalar(node: yaml.Node) -> Any:
+def scalar(node: yaml.Node) -> Any:
+    """The value of a node that is neither a mapping nor a sequence."""
     text: str = node.value
     if isinstance(node, yaml.ScalarNode) and node.style in ("'", '"', "|", ">"):
         return text

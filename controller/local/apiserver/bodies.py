@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Request bodies: JSON or YAML in, a document out, and what is odd about it."""
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import yaml
-
-from trainwright.api.manifest import ManifestError, load
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import bodykinds, errors, protobuf
+from trainwright.controller.local.apiserver import bodykinds, errors, protobuf, yamlbodies
 from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.doubledkeys import doubled_fields, merged, pairs_of
 from trainwright.controller.local.apiserver.patch import read_json
 from trainwright.controller.local.apiserver.schema import DecodeError
+from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
+from trainwright.controller.local.apiserver.yamlbodies import YAMLBodyError
 
 LIMIT = 3 * 2**20
 """Bytes of a body at most."""
 JSON, YAML = "application/json", "application/yaml"
+_YAML_ERRORS = "yaml: unmarshal errors:"
 _ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 
 
@@ -70,7 +70,7 @@ def _decoded(call: Call, strict: list[str] | None) -> Any:
     if media not in (JSON, YAML):
         raise errors.unsupported_media_type(_ACCEPTED)
     try:
-        return parse(call.request.body, yaml_allowed=media == YAML, strict=strict)
+        return parse(call.request.body, yaml_allowed=media == YAML, strict=strict, struct=_struct(call))
     except UnreadableError as error:
         raise bodykinds.unrecognized(call, str(error)) from error
 
@@ -84,8 +84,7 @@ def report_strict(call: Call, strict: list[str], validation: str) -> None:
         raise errors.bad_request(
             f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {", ".join(strict)}'
         )
-    for text in strict:
-        call.warn(text)
+    warn(call, strict)
 
 
 def _body_kind(call: Call) -> tuple[str, str]:
@@ -94,74 +93,85 @@ def _body_kind(call: Call) -> tuple[str, str]:
     return (sub.kind, sub.version) if sub is not None and sub.version else (call.kind, call.served.version)
 
 
+def _struct(call: Call) -> str:
+    """The Go struct of the body in the table of `gowriting`; empty for others."""
+    sub = call.served.subresources.get(call.subresource)
+    strategy = call.served.strategy
+    if isinstance(strategy, BuiltInStrategy) and (sub is None or not sub.version):
+        return strategy.struct
+    return ""
+
+
 def _decoder(call: Call) -> Callable[[Document], list[str]]:
     sub = call.served.subresources.get(call.subresource)
     return sub.structs if sub is not None and sub.structs is not None else call.served.decode
 
 
-def parse(body: bytes, *, yaml_allowed: bool = False, strict: list[str] | None = None) -> Any:
-    """Decode JSON, or YAML where that is allowed. Keys that are there twice are added to `strict`.
+def parse(body: bytes, *, yaml_allowed: bool = False, strict: list[str] | None = None, struct: str = "") -> Any:
+    """Decode JSON, or YAML where that is allowed.
 
-    Raises UnreadableError.
+    Args:
+        body: of the request.
+        yaml_allowed: whether it may be YAML.
+        strict: gets what is said of keys that are there twice.
+        struct: the Go struct that the real server decodes into; a custom resource has none.
+
+    Raises:
+        UnreadableError: it is neither.
     """
     if yaml_allowed:
-        try:
-            return read_yaml(body)
-        except (ManifestError, yaml.YAMLError, UnicodeDecodeError) as error:
-            raise UnreadableError(f"yaml: {error}") from error
+        return _parse_yaml(body, strict)
     try:
         document = read_json(body)
     except ValueError as error:
         raise UnreadableError(f"couldn't get version/kind; json parse error: {error}") from error
-    if strict is not None:
-        strict += doubled_keys(body)
+    pairs = pairs_of(body) if strict is not None or struct else None
+    if pairs is not None:
+        if strict is not None:
+            strict += doubled_fields(pairs)
+        if struct:
+            return merged(pairs, struct)
     return document
 
 
-def read_yaml(body: bytes) -> Any:
-    """Decode YAML. Most of it is JSON, which is read a hundred times faster.
+def _parse_yaml(body: bytes, strict: list[str] | None) -> Any:
+    try:
+        document, doubled = read_yaml(body)
+    except (YAMLBodyError, UnicodeDecodeError) as error:
+        raise UnreadableError(f"yaml: {error}") from error
+    if doubled and strict is not None:
+        strict.append(doubled_in_yaml(doubled))
+    return document
+
+
+def read_yaml(body: bytes) -> tuple[Any, list[str]]:
+    """Decode YAML; also what is said of keys that are there twice. Most of it is JSON, which is read much faster.
 
     Raises:
-        ManifestError, UnicodeDecodeError: it is not YAML.
+        YAMLBodyError, UnicodeDecodeError: it is not YAML.
     """
     if body.lstrip()[:1] in (b"{", b"["):
         with suppress(ValueError):
-            return read_json(body)
-    return load(body.decode())
+            document = read_json(body)
+            if pairs_of(body) is None:
+                return document, []
+    return yamlbodies.read_yaml(body.decode())
+
+
+def doubled_in_yaml(doubled: list[str]) -> str:
+    """The one error of strict decoding that names all doubled keys of a YAML text."""
+    return _YAML_ERRORS + "".join(f"\n  {one}" for one in doubled)
+
+
+def warn(call: Call, strict: list[str]) -> None:
+    """Warn of what strict decoding found."""
+    for text in strict:
+        lines = text.removeprefix(_YAML_ERRORS)
+        for line in [text] if lines == text else lines.strip().split("\n"):
+            call.warn(line.strip())
 
 
 def doubled_keys(body: bytes) -> list[str]:
-    """Keys that an object has twice: `duplicate field "spec.x"`."""
-    found = False
-
-    def pairs(items: list[tuple[str, Any]]) -> Any:
-        nonlocal found
-        made = dict(items)
-        found = found or len(made) != len(items)
-        return made
-
-    # Without paths first: nearly no body has such keys.
-    json.loads(body, object_pairs_hook=pairs)
-    if not found:
-        return []
-    named: list[str] = []
-    _walk(json.loads(body, object_pairs_hook=_Pairs), "", named)
-    return named
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """An object with all of its pairs."""
-
-
-def _walk(value: Any, path: str, named: list[str]) -> None:
-    if isinstance(value, _Pairs):
-        seen: set[str] = set()
-        for key, inner in value:
-            where = f"{path}.{key}" if path else key
-            if key in seen and (text := f'duplicate field "{where}"') not in named:
-                named.append(text)
-            seen.add(key)
-            _walk(inner, where, named)
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            _walk(inner, f"{path}[{index}]", named)
+    """What is said of keys that are there twice in a JSON patch: `duplicate field "spec.x"`."""
+    pairs = pairs_of(body)
+    return [] if pairs is None else doubled_fields(pairs)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patches of all four types, as transforms of the live object."""
 
-from trainwright.api.manifest import ManifestError
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, bodykinds, errors, metadata
 from trainwright.controller.local.apiserver.apply import (
@@ -27,6 +26,7 @@ from trainwright.controller.local.apiserver.requests import WriteOptions, encode
 from trainwright.controller.local.apiserver.schema import DecodeError
 from trainwright.controller.local.apiserver.schema.metadata import decode_metadata
 from trainwright.controller.local.apiserver.writes import Transform, track
+from trainwright.controller.local.apiserver.yamlbodies import YAMLBodyError
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -46,10 +46,12 @@ def accepted(call: Call) -> tuple[str, ...]:
 def transform_of(call: Call, media: str, options: WriteOptions) -> Transform:
     """What makes the new object from the live one. Raises StatusError for a patch that nothing can be made of."""
     if media == APPLY_PATCH:
-        document = _apply_document(call)
+        document, doubled = _apply_document(call)
 
         async def apply(live: Document | None) -> Document:
-            return _applied(call, live, document, options)
+            made = _applied(call, live, document, options)
+            _tell_doubled(call, doubled, options)
+            return made
 
         return apply
     if media == JSON_PATCH:
@@ -119,19 +121,30 @@ def _check_kind(call: Call, made: Document, text: str) -> None:
         raise RejectedResultError(text, problem)
 
 
-def _apply_document(call: Call) -> Document:
+def _apply_document(call: Call) -> tuple[Document, list[str]]:
+    """The document, and what is said of keys that it has twice. Raises StatusError."""
     try:
-        document = bodies.read_yaml(call.request.body)
-    except (ManifestError, UnicodeDecodeError) as error:
+        document, doubled = bodies.read_yaml(call.request.body)
+    except (YAMLBodyError, UnicodeDecodeError) as error:
         raise errors.bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {error}") from error
     if document is None:
-        return {}
+        return {}, doubled
     if not isinstance(document, dict):
         raise errors.bad_request(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
             f"{go_kind(document)} into Go value of type map[string]interface {{}}"
         )
-    return document
+    return document, doubled
+
+
+def _tell_doubled(call: Call, doubled: list[str], options: WriteOptions) -> None:
+    """Warn of keys that are there twice, or refuse them. Raises StatusError."""
+    if not doubled or options.validation == "Ignore":
+        return
+    text = bodies.doubled_in_yaml(doubled)
+    if options.validation == "Strict":
+        raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
+    bodies.warn(call, [text])
 
 
 def _applied(call: Call, live: Document | None, document: Document, options: WriteOptions) -> Document:

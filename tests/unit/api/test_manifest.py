@@ -46,6 +46,8 @@ def test_keys_are_text() -> None:
 def test_merge_keys() -> None:
     assert load("a: &x {b: 1, c: 2}\nd:\n  <<: *x\n  c: 3\n") == {"a": {"b": 1, "c": 2}, "d": {"b": 1, "c": 3}}
 
+    assert load("d: {c: 3, <<: {c: 4}}") == {"d": {"c": 4}}
+
 
 def test_lines() -> None:
     text = "# a comment\na:\n  - b: 1\n  - c:\n      d: 2\n---\ne: 3\n---\n"

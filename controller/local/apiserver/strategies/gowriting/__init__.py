@@ -3,5 +3,6 @@
 
 from trainwright.controller.local.apiserver.strategies.gowriting.internal import internal
 from trainwright.controller.local.apiserver.strategies.gowriting.rewriting import rewrite
+from trainwright.controller.local.apiserver.strategies.gowriting.shapes import Shape, fields_of
 
-__all__ = ["internal", "rewrite"]
+__all__ = ["Shape", "fields_of", "internal", "rewrite"]
