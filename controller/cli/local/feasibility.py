@@ -123,7 +123,8 @@ def starter_of(objects: Sequence[Document], runtime: Runtime, images: Images) ->
     found = [images.environment_of(one.document.get("image") or "") for one in containers_of(objects) if not one.init]
     if not found or any(_has(environment, _TORCHRUN) for environment in found):
         return Starter((_TORCHRUN,))
-    lacking = f"{found[0].name} has no torchrun: python starts the script, which has to join the other nodes by itself"
+    where = f"/{found[0].name.lstrip('/')}"
+    lacking = f"{where} has no torchrun: python starts the script, which has to join the other nodes by itself"
     return Starter((_PYTHON,), lacking)
 
 

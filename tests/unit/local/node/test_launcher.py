@@ -32,6 +32,7 @@ class Machine:
     python: str
     launcher: Path
     user: int
+    group: int
 
     def launch(self, *command: str, mounts: list[tuple[str, str, bool]] | None = None, **more: Any) -> tuple[str, str]:
         """Output of a program in namespaces, and why there was none."""
@@ -57,7 +58,7 @@ class Machine:
                     pass_fds=[write],
                     stdout=subprocess.PIPE,
                     user=self.user,
-                    group=self.user,
+                    group=self.group,
                     extra_groups=[] if os.getuid() == 0 else None,
                     env={"PATH": "/usr/bin:/bin"},
                     cwd="/",
@@ -90,15 +91,16 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
         (folder / "data" / "file").write_text("content")
         launcher = folder / "launcher.py"
         shutil.copyfile(LAUNCHER, launcher)
+        group = os.getgid() if user == os.getuid() else user
         if user != os.getuid():
             for path in (folder, *folder.rglob("*")):
-                os.chown(path, user, user)
-        yield Machine(folder, python, launcher, user)
+                os.chown(path, user, group)
+        yield Machine(folder, python, launcher, user, group)
 
 
 def test_who_and_where(machine: Machine) -> None:
     found = machine.run("print(json.dumps([os.getuid(), os.getgid(), os.getpid(), socket.gethostname(), os.getcwd()]))")
-    assert found == [machine.user, machine.user, 2, "box", "/"]
+    assert found == [machine.user, machine.group, 2, "box", "/"]
 
 
 @pytest.mark.parametrize("path", ["/workspace/dataset", "/etc/train/deep", "/var/run/train", "/opt", "/usr/lib/x/y"])
@@ -114,7 +116,7 @@ def test_folders_appear_at_any_path(machine: Machine, path: str) -> None:
 def test_files_appear_where_none_is(machine: Machine) -> None:
     file = machine.folder / "message"
     file.touch()
-    os.chown(file, machine.user, machine.user)
+    os.chown(file, machine.user, machine.group)
     code = "open('/dev/termination-log', 'w').write('told'); print(json.dumps(open('/dev/null').read()))"
     assert machine.run(code, mounts=[(str(file), "/dev/termination-log", False)]) == ""
     assert file.read_text() == "told"
@@ -123,7 +125,7 @@ def test_files_appear_where_none_is(machine: Machine) -> None:
 def test_nested_and_read_only_volumes(machine: Machine) -> None:
     data, other = machine.folder / "data", machine.folder / "other"
     other.mkdir()
-    os.chown(other, machine.user, machine.user)
+    os.chown(other, machine.user, machine.group)
     code = """
 found = []
 for path in ["/a/x", "/a/inner/x"]:

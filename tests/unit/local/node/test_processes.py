@@ -2,6 +2,7 @@
 """Processes under a guard, well and badly behaved, without any API server."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -61,8 +62,12 @@ def entries(folder: Path, name: str = "0.log") -> list[tuple[str, str, str]]:
 
 
 def sizes(folder: Path) -> dict[str, int]:
-    """The log files and their sizes in bytes."""
-    return {path.name: path.stat().st_size for path in folder.glob("0.log*")}
+    """The log files and their sizes in bytes. One that is just being rotated may be missing."""
+    found: dict[str, int] = {}
+    for path in folder.glob("0.log*"):
+        with contextlib.suppress(FileNotFoundError):
+            found[path.name] = path.stat().st_size
+    return found
 
 
 async def number(folder: Path, name: str) -> int:
