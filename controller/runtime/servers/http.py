@@ -76,7 +76,7 @@ class HTTPServer:
 
 @asynccontextmanager
 async def listening(
-    name: str, runner: web.AppRunner, host: str, port: int, *, tls: ssl.SSLContext | None = None
+    name: str, runner: web.BaseRunner, host: str, port: int, *, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
     """Serve an address for the length of the block; yields the port. An empty host means all interfaces.
 
@@ -115,7 +115,7 @@ async def listening(
             await _close(runner, answering, closed)
 
 
-async def _close(runner: web.AppRunner, answering: web.Server, closed: asyncio.Task[None]) -> None:
+async def _close(runner: web.BaseRunner, answering: web.Server, closed: asyncio.Task[None]) -> None:
     """Finish running requests, then wait for `closed`, the end of the last connection. Cut off slow peers."""
     transports = [connection.transport for connection in answering.connections]
     await runner.cleanup()
