@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may report: real tokens of a real API server, bound to pods of JobSets."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from prometheus_client import CollectorRegistry
+
+from trainwright.api.base import Resource
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.objects import Document, uid_of
+from trainwright.api.owners import owner_reference
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import Cache, Client, ClusterConfig, HTTPTransport, load_config
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy
+from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS
+from trainwright.controller.trainer.progress.tokens import (
+    LABEL_JOBSET_UID,
+    Forbidden,
+    ReportAccess,
+    Reporter,
+    Unavailable,
+    audience,
+)
+
+ACCOUNT = Resource(group="", version="v1", kind="ServiceAccount", plural="serviceaccounts", namespaced=True)
+REVIEWS = {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}
+PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+JOBSETS = {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["list", "watch"]}
+
+
+class Team:
+    """A namespace with an account, and jobs whose JobSets and pods the test makes itself."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self.client = client
+        self.namespace = namespace
+
+    async def job(self, name: str) -> TrainJob:
+        """A TrainJob with a JobSet."""
+        spec = {"runtimeRef": {"kind": "TrainingRuntime", "name": "runtime"}}
+        metadata: Document = {"name": name, "namespace": self.namespace}
+        await self.client.create({"metadata": metadata, "spec": spec}, kind=TrainJob.RESOURCE)
+        job = await self.client.get(TrainJob, name, self.namespace)
+        owner = owner_reference(job, TrainJob.RESOURCE)
+        document = {"metadata": {**metadata, "ownerReferences": [owner]}, "spec": {"replicatedJobs": []}}
+        await self.client.create(document, kind=JobSet.RESOURCE)
+        return job
+
+    async def pod(self, name: str, job: str) -> None:
+        """A pod of the JobSet of a job."""
+        jobset = await self.client.get(JobSet, job, self.namespace)
+        metadata = {"name": name, "namespace": self.namespace, "labels": {LABEL_JOBSET_UID: uid_of(jobset)}}
+        spec = {"serviceAccountName": "training", "containers": [{"name": "node", "image": "example.com/none"}]}
+        await self.client.create({"metadata": metadata, "spec": spec}, kind=Pod.RESOURCE)
+
+    async def token(self, for_job: str, *, pod: str = "", namespace: str = "", audience_: str = "") -> str:
+        """A token of the account for reports of a job, bound to a pod or to nothing."""
+        spec: Document = {"audiences": [audience_ or audience(namespace or self.namespace, for_job)]}
+        if pod:
+            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": pod}
+        made = await self.client.post_subresource(ACCOUNT, "training", self.namespace, "token", {"spec": spec})
+        return str(made["status"]["token"])
+
+    async def delete_job(self, name: str) -> None:
+        for kind in (JobSet, TrainJob):
+            await self.client.delete(kind, name, self.namespace)
+
+
+@asynccontextmanager
+async def accessed(config: ClusterConfig, **options: Any) -> "AsyncIterator[Checked]":
+    """The access of a manager with these credentials, after its first look."""
+    client = Client(HTTPTransport(config), user_agent=f"reports-{secrets.token_hex(4)}")
+    cache = Cache(client)
+    cache.informer(JobSet.RESOURCE)
+    checked = Checked(client, config, cache, options)
+    tasks = [asyncio.create_task(cache.run()), asyncio.create_task(checked.access.run())]
+    try:
+        await cache.wait_synced()
+        await eventually(checked.has_looked)
+        yield checked
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await client.close()
+
+
+class Checked:
+    """An access whose clock a test can turn, and what it says of reports."""
+
+    def __init__(self, client: Client, config: ClusterConfig, cache: Cache, options: dict[str, Any]) -> None:
+        self.ahead = 0.0
+        loop = asyncio.get_running_loop()
+        self.cache = cache
+        self.registry = CollectorRegistry()
+        self.access = ReportAccess(
+            client, config, cache, self.registry, time=lambda: loop.time() + self.ahead, **options
+        )
+
+    async def report(self, token: str, job: TrainJob) -> Reporter:
+        """As the status server asks."""
+        reporter = await self.access.check(f"Bearer {token}", job.namespace, job.name)
+        await self.access.belongs(reporter, job)
+        return reporter
+
+    async def refused(self, token: str, job: TrainJob) -> str:
+        with pytest.raises(Forbidden) as refused:
+            await self.report(token, job)
+        return refused.value.why
+
+    async def knows(self, job: TrainJob) -> None:
+        """Wait until the cache holds the JobSet of a job."""
+        await eventually(lambda: bool(self.cache.controlled_by(JobSet.RESOURCE, uid_of(job))))
+
+    def has_looked(self) -> bool:
+        """Whether the first look at the keys, and at TokenReviews if there are none, is over."""
+        return "no TokenReview has been tried" not in (self.access.unready() or "")
+
+    def unknown_pods(self) -> float:
+        return self.registry.get_sample_value("trainer_progress_pod_checks_total", {"result": "unknown"}) or 0
+
+
+@pytest.fixture
+async def team(with_jobsets: ControlPlane, namespace: str) -> AsyncIterator[Team]:
+    async with team_of(with_jobsets, namespace) as found:
+        yield found
+
+
+@asynccontextmanager
+async def team_of(control_plane: ControlPlane, namespace: str) -> AsyncIterator[Team]:
+    client = Client(HTTPTransport(load_config(control_plane.kubeconfig)), user_agent="test")
+    try:
+        await client.create({"metadata": {"name": "training", "namespace": namespace}}, kind=ACCOUNT)
+        yield Team(client, namespace)
+    finally:
+        await client.close()
+
+
+@pytest.fixture
+async def checked(with_jobsets: ControlPlane, namespace: str) -> AsyncIterator[Checked]:
+    """The access of an account with the rights that a manager has."""
+    token = with_jobsets.users.add_service_account("manager", namespace, rules=[REVIEWS, PODS, JOBSETS])
+    config = load_config(with_jobsets.users.kubeconfig_with_token(f"manager-{namespace}", token))
+    async with accessed(config) as found:
+        yield found
+
+
+async def test_pods_report_their_own_job_only(team: Team, checked: Checked) -> None:
+    job, other = await team.job("job"), await team.job("other")
+    await team.pod("job-0", "job")
+    await team.pod("other-0", "other")
+    await checked.knows(job)
+    await checked.knows(other)
+    reporter = await checked.report(await team.token("job", pod="job-0"), job)
+    assert (reporter.pod, reporter.account) == ("job-0", "training")
+    pod = await team.client.get(Pod, "job-0", team.namespace)
+    assert reporter.pod_uid == uid_of(pod)
+    # A token without a pod; see P-22.
+    assert not (await checked.report(await team.token("job"), job)).pod_uid
+    refused = {
+        "of the pod of another job": await team.token("job", pod="other-0"),
+        "for another job": await team.token("other", pod="job-0"),
+        "for another namespace": await team.token("job", pod="job-0", namespace="other"),
+        "for the API server": await team.token("job", pod="job-0", audience_="https://kubernetes.default.svc"),
+        "changed": (await team.token("job", pod="job-0"))[:-8] + "AAAAAAAA",
+    }
+    for what, token in refused.items():
+        assert await checked.refused(token, job), what
+
+
+async def test_a_token_of_another_namespace_with_this_audience_is_refused(
+    with_jobsets: ControlPlane, team: Team, checked: Checked
+) -> None:
+    job = await team.job("job")
+    async with team_of(with_jobsets, with_jobsets.create_namespace()) as strangers:
+        token = await strangers.token("job", namespace=team.namespace)
+        assert "another namespace" in await checked.refused(token, job)
+
+
+async def test_pods_that_are_gone_are_refused(team: Team, checked: Checked) -> None:
+    job = await team.job("job")
+    await team.pod("job-0", "job")
+    await checked.knows(job)
+    token = await team.token("job", pod="job-0")
+    await checked.report(token, job)
+    await team.delete_job("job")
+    namesake = await team.job("job")
+    await checked.knows(namesake)
+    # The pod still runs, and its JobSet has the old uid.
+    assert "does not belong" in await checked.refused(token, namesake)
+    await team.client.delete(Pod, "job-0", team.namespace, grace_period=0)
+    await team.pod("job-0", "job")
+    checked.ahead += 300
+    assert "does not belong" in await checked.refused(token, namesake)
+    await checked.report(await team.token("job", pod="job-0"), namesake)
+
+
+async def test_requiring_pods_refuses_tokens_without_one(with_jobsets: ControlPlane, team: Team) -> None:
+    job = await team.job("job")
+    await team.pod("job-0", "job")
+    async with accessed(load_config(with_jobsets.kubeconfig), require_pod=True) as checked:
+        await checked.knows(job)
+        assert "requirePod" in await checked.refused(await team.token("job"), job)
+        await checked.report(await team.token("job", pod="job-0"), job)
+
+
+async def test_keys_come_from_the_api_server_and_not_from_the_named_address(
+    with_jobsets: ControlPlane, team: Team, checked: Checked
+) -> None:
+    answer = await team.client.send(Request("GET", DISCOVERY, headers={"Accept": "application/json"}))
+    named = msgspec.json.decode(answer.body)["jwks_uri"]
+    if with_jobsets.url + KEYS != named:  # the local API server names itself
+        assert not named.startswith("https://127.0.0.1"), "an address that this test does not reach"
+    job = await team.job("job")
+    await checked.report(await team.token("job"), job)
+
+
+@pytest.mark.real_control_plane("RBAC")
+async def test_without_the_keys_tokens_are_reviewed(with_jobsets: ControlPlane, team: Team) -> None:
+    """A user with a certificate, who may not read the keys, with and without the right to TokenReviews."""
+    job = await team.job("job")
+    await team.pod("job-0", "job")
+    name = f"reviewer-{team.namespace}"
+    reviewer = with_jobsets.add_user(name, rules=[REVIEWS, PODS, JOBSETS])
+    async with accessed(load_config(reviewer)) as checked:
+        assert checked.access.unready() is None
+        await checked.knows(job)
+        token = await team.token("job", pod="job-0")
+        for _ in range(3):
+            assert (await checked.report(token, job)).pod == "job-0"
+        assert "not signed" in await checked.refused(token[:-8] + "AAAAAAAA", job)
+        asked = [call.resource for call in with_jobsets.audit_log.calls(user=name)]
+        assert asked.count("tokenreviews") == 3, "a probe, one of each token"
+    powerless = with_jobsets.add_user(f"powerless-{team.namespace}", rules=[JOBSETS])
+    async with accessed(load_config(powerless)) as checked:
+        reason = checked.access.unready() or ""
+        assert KEYS in reason
+        assert "tokenreviews" in reason
+        with pytest.raises(Unavailable):
+            await checked.report(token, job)
+        with pytest.raises(Forbidden):
+            await checked.access.check("Bearer abc", team.namespace, "job")
+
+
+@pytest.mark.real_control_plane("RBAC")
+async def test_a_manager_that_may_not_read_pods_accepts_valid_tokens(with_jobsets: ControlPlane, team: Team) -> None:
+    job = await team.job("job")
+    await team.pod("job-0", "job")
+    token = with_jobsets.users.add_service_account("no-pods", team.namespace, rules=[REVIEWS, JOBSETS])
+    config = load_config(with_jobsets.users.kubeconfig_with_token(f"no-pods-{team.namespace}", token))
+    async with accessed(config) as checked:
+        await checked.report(await team.token("job", pod="job-0"), job)
+        assert checked.unknown_pods() == 1
+
+
+async def test_a_pod_whose_read_fails_is_accepted(with_jobsets: ControlPlane, team: Team) -> None:
+    job = await team.job("job")
+    await team.pod("job-0", "job")
+    async with FaultProxy(load_config(with_jobsets.kubeconfig)) as proxy, accessed(proxy.config) as checked:
+        await checked.knows(job)
+        fault = proxy.add(Fault(lambda request: "/pods/" in request.path, status=500))
+        await checked.report(await team.token("job", pod="job-0"), job)
+        assert checked.unknown_pods() == 1
+        assert fault.hit == 1
+
+
+@pytest.mark.real_control_plane("restarts the API server with another key")
+@pytest.mark.timeout(240)
+async def test_the_signing_key_of_the_api_server_is_exchanged() -> None:
+    """ES256 before, RS256 after; the first report with the new key finds it."""
+    with ControlPlane() as control_plane:
+        control_plane.install_crds(Path("config/crd"))
+        namespace = control_plane.create_namespace()
+        async with team_of(control_plane, namespace) as team, contextlib.AsyncExitStack() as stack:
+            await team.client.create(
+                {"metadata": {"name": "job", "namespace": namespace}, "spec": {"runtimeRef": {"name": "runtime"}}},
+                kind=TrainJob.RESOURCE,
+            )
+            job = await team.client.get(TrainJob, "job", namespace)
+            client = Client(HTTPTransport(load_config(control_plane.kubeconfig)))
+            stack.push_async_callback(client.close)
+            checked = Checked(client, load_config(control_plane.kubeconfig), Cache(client), {})
+            old = await team.token("job")
+            assert (await checked.access.check(f"Bearer {old}", namespace, "job")).account == "training"
+            _exchange_key(control_plane)
+            await asyncio.to_thread(control_plane.restart, "kube-apiserver")
+            new = await team.token("job")
+            # The known key still counts until the keys are read again.
+            await checked.access.check(f"Bearer {old}", namespace, "job")
+            assert "not signed" in await checked.refused(new, job)
+            checked.ahead += 10
+            await checked.access.check(f"Bearer {new}", namespace, "job")
+            assert "not signed" in await checked.refused(old, job)
+
+
+def _exchange_key(control_plane: ControlPlane) -> None:
+    """Put an RSA key in place of the one that the API server signs with."""
+    files = control_plane._running.files.service_account_key
+    key = rsa.generate_private_key(65537, 2048)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    for file, content in zip(files, (private, public), strict=True):
+        file.write_bytes(content)
