@@ -2,7 +2,6 @@
 """Who may report: real tokens of a real API server, bound to pods of JobSets."""
 
 import asyncio
-import contextlib
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,6 +23,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Cache, Client, ClusterConfig, HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS
@@ -36,6 +36,7 @@ from trainwright.controller.trainer.progress.tokens import (
     audience,
 )
 
+CRDS = Path(__file__).parents[3] / "config" / "crd"
 ACCOUNT = Resource(group="", version="v1", kind="ServiceAccount", plural="serviceaccounts", namespaced=True)
 REVIEWS = {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}
 PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
@@ -100,16 +101,13 @@ async def accessed(config: ClusterConfig, **options: Any) -> "AsyncIterator[Chec
 
 
 class Checked:
-    """An access whose clock a test can turn, and what it says of reports."""
+    """An access whose clock stands still until a test turns it, and what it says of reports."""
 
     def __init__(self, client: Client, config: ClusterConfig, cache: Cache, options: dict[str, Any]) -> None:
-        self.ahead = 0.0
-        loop = asyncio.get_running_loop()
+        self.clock = 0.0
         self.cache = cache
         self.registry = CollectorRegistry()
-        self.access = ReportAccess(
-            client, config, cache, self.registry, time=lambda: loop.time() + self.ahead, **options
-        )
+        self.access = ReportAccess(client, config, cache, self.registry, time=lambda: self.clock, **options)
 
     async def report(self, token: str, job: TrainJob) -> Reporter:
         """As the status server asks."""
@@ -204,7 +202,7 @@ async def test_pods_that_are_gone_are_refused(team: Team, checked: Checked) -> N
     assert "does not belong" in await checked.refused(token, namesake)
     await team.client.delete(Pod, "job-0", team.namespace, grace_period=0)
     await team.pod("job-0", "job")
-    checked.ahead += 300
+    checked.clock += 300
     assert "does not belong" in await checked.refused(token, namesake)
     await checked.report(await team.token("job", pod="job-0"), namesake)
 
@@ -229,44 +227,6 @@ async def test_keys_come_from_the_api_server_and_not_from_the_named_address(
     await checked.report(await team.token("job"), job)
 
 
-@pytest.mark.real_control_plane("RBAC")
-async def test_without_the_keys_tokens_are_reviewed(with_jobsets: ControlPlane, team: Team) -> None:
-    """A user with a certificate, who may not read the keys, with and without the right to TokenReviews."""
-    job = await team.job("job")
-    await team.pod("job-0", "job")
-    name = f"reviewer-{team.namespace}"
-    reviewer = with_jobsets.add_user(name, rules=[REVIEWS, PODS, JOBSETS])
-    async with accessed(load_config(reviewer)) as checked:
-        assert checked.access.unready() is None
-        await checked.knows(job)
-        token = await team.token("job", pod="job-0")
-        for _ in range(3):
-            assert (await checked.report(token, job)).pod == "job-0"
-        assert "not signed" in await checked.refused(token[:-8] + "AAAAAAAA", job)
-        asked = [call.resource for call in with_jobsets.audit_log.calls(user=name)]
-        assert asked.count("tokenreviews") == 3, "a probe, one of each token"
-    powerless = with_jobsets.add_user(f"powerless-{team.namespace}", rules=[JOBSETS])
-    async with accessed(load_config(powerless)) as checked:
-        reason = checked.access.unready() or ""
-        assert KEYS in reason
-        assert "tokenreviews" in reason
-        with pytest.raises(Unavailable):
-            await checked.report(token, job)
-        with pytest.raises(Forbidden):
-            await checked.access.check("Bearer abc", team.namespace, "job")
-
-
-@pytest.mark.real_control_plane("RBAC")
-async def test_a_manager_that_may_not_read_pods_accepts_valid_tokens(with_jobsets: ControlPlane, team: Team) -> None:
-    job = await team.job("job")
-    await team.pod("job-0", "job")
-    token = with_jobsets.users.add_service_account("no-pods", team.namespace, rules=[REVIEWS, JOBSETS])
-    config = load_config(with_jobsets.users.kubeconfig_with_token(f"no-pods-{team.namespace}", token))
-    async with accessed(config) as checked:
-        await checked.report(await team.token("job", pod="job-0"), job)
-        assert checked.unknown_pods() == 1
-
-
 async def test_a_pod_whose_read_fails_is_accepted(with_jobsets: ControlPlane, team: Team) -> None:
     job = await team.job("job")
     await team.pod("job-0", "job")
@@ -278,42 +238,69 @@ async def test_a_pod_whose_read_fails_is_accepted(with_jobsets: ControlPlane, te
         assert fault.hit == 1
 
 
-@pytest.mark.real_control_plane("restarts the API server with another key")
-@pytest.mark.timeout(240)
-async def test_the_signing_key_of_the_api_server_is_exchanged() -> None:
+@pytest.mark.timeout(300)
+async def test_rights_and_keys_of_the_real_api_server() -> None:
+    """What the local API server does not have: RBAC, and keys that an administrator exchanges."""
+    crds = [CRDS, provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]
+    with ControlPlane(crds=crds, audit=True) as own:
+        await _tokens_are_reviewed_without_the_keys(own)
+        await _a_new_signing_key_is_found(own)
+
+
+async def _tokens_are_reviewed_without_the_keys(own: ControlPlane) -> None:
+    """RBAC decides: users who may not read the keys, with and without the right to TokenReviews, and not to pods."""
+    async with team_of(own, own.create_namespace()) as team:
+        job = await team.job("job")
+        await team.pod("job-0", "job")
+        token = await team.token("job", pod="job-0")
+        reviewer = own.add_user("reviewer", rules=[REVIEWS, PODS, JOBSETS])
+        async with accessed(load_config(reviewer)) as checked:
+            assert checked.access.unready() is None
+            await checked.knows(job)
+            for _ in range(3):
+                assert (await checked.report(token, job)).pod == "job-0"
+            assert "not signed" in await checked.refused(token[:-8] + "AAAAAAAA", job)
+            asked = [call.resource for call in own.audit_log.calls(user="reviewer")]
+            assert asked.count("tokenreviews") == 3, "a probe, one of each token"
+        powerless = own.add_user("powerless", rules=[JOBSETS])
+        async with accessed(load_config(powerless)) as checked:
+            reason = checked.access.unready() or ""
+            assert KEYS in reason
+            assert "tokenreviews" in reason
+            with pytest.raises(Unavailable):
+                await checked.report(token, job)
+            with pytest.raises(Forbidden):
+                await checked.access.check("Bearer abc", team.namespace, "job")
+        account = own.users.add_service_account("no-pods", team.namespace, rules=[REVIEWS, JOBSETS])
+        async with accessed(load_config(own.users.kubeconfig_with_token("no-pods", account))) as checked:
+            await checked.report(token, job)
+            assert checked.unknown_pods() == 1
+
+
+async def _a_new_signing_key_is_found(own: ControlPlane) -> None:
     """ES256 before, RS256 after; the first report with the new key finds it."""
-    with ControlPlane() as control_plane:
-        control_plane.install_crds(Path("config/crd"))
-        namespace = control_plane.create_namespace()
-        async with team_of(control_plane, namespace) as team, contextlib.AsyncExitStack() as stack:
-            await team.client.create(
-                {"metadata": {"name": "job", "namespace": namespace}, "spec": {"runtimeRef": {"name": "runtime"}}},
-                kind=TrainJob.RESOURCE,
-            )
-            job = await team.client.get(TrainJob, "job", namespace)
-            client = Client(HTTPTransport(load_config(control_plane.kubeconfig)))
-            stack.push_async_callback(client.close)
-            checked = Checked(client, load_config(control_plane.kubeconfig), Cache(client), {})
+    async with team_of(own, own.create_namespace()) as team:
+        job = await team.job("job")
+        account = own.users.add_service_account("manager", team.namespace, rules=[REVIEWS, PODS, JOBSETS])
+        async with accessed(load_config(own.users.kubeconfig_with_token("manager", account))) as checked:
             old = await team.token("job")
-            assert (await checked.access.check(f"Bearer {old}", namespace, "job")).account == "training"
-            _exchange_key(control_plane)
-            await asyncio.to_thread(control_plane.restart, "kube-apiserver")
+            assert (await checked.report(old, job)).account == "training"
+            _exchange_key(own)
+            await asyncio.to_thread(own.restart, "kube-apiserver")
             new = await team.token("job")
-            # The known key still counts until the keys are read again.
-            await checked.access.check(f"Bearer {old}", namespace, "job")
             assert "not signed" in await checked.refused(new, job)
-            checked.ahead += 10
-            await checked.access.check(f"Bearer {new}", namespace, "job")
-            assert "not signed" in await checked.refused(old, job)
+            checked.clock += 10
+            await checked.report(new, job)
+            await checked.report(old, job)
 
 
 def _exchange_key(control_plane: ControlPlane) -> None:
-    """Put an RSA key in place of the one that the API server signs with."""
+    """Let the API server sign with an RSA key. The former key stays public, or the manager's own token would end."""
     files = control_plane._running.files.service_account_key
     key = rsa.generate_private_key(65537, 2048)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    for file, content in zip(files, (private, public), strict=True):
-        file.write_bytes(content)
+    files[0].write_bytes(private)
+    files[1].write_bytes(public + files[1].read_bytes())
