@@ -39,6 +39,7 @@ def manifests() -> dict[str, str]:
         "rbac/role.yaml": [*roles(everywhere), *bindings(everywhere, NAMESPACE)],
         "webhook/manifests.yaml": webhook_configurations(),
         "overlays/cert-manager/role_patch.yaml": roles(by_files),
+        "overlays/progress/role_patch.yaml": roles(_rights("overlays/progress")),
         "overlays/one-namespace/role.yaml": of_the_jobs,
         "overlays/one-namespace/role_patch.yaml": [
             document for document in made if document not in of_the_jobs and document["kind"] in ("ClusterRole", "Role")

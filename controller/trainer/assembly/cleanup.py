@@ -31,7 +31,7 @@ _LONGEST_WAIT = 3600.0
 def rules(watches: Iterable[Watch]) -> Iterable[Rule]:
     """The rights to delete what is cleaned up. `watches`: those of the enabled plugins."""
     yield Rule.on(TrainJob.RESOURCE, "delete")
-    for resource in dict.fromkeys(watch.resource for watch in watches if watch.resource.kind in _KINDS):
+    for resource in dict.fromkeys(w.resource for w in watches if w.resource.kind in _KINDS and not w.name):
         yield Rule.on(resource, "delete")
 
 

@@ -13,6 +13,7 @@ import yaml
 
 import trainwright
 from tests.installation import CONFIG, CONFIGURATION, NAME, NAMESPACE, Document, kustomized
+from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.cli.main import build_parser
 from trainwright.controller.runtime.servers.http import parse_address
@@ -20,12 +21,22 @@ from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneErr
 from trainwright.controller.runtime.webhook.configurations import paths_of
 from trainwright.controller.runtime.webhook.placement import DEFAULT_FOLDER
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
+from trainwright.controller.trainer.assembly.installation import shipped_installation
 from trainwright.controller.trainer.assembly.manager import METRICS_ADDRESS
 from trainwright.controller.trainer.assembly.serving import PORT
 from trainwright.controller.trainer.assembly.settings import LEASE, Settings
 
 KUBERNETES = "1.36"
-FOLDERS = ("default", "overlays/cert-manager", "overlays/one-namespace", "overlays/runtimes", "runtimes")
+FOLDERS = (
+    "default",
+    "overlays/cert-manager",
+    "overlays/one-namespace",
+    "overlays/progress",
+    "overlays/runtimes",
+    "runtimes",
+)
+PROGRESS_RESOURCES = {"pods", "tokenreviews", "trainjobs"}
+"""What the manager may do more with only because of progress reports."""
 FOREIGN = ("cert-manager.io/", "trainer.kubeflow.org/")
 """API groups that are not in Kubernetes' schemas."""
 
@@ -231,3 +242,48 @@ def test_the_one_namespace_is_written_in_one_place(control_plane: ControlPlane, 
     assert all(
         document["kind"] != "ConfigMap" or document["metadata"]["name"] != "one-namespace" for document in documents
     )
+
+
+def test_with_progress_the_status_server_is_reached_and_nothing_else_changes(
+    control_plane: ControlPlane, default: list[Document]
+) -> None:
+    """Scenario 39 of the page on progress: without the overlay there is no right, port or object more."""
+    documents = kustomized(control_plane, "overlays/progress")
+    identities = [(d["kind"], d["metadata"].get("namespace"), d["metadata"]["name"]) for d in default]
+    assert [(d["kind"], d["metadata"].get("namespace"), d["metadata"]["name"]) for d in documents] == identities
+    changed = {d["kind"] for d, ours in zip(documents, default, strict=True) if d != ours}
+    assert changed - {"ClusterRole", "Role"} == {"ConfigMap", "Deployment", "NetworkPolicy", "Service"}
+    assert "10443" not in json.dumps(default)
+    assert "status-server" not in json.dumps(default)
+
+    settings = load_settings(CONFIG / "overlays" / "progress" / CONFIGURATION, {})
+    port = settings.status_server.port
+    container = one(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    assert {"name": "status-server", "containerPort": port} in container["ports"]
+    assert {"name": "status-server", "port": port, "targetPort": "status-server"} in one(documents, "Service")["spec"][
+        "ports"
+    ]
+    assert {"port": "status-server", "protocol": "TCP"} in one(documents, "NetworkPolicy")["spec"]["ingress"][0][
+        "ports"
+    ]
+    # The address that pods get leads to this Service.
+    at = shipped_installation(Configuration())
+    assert (at.host, at.port) == (f"{NAME}.{NAMESPACE}.svc", port)
+
+
+def test_rights_for_progress_come_with_the_gate(control_plane: ControlPlane, default: list[Document]) -> None:
+    documents = kustomized(control_plane, "overlays/progress")
+
+    def granted(found: list[Document], kind: str) -> set[tuple[str, str, str]]:
+        return {
+            (group, resource, verb)
+            for rule in one(found, kind)["rules"]
+            for group in rule.get("apiGroups", ["nonResourceURLs"])
+            for resource in rule.get("resources", rule.get("nonResourceURLs"))
+            for verb in rule["verbs"]
+        }
+
+    for kind in ("ClusterRole", "Role"):
+        assert granted(documents, kind) >= granted(default, kind)
+    more = granted(documents, "ClusterRole") - granted(default, "ClusterRole")
+    assert not {resource for _, resource, _ in more} - PROGRESS_RESOURCES
