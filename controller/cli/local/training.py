@@ -10,9 +10,11 @@ from pathlib import Path
 import msgspec
 
 from trainwright import __version__
-from trainwright.api.config.v1alpha1 import Configuration
+from trainwright.api.config.v1alpha1 import Configuration, ControllerWebhook, StatusServer
 from trainwright.api.manifest import documents
 from trainwright.api.objects import Document
+from trainwright.controller.cli.local.ports import status_port
+from trainwright.controller.local.apiserver.serving import HOST
 from trainwright.controller.local.cluster import RunningCluster, install, local_cluster
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.reviews import answerer
@@ -21,14 +23,15 @@ from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.admission import Handler
 from trainwright.controller.runtime.webhook.configurations import by_url
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
+from trainwright.controller.trainer.assembly.features import EXPLAIN, TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.manager import make_manager
-from trainwright.controller.trainer.assembly.settings import settings_of
+from trainwright.controller.trainer.assembly.settings import Settings, settings_of
 
 _FOLDER = Path(__file__).parent
 _OWNER = "trainwright-local"
 KUBEFLOW_TRAINER = "v2.3.0"
 """The version of Kubeflow Trainer whose API is served."""
-GATES = {"Explain": True}
+GATES = (EXPLAIN, TRAIN_JOB_STATUS)
 """Features that are off in an installation until its admin knows their price; on a laptop they cost nothing."""
 _WEBHOOKS = "https://trainwright.local"
 """Nothing listens there: the manager's webhooks are answered in the process."""
@@ -52,8 +55,9 @@ async def training_cluster(
     """
     async with local_cluster(settings, port=port, memory=memory) as cluster:
         client = Client(cluster.api.transport(), user_agent=_OWNER)
-        await install(client, await asyncio.to_thread(_definitions), owner=_OWNER)
-        chosen = replace(settings_of(Configuration(feature_gates=GATES)), metrics_address=None, probe_address=None)
+        # The namespace comes first: the manager keeps its certificate there.
+        await install(client, [*await asyncio.to_thread(_definitions), *public_objects()], owner=_OWNER)
+        chosen = _settings(await asyncio.to_thread(status_port, settings.folder))
 
         def answer_here(handlers: Mapping[str, Handler]) -> None:
             cluster.api.webhooks.answer_here(_WEBHOOKS, answerer(handlers))
@@ -71,11 +75,21 @@ async def training_cluster(
                 await manager.wait_ready()
                 hooks = [by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
                 await install(client, hooks, owner=_OWNER)
-                await install(client, [*public_objects(), *await asyncio.to_thread(_runtimes)], owner=_OWNER)
+                await install(client, await asyncio.to_thread(_runtimes), owner=_OWNER)
                 yield cluster
             finally:
                 manager.stop()
                 await asyncio.wait({running})
+
+
+def _settings(port: int) -> Settings:
+    """Those of the manager. Training may report its progress: the server is reached by this machine only."""
+    configuration = Configuration(
+        webhook=ControllerWebhook(host=HOST),
+        status_server=StatusServer(port=port),
+        feature_gates={gate.name: True for gate in GATES},
+    )
+    return replace(settings_of(configuration), metrics_address=None, probe_address=None)
 
 
 def _definitions() -> list[Document]:

@@ -60,7 +60,9 @@ async def place_of(cluster: ClusterConfig, settings: Settings, *, webhook_url: s
     """
     namespace = cluster.namespace if is_inside(cluster) else NAMESPACE
     port = settings.status_server.port
-    host = LOOPBACK if is_local else urlsplit(webhook_url or "").hostname
+    if is_local:
+        return Place(Installation(host=LOOPBACK, port=port, namespace=namespace, secret=settings.secret))
+    host = urlsplit(webhook_url or "").hostname
     if host is None or not settings.features.enabled(TRAIN_JOB_STATUS):
         return Place(installation_in(namespace, service=settings.service, secret=settings.secret, port=port))
     # Imported here, because the library that makes certificates costs memory and time.

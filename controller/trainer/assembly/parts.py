@@ -26,6 +26,7 @@ from trainwright.controller.trainer.admission.configurations import webhook_conf
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly import cleanup, finalizers
 from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, EXPLAIN, TRAIN_JOB_STATUS
+from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
@@ -172,7 +173,11 @@ async def _declare_admission(assembly: Assembly) -> None:
         log.info("not serving webhooks: this process runs outside of the cluster and has no --webhook-url")
         return
     # Imported here, because the library that makes certificates costs memory and time.
-    from trainwright.controller.trainer.assembly.serving import handlers_of, serve_webhooks  # noqa: PLC0415
+    from trainwright.controller.trainer.assembly.serving import (  # noqa: PLC0415
+        handlers_of,
+        keep_local_certificate,
+        serve_webhooks,
+    )
 
     manager = assembly.manager
     admission = TrainJobAdmission(
@@ -187,6 +192,8 @@ async def _declare_admission(assembly: Assembly) -> None:
     )
     if assembly.answer_here is not None:
         assembly.answer_here(handlers_of(admission))
+        if assembly.settings.features.enabled(TRAIN_JOB_STATUS):
+            keep_local_certificate(manager, assembly.serving, assembly.settings, host=LOOPBACK)
         return
     await serve_webhooks(
         manager,

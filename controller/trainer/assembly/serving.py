@@ -11,9 +11,11 @@ from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRun
 from trainwright.controller.runtime import Client, Group, Manager
 from trainwright.controller.runtime.certificates.authority import certificate_pem, issue, key_pem, make_authority
 from trainwright.controller.runtime.certificates.injection import fetch
+from trainwright.controller.runtime.certificates.keeper import CertificateKeeper
 from trainwright.controller.runtime.certificates.material import Material
 from trainwright.controller.runtime.certificates.rotation import Policy, made_for_process
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.certificates.vault import Vault
 from trainwright.controller.runtime.webhook.admission import (
     Handler,
     Mutating,
@@ -25,7 +27,7 @@ from trainwright.controller.runtime.webhook.configurations import names_reached,
 from trainwright.controller.runtime.webhook.placement import certificates_for
 from trainwright.controller.runtime.webhook.reach import dry_run
 from trainwright.controller.runtime.webhook.webhooks import ByURL, Shared, Webhooks
-from trainwright.controller.trainer.admission.configurations import webhook_configurations
+from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission, validate_runtime
 from trainwright.controller.trainer.assembly.settings import Settings
 
@@ -91,6 +93,21 @@ def handlers_of(admission: TrainJobAdmission) -> dict[str, Handler]:
         validate_path(TrainingRuntime): Validating(TrainingRuntime, validate_runtime),
         validate_path(ClusterTrainingRuntime): Validating(ClusterTrainingRuntime, validate_runtime),
     }
+
+
+def keep_local_certificate(manager: Manager, serving: ServingCertificate, settings: Settings, *, host: str) -> None:
+    """Keep a certificate for a manager whose pods are processes of the same machine and reach it at `host`.
+
+    It is stored in the Secret, as in a cluster, because jobs that go on after a restart of the machine have the CA.
+    """
+    keeper = CertificateKeeper(
+        manager.client,
+        Vault(manager.client, settings.secret, NAMESPACE),
+        serving,
+        hosts=[host],
+        policy=Policy(authority_name=AUTHORITY),
+    )
+    manager.add(keeper, Group.WEBHOOKS, "certificates")
 
 
 def own_material(host: str) -> Material:
