@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the writer share."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.progress.reporters import Clock, configure
+from trainwright import progress
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that the environment names as the only place for reports."""
+    monkeypatch.setattr(progress, "DEFAULT_FILE", str(tmp_path / "absent" / "progress.json"))
+    path = tmp_path / "progress.json"
+    configure(monkeypatch, TRAINWRIGHT_PROGRESS_FILE=path)
+    return path

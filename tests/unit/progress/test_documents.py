@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the writer says: percentage, time to go, means, states, and who reports at all."""
+
+import json
+import logging
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.progress.reporters import Clock, StillReporter, configure, document
+from trainwright import progress
+from trainwright.progress import Reporter, read
+
+Make = Callable[..., StillReporter]
+
+
+@pytest.fixture
+def make(clock: Clock, target: Path) -> Iterator[Make]:
+    made: list[StillReporter] = []
+
+    def reporter(**settings: Any) -> StillReporter:
+        made.append(StillReporter(clock, **settings))
+        return made[-1]
+
+    yield reporter
+    for one in made:
+        one.drop()
+
+
+class Tensor:
+    """Counts how often it is converted."""
+
+    def __init__(self, value: float, *, breaks: bool = False) -> None:
+        self.value, self.breaks, self.conversions = value, breaks, 0
+
+    def item(self) -> float:
+        self.conversions += 1
+        if self.breaks:
+            raise RuntimeError("deleted")
+        return self.value
+
+
+def said(reporter: StillReporter, target: Path, **update: Any) -> dict[str, Any]:
+    reporter.update(**update)
+    reporter.tick()
+    return document(target)
+
+
+def test_the_document_and_what_is_left_out(make: Make, target: Path) -> None:
+    reporter = make(total=200, epochs=2)
+    written = said(reporter, target, step=58, loss=0.5, epoch=1, metrics={"lr": 3e-4, "stage": "warm"})
+    moment = written.pop("lastUpdatedTime")
+    assert written == {
+        "version": 1,
+        "state": "running",
+        "rank": 0,
+        "progressPercentage": 29,
+        "step": 58,
+        "totalSteps": 200,
+        "epoch": 1,
+        "totalEpochs": 2,
+        "loss": 0.5,
+        "metrics": {"lr": 3e-4, "stage": "warm"},
+    }
+    report = read(target.read_text())
+    assert report.time is not None
+    assert moment.endswith("Z")
+    assert report.metrics == {
+        "lr": "0.0003",
+        "stage": "warm",
+        "current_step": "58",
+        "total_steps": "200",
+        "current_epoch": "1",
+        "total_epochs": "2",
+        "loss": "0.5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "update", "percentage"),
+    [
+        ({}, {"step": 5}, None),
+        ({"total": 0}, {"step": 5}, None),
+        ({"total": -1}, {"step": 5}, None),
+        ({"total": math.inf}, {"step": 5}, None),
+        ({"total": 100}, {"step": 29}, 29),
+        ({"total": 100}, {"step": 100}, 99),
+        ({"total": 100}, {"step": 250}, 99),
+        ({"total": 100}, {"step": -3}, 0),
+        ({"total": 100}, {"loss": 1.0}, None),
+        ({"total": 100}, {"step": math.nan}, 0),
+        ({"epochs": 4}, {"epoch": 1.5}, 37),
+        ({"total": 100, "epochs": 4}, {"step": 10, "epoch": 2}, 10),
+        ({"total": 100}, {"step": 10, "percentage": 80.9}, 80),
+        ({"total": 100}, {"step": 10, "percentage": 100}, 99),
+    ],
+)
+def test_percentage(
+    make: Make, target: Path, settings: dict[str, Any], update: dict[str, Any], percentage: int | None
+) -> None:
+    assert said(make(**settings), target, **update).get("progressPercentage") == percentage
+
+
+def test_time_to_go_comes_from_the_steps_of_this_process(make: Make, clock: Clock, target: Path) -> None:
+    """A resume at half: the steps before it took no time of ours, and those that compile do not count."""
+    reporter = make(total=1000)
+    assert "estimatedRemainingSeconds" not in said(reporter, target, step=501)
+    clock.now += 300  # the first steps compile
+    assert "estimatedRemainingSeconds" not in said(reporter, target, step=506)
+    clock.now += 10
+    assert said(reporter, target, step=511)["estimatedRemainingSeconds"] == 2 * (1000 - 511)
+    # Faster steps show, but not at once.
+    clock.now += 10
+    seconds = said(reporter, target, step=521)["estimatedRemainingSeconds"]
+    assert 1.0 * (1000 - 521) < seconds < 2.0 * (1000 - 521)
+    for _ in range(40):
+        clock.now += 10
+        seconds = said(reporter, target, step=521)["estimatedRemainingSeconds"]
+    clock.now += 10
+    assert said(reporter, target, step=1200)["estimatedRemainingSeconds"] == 0
+
+
+def test_a_fall_back_to_an_earlier_step_keeps_the_pace(make: Make, clock: Clock, target: Path) -> None:
+    reporter = make(total=100)
+    for step in (1, 10, 20):
+        clock.now += 10
+        said(reporter, target, step=step)
+    clock.now += 10
+    assert said(reporter, target, step=5)["estimatedRemainingSeconds"] == 95
+    clock.now += 5
+    said(reporter, target, step=10)
+    clock.now += 10
+    assert said(reporter, target, step=20)["estimatedRemainingSeconds"] == 80
+
+
+def test_time_to_go_that_is_given_goes_first(make: Make, clock: Clock, target: Path) -> None:
+    reporter = make(total=100)
+    written: dict[str, Any] = {}
+    for step in (1, 10, 20):
+        clock.now += 10
+        written = said(reporter, target, step=step, eta=7.2)
+    assert written["estimatedRemainingSeconds"] == 8
+
+
+def test_epochs_give_the_time_to_go_where_no_steps_do(make: Make, clock: Clock, target: Path) -> None:
+    reporter = make(epochs=10)
+    said(reporter, target, epoch=0)
+    clock.now += 60
+    assert said(reporter, target, epoch=1)["estimatedRemainingSeconds"] == 540
+
+
+def test_means_between_two_reports(make: Make, target: Path) -> None:
+    reporter = make()
+    for loss in (1.0, 2.0, 6.0):
+        reporter.update(loss=loss, metrics={"norm": int(loss)})
+    reporter.tick()
+    assert (document(target)["loss"], document(target)["metrics"]) == (3.0, {"norm": 3.0})
+    # The next report starts over; a metric that is not reported again keeps its value.
+    assert said(reporter, target, loss=8.0)["loss"] == 8.0
+    assert document(target)["metrics"] == {"norm": 3.0}
+    assert said(reporter, target, metrics={"norm": None})["loss"] == 8.0
+    assert "metrics" not in document(target)
+
+
+def test_numbers_that_are_not_finite_do_not_stay(make: Make, target: Path) -> None:
+    reporter = make()
+    reporter.update(loss=1.0, metrics={"a": math.inf, "b": -math.inf, "c": 10**400})
+    reporter.update(loss=math.nan)
+    reporter.tick()
+    written = document(target)
+    assert (written["loss"], written["metrics"]) == ("NaN", {"a": "Infinity", "b": "-Infinity", "c": "Infinity"})
+    assert math.isnan(read(json.dumps(written)).loss or 0)
+    assert said(reporter, target, loss=1.0)["loss"] == 1.0
+
+
+def test_tensors_are_converted_by_the_thread_and_once_a_report(make: Make, target: Path) -> None:
+    reporter = make(total=100)
+    tensors = [Tensor(float(number)) for number in range(50)]
+    for tensor in tensors:
+        reporter.update(step=Tensor(20), loss=tensor)
+    assert sum(tensor.conversions for tensor in tensors) == 0
+    reporter.tick()
+    assert [tensor.conversions for tensor in tensors] == [0] * 49 + [1]
+    assert (document(target)["loss"], document(target)["progressPercentage"]) == (49.0, 20)
+
+
+def test_a_value_that_cannot_be_reported_is_warned_of_once(
+    make: Make, target: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reporter = make()
+    written: dict[str, Any] = {}
+    for _ in range(3):
+        written = said(reporter, target, step=1, loss=Tensor(1, breaks=True), metrics={"grid": [1], "ok": True})
+    assert "loss" not in written
+    assert written["metrics"] == {"ok": 1}
+    assert [record.getMessage() for record in caplog.records] == [
+        "grid of type list is not reported: float() argument must be a string or a real number, not 'list'",
+        "loss of type Tensor is not reported: deleted",
+    ]
+
+
+def test_wrong_arguments_raise_nothing(make: Make, target: Path, caplog: pytest.LogCaptureFixture) -> None:
+    make(every="soon").update(step=1)
+    reporter = make(total="many")
+    reporter.update(step=2, metrics=["loss"])  # type: ignore[arg-type]
+    reporter.update(step=3, metrics={7: 1.0})  # type: ignore[dict-item]
+    reporter.tick()
+    assert document(target)["metrics"] == {"7": 1.0}
+    warned = [record.getMessage() for record in caplog.records]
+    assert len(warned) == 3
+    assert "progress is not reported: could not convert string to float: 'soon'" in warned
+
+
+def test_metrics_are_bounded(make: Make, target: Path) -> None:
+    reporter = make(total=10)
+    reporter.update(step=1, loss=1.0, metrics={f"m{number}{'x' * 70}": "y" * 70 for number in range(1000)})
+    reporter.tick()
+    assert target.stat().st_size <= progress.FILE_BYTES
+    report = read(target.read_text())
+    assert len(report.metrics) == progress.METRICS
+    assert {"loss", "current_step", "total_steps"} <= report.metrics.keys()
+    assert max(map(len, [*report.metrics, *report.metrics.values()])) == progress.CHARACTERS
+
+
+def test_text_that_grows_when_it_is_encoded_fits(make: Make, target: Path) -> None:
+    reporter = make()
+    reporter.update(metrics={f"{number:03}{chr(0x1F600) * 60}": chr(0x1F600) * 64 for number in range(250)})
+    reporter.tick()
+    assert 60_000 < target.stat().st_size <= progress.FILE_BYTES
+    assert len(read(target.read_bytes()).metrics) > 30
+
+
+def test_nothing_is_sent_when_nothing_is_new(make: Make, clock: Clock, target: Path) -> None:
+    reporter = make(total=10)
+    reporter.tick()
+    assert not target.exists()
+    said(reporter, target, step=1)
+    target.unlink()
+    clock.now += 5
+    reporter.tick()
+    assert not target.exists()
+
+
+def test_the_time_is_that_of_the_update(make: Make, clock: Clock, target: Path) -> None:
+    """Otherwise a training that hangs would look alive."""
+    reporter = make()
+    reporter.update(step=1)
+    clock.now += 3600
+    reporter.tick()
+    late = read(target.read_text()).time
+    newest = read(json.dumps(said(reporter, target, step=2))).time
+    assert late is not None
+    assert newest is not None
+    assert 3500 < (newest - late).total_seconds() < 3700
+
+
+@pytest.mark.parametrize(
+    ("variables", "rank"),
+    [
+        ({}, 0),
+        *(({name: "1"}, 1) for name in progress._RANKS),
+        *(({name: "0", "PET_NODE_RANK": "1"}, 0) for name in progress._RANKS),
+        ({"RANK": "0", "OMPI_COMM_WORLD_RANK": "3"}, 0),
+        ({"RANK": "", "SLURM_PROCID": "3"}, 3),
+        ({"RANK": "first"}, 0),
+        ({"PET_NODE_RANK": "0", "LOCAL_RANK": "0"}, 0),
+        ({"PET_NODE_RANK": "0", "LOCAL_RANK": "1"}, 1),
+        ({"PET_NODE_RANK": "10", "LOCAL_RANK": "0"}, 1),
+        ({"PET_NODE_RANK": "2"}, 1),
+    ],
+)
+def test_only_rank_0_writes(
+    monkeypatch: pytest.MonkeyPatch, make: Make, target: Path, variables: dict[str, str], rank: int
+) -> None:
+    configure(monkeypatch, TRAINWRIGHT_PROGRESS_FILE=target, **variables)
+    assert progress._rank(os.environ) == rank
+    reporter = make()
+    reporter.update(step=1)
+    assert reporter._active == (rank == 0)
+    assert make(rank=0)._active
+    assert not make(rank=1)._active
+
+
+def test_nothing_configured_does_nothing(monkeypatch: pytest.MonkeyPatch, target: Path) -> None:
+    configure(monkeypatch)
+    with Reporter(total=3) as reporter:
+        reporter.update(step=1)
+    assert not reporter._active
+    assert not target.exists()
+
+
+def test_the_default_file_is_used_where_its_folder_is(
+    monkeypatch: pytest.MonkeyPatch, make: Make, tmp_path: Path
+) -> None:
+    """mpirun starts ranks through ssh, which do not see the variables of the container."""
+    configure(monkeypatch)
+    monkeypatch.setattr(progress, "DEFAULT_FILE", str(tmp_path / "progress.json"))
+    monkeypatch.setattr(progress, "DEFAULT_FINAL", str(tmp_path / "final"))
+    (tmp_path / "final").touch()
+    reporter = make()
+    reporter.update(step=1)
+    reporter.tick(last=True)
+    assert document(tmp_path / "progress.json")["step"] == document(tmp_path / "final")["step"] == 1
+    # A job that pushes is not one that asked for the file.
+    configure(monkeypatch, KUBEFLOW_TRAINER_SERVER_URL="http://127.0.0.1:9/")
+    assert [channel.is_remote for channel in make()._channels] == [True]
+    assert not make(push=False)._active
+
+
+def test_a_file_that_cannot_be_written_is_warned_of_once(
+    monkeypatch: pytest.MonkeyPatch, make: Make, clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    folder = tmp_path / "out"
+    configure(monkeypatch, TRAINWRIGHT_PROGRESS_FILE=folder)
+    folder.mkdir()
+    reporter = make()
+    for step in range(5):
+        clock.now += 100
+        reporter.update(step=step)
+        reporter.tick()
+    assert len(caplog.records) == 1
+    assert "Is a directory" in caplog.text
+    assert list(tmp_path.iterdir()) == [folder]
+    folder.rmdir()
+    clock.now += 100
+    reporter.tick()
+    assert document(folder)["step"] == 4
+
+
+def test_a_folder_that_is_missing_is_made(monkeypatch: pytest.MonkeyPatch, make: Make, tmp_path: Path) -> None:
+    configure(monkeypatch, TRAINWRIGHT_PROGRESS_FILE=tmp_path / "a" / "b" / "progress.json")
+    reporter = make()
+    reporter.update(step=1)
+    reporter.tick()
+    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["progress.json"]
+
+
+def test_the_termination_message_is_short_and_leaves_what_others_wrote(
+    monkeypatch: pytest.MonkeyPatch, make: Make, target: Path, tmp_path: Path
+) -> None:
+    final = tmp_path / "termination-log"
+    final.write_text("out of memory\n" + json.dumps({"step": 7, "of": "an earlier process"}) + "\n")
+    inode = final.stat().st_ino
+    configure(monkeypatch, TRAINWRIGHT_PROGRESS_FILE=target, TRAINWRIGHT_PROGRESS_FINAL=final)
+    reporter = make(total=10)
+    reporter.update(step=9, loss=1.0, metrics={f"metric{number}": "v" * 64 for number in range(200)})
+    for _ in range(2):
+        reporter.tick(last=True)
+    mine, report = final.read_bytes().splitlines(keepends=True), read(final.read_text())
+    assert mine[0] == b"out of memory\n"
+    assert [len(line) <= progress.FINAL_BYTES for line in mine] == [True, True]
+    assert (report.percentage, report.loss, report.step) == (90, 1.0, 9)
+    assert len(report.metrics) > 5
+    # A bind mount cannot be replaced by renaming.
+    assert final.stat().st_ino == inode
