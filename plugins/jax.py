@@ -2,7 +2,7 @@
 """The JAX plugin: one process on each node; the processes find each other through a coordinator in the first pod."""
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.plugins.contract import PORT, TRAIN_JOB, Info, open_trainer_port, takes_part
+from trainwright.plugins.contract import PORT, TRAIN_JOB, Info, PodRef, open_trainer_port, takes_part
 
 
 class JAXPlugin:
@@ -12,6 +12,11 @@ class JAXPlugin:
     """
 
     name = "JAX"
+
+    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
+        """The first pod, which has rank 0."""
+        policy = info.ml_policy.jax if info.ml_policy is not None else None
+        return PodRef.first_of(info.trainer_pods) if policy is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods, the address of the coordinator and the index of each process."""

@@ -5,7 +5,7 @@ It does the same for XGBoost and Flux, whose plugins set neither, and for runtim
 """
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.plugins.contract import TRAIN_JOB, Info
+from trainwright.plugins.contract import TRAIN_JOB, Info, PodRef
 
 
 class PlainMLPlugin:
@@ -15,6 +15,12 @@ class PlainMLPlugin:
     """
 
     name = "PlainML"
+
+    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
+        """The first pod of the trainer, where the runtime names no framework."""
+        policy = info.ml_policy
+        frameworks = (policy.torch, policy.mpi, policy.jax, policy.xgboost, policy.flux) if policy is not None else ()
+        return PodRef.first_of(info.trainer_pods) if not any(frameworks) else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods of the trainer and add the TrainJob's variables to its container."""

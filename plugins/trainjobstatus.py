@@ -23,7 +23,7 @@ from trainwright.api.kubernetes.core.v1 import (
 )
 from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_NONE, PROGRESS_PUSH
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_FILE, PROGRESS_NONE, PROGRESS_PUSH
 from trainwright.api.trainer.v1alpha1.reports import report_audience, report_path
 from trainwright.plugins.contract import (
     APPLY,
@@ -88,8 +88,8 @@ class TrainJobStatusPlugin:
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """Warn of an unknown value of the annotation. Values of the runtime that are replaced are warned of anyway."""
         value = annotations_of(job).get(ANNOTATION_PROGRESS, PROGRESS_PUSH)
-        if value not in (PROGRESS_NONE, PROGRESS_PUSH):
-            known = f"use {PROGRESS_NONE}, or {PROGRESS_PUSH}, which is the default"
+        if value not in (PROGRESS_NONE, PROGRESS_PUSH, PROGRESS_FILE):
+            known = f"use {PROGRESS_NONE}, {PROGRESS_FILE}, or {PROGRESS_PUSH}, which is the default"
             yield Warned(
                 f"metadata.annotations[{ANNOTATION_PROGRESS}]: {value!r} is unknown and has no effect; {known}"
             )

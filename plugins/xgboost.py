@@ -12,6 +12,7 @@ from trainwright.plugins.contract import (
     TRAIN_JOB,
     Finding,
     Info,
+    PodRef,
     forbidden,
     gpu_count,
     open_trainer_port,
@@ -40,6 +41,11 @@ class XGBoostPlugin:
                 yield forbidden(
                     f"spec.trainer.env[{index}]", f"{variable.name} is set by the XGBoost plugin; remove it"
                 )
+
+    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
+        """The first pod, which has rank 0."""
+        policy = info.ml_policy.xgboost if info.ml_policy is not None else None
+        return PodRef.first_of(info.trainer_pods) if policy is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods, the address of the tracker and the number of workers."""

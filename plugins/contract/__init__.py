@@ -40,6 +40,7 @@ from trainwright.plugins.contract.points import (
     EnforcePodSpec,
     Plugin,
     PreComponentBuilder,
+    ProgressReporter,
     ShapedValidation,
     TrainJobStatus,
     UsesFacts,
@@ -50,6 +51,7 @@ from trainwright.plugins.contract.points import (
 from trainwright.plugins.contract.provenance import TRAIN_JOB, Ledger, Override, Setting
 from trainwright.plugins.contract.reference import Reference
 from trainwright.plugins.contract.rendezvous import PORT, open_trainer_port, takes_part
+from trainwright.plugins.contract.reporter import PodRef
 from trainwright.plugins.contract.requests import cpu_count, gpu_count
 from trainwright.plugins.contract.trainer import TrainerSettings
 
@@ -87,8 +89,10 @@ __all__ = [
     "PipelineError",
     "Plugin",
     "PluginFailure",
+    "PodRef",
     "PodSet",
     "PreComponentBuilder",
+    "ProgressReporter",
     "Reference",
     "Refusal",
     "RegistryError",

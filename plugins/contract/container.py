@@ -20,6 +20,7 @@ from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_COMPLETION_IND
 from trainwright.plugins.contract.provenance import Ledger
 from trainwright.plugins.contract.upsert import upsert_env, upsert_mount, upsert_port
 
+_TERMINATION_MESSAGE = "/dev/termination-log"
 _INDEX_PATH = f"metadata.annotations['{ANNOTATION_COMPLETION_INDEX}']"
 
 
@@ -68,6 +69,11 @@ class ContainerModel:
     def mounts(self) -> tuple[VolumeMount, ...]:
         """The volume mounts, in order."""
         return tuple(self._container.volume_mounts or ())
+
+    @property
+    def termination_message_path(self) -> str:
+        """The file whose content becomes the message of the container's end; Kubernetes' default if none is set."""
+        return self._container.termination_message_path or _TERMINATION_MESSAGE
 
     @property
     def resources(self) -> ResourceRequirements | None:

@@ -16,6 +16,7 @@ from trainwright.plugins.contract.container import ContainerModel
 from trainwright.plugins.contract.facts import ClusterFacts
 from trainwright.plugins.contract.podset import PodSet
 from trainwright.plugins.contract.provenance import Ledger
+from trainwright.plugins.contract.reporter import PodRef
 from trainwright.plugins.contract.trainer import TrainerSettings
 
 
@@ -33,6 +34,7 @@ class Info:
         "ml_policy",
         "pod_group_policy",
         "pod_sets",
+        "reporter",
         "runtime",
         "template",
         "trainer",
@@ -73,6 +75,9 @@ class Info:
         """Annotations of the JobSet."""
         self.trainer = TrainerSettings(job.spec.trainer if job.spec is not None else None, ledger)
         """Image, command and arguments of the trainer."""
+        self.reporter: PodRef | None = None
+        """The pod that reports the progress of the job. The pipeline sets it between EnforcePodGroupPolicy and
+        EnforcePodSpec; None before, and for a job without trainer pods."""
         self._pod_labels: dict[str, str] = {}
         self._pod_annotations: dict[str, str] = {}
 

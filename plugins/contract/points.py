@@ -8,7 +8,8 @@ because a new status alone does not cause another build.
 
 Startup          WatchExtension
 PreExecution     CustomValidation, ShapedValidation
-Build            EnforceMLPolicy, EnforcePodGroupPolicy, EnforcePodSpec, PreComponentBuilder, ComponentBuilder
+Build            EnforceMLPolicy, EnforcePodGroupPolicy, ProgressReporter, EnforcePodSpec, PreComponentBuilder,
+                 ComponentBuilder
 PostExecution    TrainJobStatus (one plugin only)
 """
 
@@ -24,6 +25,7 @@ from trainwright.plugins.contract.facts import ClusterFacts
 from trainwright.plugins.contract.findings import Finding
 from trainwright.plugins.contract.info import Info
 from trainwright.plugins.contract.reference import Reference
+from trainwright.plugins.contract.reporter import PodRef
 
 
 @runtime_checkable
@@ -113,6 +115,18 @@ class EnforcePodGroupPolicy(Protocol):
 
 
 @runtime_checkable
+class ProgressReporter(Protocol):
+    """Build, after phase 2: name the pod with rank 0, which reports the progress of the job."""
+
+    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:
+        """The pod; None if the plugin is not in charge of this job. The first answer counts, in the order of plugins.
+
+        Without an answer it is the first pod of the trainer. The result is `info.reporter` in the later phases.
+        """
+        ...
+
+
+@runtime_checkable
 class EnforcePodSpec(Protocol):
     """Build, phase 3: set what pods need for other reasons than a policy of the runtime."""
 
@@ -165,6 +179,7 @@ EXTENSION_POINTS: dict[str, type] = {
     "validate_shaped": ShapedValidation,
     "enforce_ml_policy": EnforceMLPolicy,
     "enforce_pod_group_policy": EnforcePodGroupPolicy,
+    "reporter": ProgressReporter,
     "enforce_pod_spec": EnforcePodSpec,
     "prepare_components": PreComponentBuilder,
     "build": ComponentBuilder,

@@ -23,6 +23,7 @@ from trainwright.plugins.contract import (
     Component,
     Finding,
     Info,
+    PodRef,
     PodSet,
     Reference,
     Rule,
@@ -81,6 +82,10 @@ class FluxPlugin:
             if container.name == _INSTALLER:
                 problem = "the Flux plugin adds an init container of this name; rename the runtime's"
                 yield invalid("spec.trainer.initContainers", _INSTALLER, problem)
+
+    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
+        """The first node, which is the lead broker and starts rank 0."""
+        return PodRef.first_of(info.pod_set(NODE)) if _policy(info) is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Wrap the command, and mount Flux, the scripts and the certificate into the nodes."""

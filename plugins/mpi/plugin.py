@@ -24,6 +24,7 @@ from trainwright.plugins.contract import (
     ContainerModel,
     Finding,
     Info,
+    PodRef,
     PodSet,
     Reference,
     Refusal,
@@ -82,6 +83,13 @@ class MPIPlugin:
         reserved = sorted({variable.name for variable in trainer.env or ()} & _RESERVED)
         if reserved:
             yield invalid("spec.trainer.env", trainer.env, f"{', '.join(reserved)}: set by the MPI plugin; remove them")
+
+    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
+        """The pod in the first line of the host file, where mpirun starts rank 0: the launcher, if it is a node."""
+        policy = _policy(info)
+        if policy is None:
+            return None
+        return PodRef.first_of(info.pod_set(LAUNCHER if policy.run_launcher_as_node else NODE))
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of nodes, mount keys and host file, and set the variables of the launcher."""

@@ -23,6 +23,7 @@ from trainwright.plugins.contract import (
     InputMutated,
     PipelineError,
     PluginFailure,
+    PodRef,
     Reference,
     Refusal,
     Runtime,
@@ -151,9 +152,19 @@ class Run:
     def _shaped(self, guard: Guard, template: JobTemplate, facts: ClusterFacts) -> Info:
         info = _info(guard, template, facts)
         for hook in SHAPING:
+            if hook == "enforce_pod_spec":
+                info.reporter = self._reporter(guard, info)
             for entry in self._registry.having(hook):
                 guard.call(entry, hook, info, guard.job)
         return info
+
+    def _reporter(self, guard: Guard, info: Info) -> PodRef | None:
+        """The pod that reports progress: the first answer of a plugin, else the first pod of the trainer."""
+        for entry in self._registry.having("reporter"):
+            found: PodRef | None = guard.call(entry, "reporter", info, guard.job)
+            if found is not None:
+                return found
+        return PodRef.first_of(info.trainer_pods)
 
     def _built(self, guard: Guard, info: Info) -> Rendering:
         components: list[Component] = []

@@ -14,6 +14,7 @@ BUILT_IN: Mapping[str, str] = {
     "JobSet": "trainwright.plugins.jobset:JobSetPlugin",
     "MPI": "trainwright.plugins.mpi:MPIPlugin",
     "PlainML": "trainwright.plugins.plainml:PlainMLPlugin",
+    "ProgressFile": "trainwright.plugins.progressfile:ProgressFilePlugin",
     "Torch": "trainwright.plugins.torch:TorchPlugin",
     "TrainJobStatus": "trainwright.plugins.trainjobstatus:TrainJobStatusPlugin",
     "Volcano": "trainwright.plugins.volcano:VolcanoPlugin",

@@ -11,6 +11,7 @@ from trainwright.plugins.contract import (
     ContainerModel,
     Finding,
     Info,
+    PodRef,
     PodSet,
     Refusal,
     cpu_count,
@@ -44,6 +45,11 @@ class TorchPlugin:
         if info.ml_policy is None or info.ml_policy.torch is None:
             return ()
         return process_findings(info, job, processes_per_node(info, job)[0])
+
+    def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
+        """The first pod, which has rank 0."""
+        policy = info.ml_policy.torch if info.ml_policy is not None else None
+        return PodRef.first_of(info.trainer_pods) if policy is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods, and the variables of the main container and of the targets of envInjection."""

@@ -43,7 +43,13 @@ EXPLAIN = Gate(
     default=False,
     effect="keeps the evidence of failures: which pod failed first, and the end of its log",
 )
-GATES = {gate.name: gate for gate in (CREATED_CONDITION, TRAIN_JOB_STATUS, EXPLAIN)}
+PROGRESS_PULL = Gate(
+    name="ProgressPull",
+    stage=Stage.ALPHA,
+    default=False,
+    effect="the manager reads the progress of TrainJobs that ask for it from a file in the pod of rank 0",
+)
+GATES = {gate.name: gate for gate in (CREATED_CONDITION, TRAIN_JOB_STATUS, PROGRESS_PULL, EXPLAIN)}
 
 _GROUPS = {f"All{stage}": stage for stage in Stage}
 """Names that stand for all gates of a stage. A gate's own name takes precedence."""

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from trainwright.api.config.v1alpha1 import Plugins
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.trainer.assembly.features import TRAIN_JOB_STATUS, Features
+from trainwright.controller.trainer.assembly.features import PROGRESS_PULL, TRAIN_JOB_STATUS, Features
 from trainwright.plugins.registry import Selection
 
-GATED = {"TrainJobStatus": TRAIN_JOB_STATUS}
+GATED = {"ProgressFile": PROGRESS_PULL, "TrainJobStatus": TRAIN_JOB_STATUS}
 """Plugins that are off by default and that a feature gate turns on, by name."""
 
 

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the annotations of a TrainJob and of its runtime say about its progress.
+
+An annotation of the TrainJob takes precedence over that of the runtime. A value that cannot be used is replaced by the
+runtime's, or by the default.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from trainwright.api.times import parse_duration
+from trainwright.api.trainer.v1alpha1.constants import (
+    ANNOTATION_PROGRESS,
+    ANNOTATION_PROGRESS_CONTAINER,
+    ANNOTATION_PROGRESS_FILE,
+    ANNOTATION_PROGRESS_INTERVAL,
+    ANNOTATION_PROGRESS_STALL_AFTER,
+    PROGRESS_FILE,
+    PROGRESS_NONE,
+    PROGRESS_PUSH,
+)
+
+DEFAULT_FILE = "/var/run/trainwright/progress.json"
+DEFAULT_INTERVAL = 30.0
+_WAYS = (PROGRESS_PUSH, PROGRESS_FILE, PROGRESS_NONE)
+_PATH_BYTES = 255
+_NAME_CHARACTERS = 63
+_SECONDS = (10.0, 3600.0)
+_SILENCE_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """How a job reports its progress."""
+
+    way: str = PROGRESS_PUSH
+    """`push`, `file` or `none`. With `file`, reports that are pushed count as well."""
+    file: str = DEFAULT_FILE
+    """Absolute path in the container."""
+    interval: float = DEFAULT_INTERVAL
+    """Seconds between two reads of the file."""
+    container: str = ""
+    """The container that writes the file; empty: the one that trains."""
+    stall_after: float | None = None
+    """Seconds without a report after which the job counts as stalled; None: the manager's setting."""
+
+    @property
+    def reads_file(self) -> bool:
+        """Whether the manager reads a file in a pod."""
+        return self.way == PROGRESS_FILE
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An annotation with a value that cannot be used."""
+
+    annotation: str
+    value: str
+    message: str
+    of_job: bool
+    """Whether it is the TrainJob's; else it is the runtime's."""
+
+
+def declared(job: Mapping[str, str], runtime: Mapping[str, str]) -> tuple[Declaration, tuple[Problem, ...]]:
+    """The declaration in the annotations of a TrainJob and of its runtime, and every value that cannot be used."""
+    problems: list[Problem] = []
+    fields: dict[str, Any] = {}
+    for annotation, (field, read) in _READERS.items():
+        for of_job, annotations in ((False, runtime), (True, job)):
+            value = annotations.get(annotation)
+            if value is None:
+                continue
+            try:
+                fields[field] = read(value)
+            except ValueError as error:
+                problems.append(Problem(annotation, value, str(error), of_job))
+    return Declaration(**fields), tuple(problems)
+
+
+def _way(text: str) -> str:
+    if text not in _WAYS:
+        raise ValueError(f"must be one of {', '.join(_WAYS)}")
+    return text
+
+
+def _path(text: str) -> str:
+    if not text.startswith("/"):
+        raise ValueError("must be an absolute path")
+    if len(text.encode()) > _PATH_BYTES:
+        raise ValueError(f"must have at most {_PATH_BYTES} bytes")
+    if ".." in text.split("/") or not text.isprintable() or text.endswith("/"):
+        raise ValueError("must be the path of a file, without '..' and without control characters")
+    return text
+
+
+def _container(text: str) -> str:
+    if not text or len(text) > _NAME_CHARACTERS:
+        raise ValueError("must be the name of a container")
+    return text
+
+
+def _interval(text: str) -> float:
+    low, high = _SECONDS
+    seconds = _duration(text).total_seconds()
+    if not low <= seconds <= high:
+        raise ValueError("must be a duration from 10s to 1h")
+    return seconds
+
+
+def _silence(text: str) -> float:
+    seconds = _duration(text).total_seconds()
+    if seconds < _SILENCE_SECONDS:
+        raise ValueError("must be a duration of 2m or more")
+    return seconds
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"must be a duration such as 30s: {error}") from error
+
+
+_READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    ANNOTATION_PROGRESS: ("way", _way),
+    ANNOTATION_PROGRESS_FILE: ("file", _path),
+    ANNOTATION_PROGRESS_INTERVAL: ("interval", _interval),
+    ANNOTATION_PROGRESS_CONTAINER: ("container", _container),
+    ANNOTATION_PROGRESS_STALL_AFTER: ("stall_after", _silence),
+}
+"""Field and reader by annotation."""

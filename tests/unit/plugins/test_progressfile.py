@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin ProgressFile, and which pod of each framework reports."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.plugins.blueprints import blueprint, container, job_template
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime
+from trainwright.plugins.contract import OFFLINE, PodRef
+from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry, Selection, built_in
+from trainwright.plugins.testing import Result, train_job
+
+PIPELINE = Pipeline(Registry.load(Selection(enabled=frozenset({"ProgressFile"})), candidates=built_in()))
+P = "trainwright.dev/progress"
+DEFAULT = "/var/run/trainwright/progress.json"
+FINAL = "/dev/termination-log"
+VARIABLES = {"TRAINWRIGHT_PROGRESS_FILE": DEFAULT, "TRAINWRIGHT_PROGRESS_FINAL": FINAL}
+ONE = {"numNodes": 1}
+
+
+def outcome(made: TrainingRuntime, spec: str = "", *, old: dict[str, str] | None = None, **annotations: str) -> Result:
+    """The result for a job with these annotations: `_file` stands for the one that ends so, `way` for the first."""
+    marks = {P + ("" if name == "way" else name.replace("_", "-")): value for name, value in annotations.items()}
+    before = train_job(spec, metadata={"annotations": old}) if old is not None else None
+    run = PIPELINE.begin(train_job(spec, metadata={"annotations": marks}), made, before)
+    return Result(run.validate(OFFLINE), run.render(OFFLINE))
+
+
+def test_a_job_that_asks_for_it() -> None:
+    pods = job_template("node", "trainer", container(), container("side"))
+    result = outcome(blueprint(ONE, job_template("helper", None), pods), way="file")
+    assert dict(result.env()) == VARIABLES
+    assert result.container()["volumeMounts"] == [{"name": "trainwright-progress", "mountPath": "/var/run/trainwright"}]
+    assert result.pod()["volumes"] == [{"name": "trainwright-progress", "emptyDir": {"sizeLimit": "1Mi"}}]
+    for other in (result.container("node", "side"), result.container("helper")):
+        assert "env" not in other
+        assert "volumeMounts" not in other
+    assert not result.verdict.errors
+    assert not result.verdict.warnings
+
+
+@pytest.mark.parametrize(("name", "value"), [("way", "push"), ("way", "none"), ("_file", "/x")])
+def test_other_jobs_are_as_without_the_plugin(name: str, value: str) -> None:
+    result = outcome(blueprint(ONE), "", old=None, **{name: value})
+    plain = Pipeline(Registry.load(candidates=built_in())).begin(train_job(), blueprint(ONE)).render(OFFLINE)
+    assert result.rendering.components == plain.components
+
+
+def test_a_path_of_the_users_gets_no_volume() -> None:
+    made = blueprint(ONE, job_template("node", "trainer", container(terminationMessagePath="/tmp/end")))
+    result = outcome(made, way="file", _file="/data/progress.jsonl")
+    assert result.env()["TRAINWRIGHT_PROGRESS_FILE"] == "/data/progress.jsonl"
+    assert result.env()["TRAINWRIGHT_PROGRESS_FINAL"] == "/tmp/end"
+    assert "volumes" not in result.pod()
+    assert "volumeMounts" not in result.container()
+
+
+def test_another_container() -> None:
+    made = blueprint(ONE, job_template("node", "trainer", container(), container("train")))
+    result = outcome(made, way="file", _container="train")
+    assert dict(result.env("node", "train")) == VARIABLES
+    assert "env" not in result.container()
+    refused = outcome(made, way="file", _container="absent")
+    (error,) = refused.verdict.errors
+    assert error.path == f"metadata.annotations[{P}-container]"
+    assert error.message == "is no container of replicated job node, which has node, train"
+    assert "env" not in refused.container()
+
+
+def test_the_runtime_may_ask_for_all_its_jobs() -> None:
+    made = blueprint(ONE)
+    assert made.metadata is not None
+    made.metadata.annotations = {P: "file", f"{P}-file": "relative", f"{P}-container": "absent"}
+    result = outcome(made, _container="node")
+    assert dict(result.env()) == VARIABLES
+    assert [str(warning) for warning in result.verdict.warnings] == [
+        f"the runtime's annotation {P}-file is ignored: 'relative' must be an absolute path"
+    ]
+    assert "env" not in outcome(made, way="none").container()
+    (_, missing) = outcome(made).verdict.warnings
+    assert str(missing) == (
+        "no progress file is read: replicated job node has no container absent; name one of node with the annotation "
+        f"{P}-container"
+    )
+
+
+def test_a_wrong_value_is_refused_unless_it_was_there_before() -> None:
+    (error,) = outcome(blueprint(ONE), way="files").verdict.errors
+    assert str(error) == f'metadata.annotations[{P}]: Invalid value: "files": must be one of push, file, none'
+    kept = outcome(blueprint(ONE), way="files", old={P: "files"}).verdict
+    assert not kept.errors
+    assert [str(one) for one in kept.warnings] == [
+        f"annotation {P} is ignored: 'files' must be one of push, file, none"
+    ]
+    assert outcome(blueprint(ONE), way="files", old={P: "fil"}).verdict.errors
+
+
+MPI: dict[str, Any] = {"numNodes": 2, "mpi": {"numProcPerNode": 1, "mpiImplementation": "OpenMPI"}}
+MPI_JOBS = (job_template("launcher"), job_template("node", None))
+REPORTERS = {
+    "plain": (blueprint(ONE, job_template("first", "trainer"), job_template("second", "trainer")), "first"),
+    "no policy": (blueprint(), "node"),
+    "torch": (blueprint({"numNodes": 4, "torch": {}}, job_template("work", "trainer")), "work"),
+    "jax": (blueprint({"numNodes": 4, "jax": {}}), "node"),
+    "xgboost": (blueprint({"numNodes": 4, "xgboost": {}}), "node"),
+    "flux": (blueprint({"numNodes": 2, "flux": {}}, job_template("node", "trainer")), "node"),
+    "mpi": (blueprint(MPI, *MPI_JOBS), "node"),
+    "mpi, launcher as node": (
+        blueprint({**MPI, "mpi": {**MPI["mpi"], "runLauncherAsNode": True}}, *MPI_JOBS),
+        "launcher",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "job"), REPORTERS.values(), ids=list(REPORTERS))
+def test_the_pod_with_rank_zero(made: TrainingRuntime, job: str) -> None:
+    marks = {"annotations": {P: "file"}}
+    run = PIPELINE.begin(train_job(metadata=marks), made)
+    assert run.enforced(OFFLINE).reporter == PodRef(job, 0, 0, "node")
+    result = Result(run.validate(OFFLINE), run.render(OFFLINE))
+    assert VARIABLES.items() <= result.env(job).items()
+    others = {one["name"] for one in result.object("JobSet")["spec"]["replicatedJobs"]} - {job}
+    for other in others:
+        assert not VARIABLES.keys() & result.env(other).keys()
+
+
+def test_the_first_answer_of_a_plugin_counts_and_none_is_no_answer() -> None:
+    class Silent:
+        name = "A"
+
+        def reporter(self, info: object, job: object) -> PodRef | None:  # noqa: ARG002 - the contract's
+            return None
+
+    class Speaks:
+        name = "B"
+
+        def reporter(self, info: object, job: object) -> PodRef | None:  # noqa: ARG002 - the contract's
+            return PodRef("node", 0, 3, "other")
+
+    assert Pipeline(Registry.of(Silent(), Speaks())).begin(train_job(), blueprint(ONE)).enforced(
+        OFFLINE
+    ).reporter == PodRef("node", 0, 3, "other")
+    no_trainer = blueprint(ONE, job_template("helper", None))
+    assert Pipeline(Registry.of(Silent())).begin(train_job(), no_trainer).enforced(OFFLINE).reporter is None
