@@ -82,7 +82,7 @@ def test_gates_of_the_command_line_go_before_those_of_the_file(tmp_path: Path) -
         (["--log-level=loud"], "invalid choice: 'loud'"),
         (["--zap-log-level=loud"], "'loud' is not a level"),
         (["--zap-encoder=xml"], "'xml' is not an encoder"),
-        (["--metrics-bind-address=:8080"], "--metrics-bind-address=:8080 (see `trainwright manager --help`)"),
+        (["--metrics-bind-address=:8080"], "--metrics-bind-address=:8080; see `trainwright manager --help`"),
     ],
 )
 def test_wrong_flags_are_wrong_use(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
