@@ -56,7 +56,7 @@ async def training_cluster(
     async with local_cluster(settings, port=port, memory=memory) as cluster:
         client = Client(cluster.api.transport(), user_agent=_OWNER)
         # The namespace comes first: the manager keeps its certificate there.
-        await install(client, [*await asyncio.to_thread(_definitions), *public_objects()], owner=_OWNER)
+        await install(client, [*await asyncio.to_thread(definitions), *public_objects()], owner=_OWNER)
         chosen = _settings(await asyncio.to_thread(status_port, settings.folder))
 
         def answer_here(handlers: Mapping[str, Handler]) -> None:
@@ -92,7 +92,7 @@ def _settings(port: int) -> Settings:
     return replace(settings_of(configuration), metrics_address=None, probe_address=None)
 
 
-def _definitions() -> list[Document]:
+def definitions() -> list[Document]:
     found: list[Document] = []
     for path in sorted(_FOLDER.glob("*.crd.json")):
         document = msgspec.json.decode(path.read_bytes())

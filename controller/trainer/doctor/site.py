@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that was read of an installation. What could not be read raises when a check asks for it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from trainwright.api.objects import Document, name_of
+from trainwright.api.rights import Rule
+from trainwright.api.trainer.v1alpha1.runtimes import Runtime
+from trainwright.plugins.contract import Verdict
+
+T = TypeVar("T")
+
+TRAINER_GROUP = "trainer.kubeflow.org"
+JOBSET_GROUP = "jobset.x-k8s.io"
+
+
+class CannotTell(Exception):  # noqa: N818 - it is no error of the check
+    """A check needs something that could not be read; the text says what, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Stands for what could not be read."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """The answer to a dry run."""
+
+    code: int
+    """HTTP status; 201: it would be created."""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """What our pipeline says of a one-node job of a runtime."""
+
+    runtime: Runtime
+    verdict: Verdict | None
+    problem: str = ""
+    """Why it cannot be built; empty if it can."""
+
+    @property
+    def title(self) -> str:
+        """Kind and name, with the namespace if there is one."""
+        where = f"{self.runtime.namespace}/" if self.runtime.namespace else ""
+        return f"{self.runtime.RESOURCE.kind} {where}{self.runtime.name}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Site:
+    """One installation at one moment."""
+
+    now: datetime
+    """The time of the API server, or of this machine if it tells none."""
+    skew: float | None = None
+    """Seconds that the clock of this machine is ahead of the API server's."""
+    groups: "Mapping[str, Sequence[str]] | Unread" = field(default_factory=dict)
+    """Versions of each API group that is served."""
+    definitions: "Mapping[str, Document] | Unread" = field(default_factory=dict)
+    """CustomResourceDefinitions of Kubeflow Trainer and JobSet, by name."""
+    shipped: Mapping[str, Document] = field(default_factory=dict)
+    """The definitions of this version, by name."""
+    leases: "Sequence[Document] | Unread" = ()
+    """The Leases with the name of the manager's election, in all namespaces."""
+    deployments: "Sequence[Document] | Unread" = ()
+    webhooks: "Sequence[Document] | Unread" = ()
+    """All webhook configurations that concern TrainJobs, runtimes or JobSets."""
+    services: "Mapping[tuple[str, str], Document | None] | Unread" = field(default_factory=dict)
+    """The Services that they name; None for one that does not exist."""
+    jobset_probe: "Probe | Unread" = Unread("it was not tried")
+    job_probe: "Probe | Unread" = Unread("it was not tried")
+    """The answer to a TrainJob whose runtime does not exist: working webhooks refuse it."""
+    denied: "Sequence[tuple[Rule, str]] | Unread" = ()
+    """The rights that the manager's service account lacks: each rule with one verb."""
+    account: str = ""
+    """Namespace and name of the manager's service account."""
+    configuration: "Document | Unread | None" = None
+    """The manager's Configuration; None if it has none."""
+    rendered: "Sequence[Rendered] | Unread" = ()
+    priority_classes: "Sequence[str] | Unread" = ()
+    runtime_classes: "Sequence[str] | Unread" = ()
+    nodes: "Sequence[Document] | Unread" = ()
+    kueue_configuration: "str | Unread | None" = None
+    """The text of Kueue's Configuration; None if there is none."""
+    cluster_queues: "Sequence[Document] | Unread" = ()
+    jobs: "Sequence[Document] | Unread" = ()
+    quotas: "Sequence[Document] | Unread" = ()
+
+    @property
+    def is_trainwright(self) -> bool:
+        """Whether the manager is Trainwright: its Deployment runs the command `manager`. Else Kubeflow Trainer's."""
+        return any(
+            "trainwright" in (container.get("image") or "") or "manager" in (container.get("args") or ())
+            for deployment in self.managers
+            for container in _containers(deployment)
+        )
+
+    @property
+    def managers(self) -> list[Document]:
+        """The Deployments of managers of TrainJobs."""
+        wanted = {"app.kubernetes.io/name": "trainer", "app.kubernetes.io/component": "manager"}
+        return [
+            one
+            for one in self.known(self.deployments)
+            if wanted.items() <= ((one.get("metadata") or {}).get("labels") or {}).items()
+        ]
+
+    @property
+    def jobset_managers(self) -> list[Document]:
+        """The Deployments of JobSet's controller, by label or image."""
+        return [
+            one
+            for one in self.known(self.deployments)
+            if ((one.get("metadata") or {}).get("labels") or {}).get("app.kubernetes.io/part-of") == "jobset"
+            or any("/jobset:" in (container.get("image") or "") for container in _containers(one))
+        ]
+
+    def known(self, value: "T | Unread") -> T:
+        """The value. Raises CannotTell if it could not be read."""
+        if isinstance(value, Unread):
+            raise CannotTell(value.why)
+        return value
+
+    def serves(self, group: str) -> bool:
+        """Whether the cluster has the API group."""
+        return group in self.known(self.groups)
+
+
+def _containers(deployment: Document) -> Iterable[Document]:
+    spec = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
+    containers: Iterable[Document] = spec.get("containers") or ()
+    return containers
+
+
+def images_of(deployment: Document) -> list[str]:
+    """The images of a Deployment."""
+    return [container.get("image") or "" for container in _containers(deployment)]
+
+
+def account_of(deployment: Document) -> tuple[str, str]:
+    """Namespace and name of the service account of a Deployment."""
+    spec = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
+    return (deployment.get("metadata") or {}).get("namespace", ""), spec.get("serviceAccountName") or "default"
+
+
+def shown(objects: Iterable[Document]) -> str:
+    """The names of objects."""
+    return ", ".join(sorted(name_of(one) for one in objects))
