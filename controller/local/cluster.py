@@ -133,7 +133,7 @@ async def api_server(
         if request_log is not None:
             requests = await RequestLog.open(request_log, now=now)
             stack.push_async_callback(requests.close)
-        store = Store(None if memory else folder / "state.db")
+        store = Store(None if memory else folder / "state.db", now=lambda: now().timestamp())
         stack.push_async_callback(store.close)
         registry = Registry()
         serve_built_in(registry)

@@ -10,6 +10,8 @@ that are created first). A step is one of:
   once the watch is open;
 - `WAIT: PATH` with `until`, values by dotted path: repeats the GET until all values are there; `gone: true` waits for
   a 404;
+- `LATER: hour`, after which history is compacted and Events are over;
+- `RESTART: server`;
 - `REVIEWS: sorted` or `REVIEWS: in order`, what the webhooks of the scenario (`hooks`; see `hooks.py`) were asked since
   the last such step.
 
@@ -36,7 +38,7 @@ PATCHES = {
     "STRATEGIC": "application/strategic-merge-patch+json",
     "APPLY": "application/apply-patch+yaml",
 }
-_VERBS = ("GET", "POST", "PUT", "DELETE", "OPTIONS", *PATCHES, "WATCH", "WAIT", "REVIEWS")
+_VERBS = ("GET", "POST", "PUT", "DELETE", "OPTIONS", *PATCHES, "WATCH", "WAIT", "LATER", "RESTART", "REVIEWS")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,9 @@ class Scenario:
     needs: tuple[str, ...] = ()
     hooks: Mapping[str, Any] = field(default_factory=dict)
     """Webhooks by name; see `hooks.py`."""
+    own_server: bool = False
+    """Whether it needs a server of its own, which forgets within seconds and can be restarted (`own_server` of the
+    file)."""
 
     @property
     def namespace(self) -> str:
@@ -103,6 +108,7 @@ def load(section: str) -> list[Scenario]:
             steps=tuple(step for document in one["steps"] for step in _steps(document)),
             needs=tuple(one.get("needs", ())),
             hooks=one.get("hooks", {}),
+            own_server=content.get("own_server", False),
         )
         for one in content["scenarios"]
     ]

@@ -18,6 +18,7 @@ _TIME = re.compile(r"\b(\d{4})-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _KNOWN_TIMES = 2022
 """Times before this year stand in the scenarios."""
 _TOKEN = re.compile(r"\beyJ[\w-]+\.([\w-]+)\.[\w-]+")
+_GO_TIME = re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000 UTC")
 _PORT = re.compile(r"127\.0\.0\.1:\d+")
 _QUOTED = re.compile(r'"\{\\".*?[^\\]\}"(?=: |$)')
 _ADMINISTRATORS = ("control-plane-admin", "kubernetes-admin")
@@ -49,6 +50,7 @@ def normal(answers: list[dict[str, Any]], prefixes: Sequence[str] = ()) -> list[
         value = _QUOTED.sub(_document, value)
         value = _UID.sub(lambda match: uids.setdefault(match[0], f"<uid {len(uids) + 1}>"), value)
         value = _TIME.sub(_time, value)
+        value = _GO_TIME.sub("<time>", value)
         value = _PORT.sub("127.0.0.1:<port>", value)
         value = _ACCESS.sub(r"\1<5 generated>", value)
         value = _NAMED_VERSION.sub(r"\1<version>", value)

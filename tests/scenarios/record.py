@@ -18,19 +18,23 @@ from tests.scenarios.sides import real_side, version_of
 async def record(sections: list[str], *, check: bool) -> list[str]:
     """Run the scenarios of the sections. Returns the differences from the kept recordings if they are to be checked."""
     found: list[str] = []
-    async with real_side() as side:
-        version = await version_of(side)
-        for section in sections:
-            answers = {}
-            for scenario in model.load(section):
-                print(f"{scenario.number} {scenario.title}", file=sys.stderr)
-                answers[scenario.number] = normal(await Runner(side, scenario).run(), scenario.prefixes)
-            if not check:
-                recordings.write(section, version, answers)
-                continue
-            kept = recordings.read(section)
-            for number, now in answers.items():
-                found += [f"{number}: {one}" for one in comparison.differences(kept[number], now)]
+    for own in (False, True):
+        wanted = {name: scenarios for name in sections if (scenarios := model.load(name))[0].own_server == own}
+        if not wanted:
+            continue
+        async with real_side(forgetful=own) as side:
+            version = await version_of(side)
+            for section, scenarios in wanted.items():
+                answers = {}
+                for scenario in scenarios:
+                    print(f"{scenario.number} {scenario.title}", file=sys.stderr)
+                    answers[scenario.number] = normal(await Runner(side, scenario).run(), scenario.prefixes)
+                if not check:
+                    recordings.write(section, version, answers)
+                    continue
+                kept = recordings.read(section)
+                for number, now in answers.items():
+                    found += [f"{number}: {one}" for one in comparison.differences(kept[number], now)]
     return found
 
 

@@ -53,6 +53,9 @@ class Runner:
             if step.verb == "REVIEWS":
                 seen = self._seen(in_order=step.path == "in order")
                 answers.append({"step": str(step), "status": 200, "reviews": seen})
+            elif step.verb in ("LATER", "RESTART"):
+                await (self._side.later() if step.verb == "LATER" else self._side.restart())
+                answers.append({"step": str(step), "status": 200})
             elif step.verb == "WATCH":
                 await self._watch(step, answers)
             elif step.verb == "WAIT" or step.status is not None:

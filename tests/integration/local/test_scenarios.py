@@ -18,7 +18,7 @@ async def differences(scenario: model.Scenario) -> list[comparison.Difference]:
     """From the recording."""
     expected = recordings.read(scenario.section)[scenario.number]
     try:
-        async with local_side() as side:
+        async with local_side(memory=not scenario.own_server) as side:
             answers = normal(await Runner(side, scenario).run(), scenario.prefixes)
     except ScenarioError as error:
         return [comparison.Difference("0.run", scenario.title, "ran to its end", str(error))]
