@@ -28,17 +28,20 @@ def parse(text: str) -> datetime:
     """Read a Time or MicroTime (RFC 3339). The result knows its zone. Raises `ValueError`."""
     if not _TIME.fullmatch(text):
         raise ValueError(f"{text!r} is not a time; write it like 2026-11-20T08:30:00Z")
-    return datetime.fromisoformat(text.upper()).astimezone(UTC)
+    try:
+        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is out of range in UTC; use a year from 2 to 9998") from error
 
 
 def format_time(moment: datetime) -> str:
     """A Time: UTC, in whole seconds, truncated."""
-    return _utc(moment).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _utc(moment).isoformat(timespec="seconds") + "Z"
 
 
 def format_micro_time(moment: datetime) -> str:
     """A MicroTime: UTC, always six digits."""
-    return _utc(moment).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _utc(moment).isoformat(timespec="microseconds") + "Z"
 
 
 def parse_duration(text: str) -> timedelta:
@@ -54,4 +57,5 @@ def parse_duration(text: str) -> timedelta:
 def _utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
         raise ValueError("a time without a zone cannot be written; give it one, such as UTC")
-    return moment.astimezone(UTC)
+    # Without the zone, which isoformat would write as +00:00. strftime writes years before 1000 with fewer digits.
+    return moment.astimezone(UTC).replace(tzinfo=None)

@@ -31,8 +31,12 @@ class Client(Reads, Writes, Subresources, Exec):
         field_manager: str | None = None,
         field_validation: Literal["Ignore", "Warn", "Strict"] | None = None,
         dry_run: bool | None = None,
+        retries: int | None = None,
     ) -> Self:
-        """A client on the same transport with other defaults; None keeps the current one."""
+        """A client on the same transport with other defaults; None keeps the current one.
+
+        `retries` 0 is for a caller that paces its writes itself: it gets a 429 at once, with its Retry-After.
+        """
         defaults = replace(
             self._defaults,
             field_manager=field_manager or self._defaults.field_manager,
@@ -40,5 +44,9 @@ class Client(Reads, Writes, Subresources, Exec):
             dry_run=self._defaults.dry_run if dry_run is None else dry_run,
         )
         other = copy(self)
-        vars(other).update(_defaults=defaults, _agent=self._agent if user_agent is None else user_agent)
+        vars(other).update(
+            _defaults=defaults,
+            _agent=self._agent if user_agent is None else user_agent,
+            _retries=self._retries if retries is None else retries,
+        )
         return other

@@ -13,7 +13,7 @@ from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, TransportError
 
 RETRIES = 10
-"""Retries per request."""
+"""Retries per request, where a client has no other number."""
 LOST_SECONDS = 1.0
 """Wait before a read is retried after its connection broke."""
 
@@ -38,6 +38,7 @@ async def send_with_retries(
     request: Request,
     *,
     on_attempt: Callable[[Request, int | None], None] | None = None,
+    retries: int = RETRIES,
 ) -> tuple[Response, int]:
     """Send until the answer is final. Returns the answer and the number of attempts.
 
@@ -52,7 +53,7 @@ async def send_with_retries(
             if on_attempt:
                 on_attempt(request, None)
             repeatable = request.method in _READS and isinstance(error, (ConnectionLost, RequestTimeout))
-            if not repeatable or attempt > RETRIES:
+            if not repeatable or attempt > retries:
                 if attempt > 1:
                     error.add_note(f"attempt {attempt}")
                 raise
@@ -61,6 +62,6 @@ async def send_with_retries(
         if on_attempt:
             on_attempt(request, response.status)
         wait = retry_after(response.headers, response.status)
-        if wait is None or attempt > RETRIES or b'"ResourceVersionTooLarge"' in response.body:
+        if wait is None or attempt > retries or b'"ResourceVersionTooLarge"' in response.body:
             return response, attempt
         await asyncio.sleep(wait)

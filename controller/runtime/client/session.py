@@ -15,7 +15,7 @@ from trainwright.api.objects import AnyObject
 from trainwright.controller.runtime.client.answers import error_of
 from trainwright.controller.runtime.client.observer import RequestObserver, WriteObserver
 from trainwright.controller.runtime.client.permission import READS, permission
-from trainwright.controller.runtime.client.retry import send_with_retries
+from trainwright.controller.runtime.client.retry import RETRIES, send_with_retries
 from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport, WebSocket
 from trainwright.controller.runtime.context import writer
 from trainwright.controller.runtime.kinds import Codec, Kind, codec_of, kind_of
@@ -53,6 +53,7 @@ class Session:
         self._defaults = defaults or WriteOptions()
         self._timeout = timeout
         self._requests = requests
+        self._retries = RETRIES
         self._writes: WriteObserver | None = None
         self._kinds: dict[tuple[str, str], Kind] = {}
 
@@ -82,7 +83,10 @@ class Session:
             allowed.check()
             request.permission = allowed
         response, attempts = await send_with_retries(
-            self.transport.send, request, on_attempt=self._requests.attempt if self._requests else None
+            self.transport.send,
+            request,
+            on_attempt=self._requests.attempt if self._requests else None,
+            retries=self._retries,
         )
         for warning in response.warnings:
             log.warning("%s: warning of the API server: %s", request, warning)

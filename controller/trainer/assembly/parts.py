@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -38,6 +39,7 @@ from trainwright.controller.trainer.job.defects import Defects
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.metrics import JobMetrics
 from trainwright.controller.trainer.job.state import JobStates
+from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 
@@ -205,6 +207,20 @@ async def _declare_admission(assembly: Assembly) -> None:
     )
 
 
+def _declare_progress(assembly: Assembly) -> None:
+    # Imported here, because a manager without it needs none of it.
+    from trainwright.controller.trainer.assembly.progress import host_of, serve_progress  # noqa: PLC0415
+
+    is_local = assembly.answer_here is not None
+    host = host_of(assembly.settings, assembly.webhook_url) or (LOOPBACK if is_local else "")
+    jobsets = assembly.kinds.kind_of(Reference(JobSet.RESOURCE, "", ""))
+    serve_progress(assembly.manager, assembly.settings, assembly.serving, host, jobsets)
+    if not assembly.is_reached:
+        from trainwright.controller.trainer.assembly.serving import serve_self_signed  # noqa: PLC0415 - as above
+
+        serve_self_signed(assembly.serving, host)
+
+
 def _declare_metrics(assembly: Assembly) -> None:
     """The manager serves metrics itself. Make their certificate here if no webhook server makes one."""
     server = assembly.manager.servers.get("metrics")
@@ -220,6 +236,12 @@ def _admission_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:
 
 def _metrics_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
     return Access.RULES if settings.metrics_access else ()
+
+
+def _progress_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
+    from trainwright.controller.trainer.assembly.progress import progress_rights  # noqa: PLC0415 - as above
+
+    return progress_rights()
 
 
 def _certificate_rights(settings: Settings) -> Mapping[str, Iterable[Rule]]:
@@ -261,6 +283,12 @@ PARTS = (
         name="progress-injection",
         is_on=lambda settings: settings.features.enabled(TRAIN_JOB_STATUS),
         own_rights=_injection_rights,
+    ),
+    Part(
+        name="progress",
+        is_on=lambda settings: settings.features.enabled(TRAIN_JOB_STATUS),
+        rights=_progress_rights,
+        declare=_declare_progress,
     ),
     Part(
         name="metrics",

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adds to a manager what takes reports of progress: the server, the check of tokens, the writer."""
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.rights import Rule
+from trainwright.controller.runtime import Group, Kind, Manager
+from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.servers.bounded import BoundedServer, Limits
+from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.progress.coalescer import Coalescer, Pace
+from trainwright.controller.trainer.progress.jobs import Jobs
+from trainwright.controller.trainer.progress.metrics import ProgressMetrics
+from trainwright.controller.trainer.progress.reports import load_limits
+from trainwright.controller.trainer.progress.server import BODY_LIMIT, StatusEndpoint
+from trainwright.controller.trainer.progress.service import Progress
+from trainwright.controller.trainer.progress.tokens import ReportAccess
+from trainwright.controller.trainer.progress.writes import RULES as WRITE_RULES
+from trainwright.controller.trainer.progress.writes import StatusWriter
+
+SERVER = "status-server"
+"""Name of the server and of its readiness check, as in Kubeflow Trainer."""
+
+
+def progress_rights() -> Iterable[Rule]:
+    """What it needs in every namespace with TrainJobs."""
+    return (*WRITE_RULES, *ReportAccess.RULES)
+
+
+def serve_progress(
+    manager: Manager, settings: Settings, serving: ServingCertificate, host: str, jobsets: Kind = JobSet.RESOURCE
+) -> Progress:
+    """Add all of it to the manager, on every replica. Call it after TrainJobs are declared in the cache.
+
+    Args:
+        manager: of the process.
+        settings: of its Configuration.
+        serving: the certificate of all servers of the process.
+        host: to listen on; empty: all interfaces.
+        jobsets: how the cache holds JobSets.
+    """
+    load_limits()
+    metrics = ProgressMetrics(manager.metrics.registry)
+    limit = settings.status_server.limit
+    pace = Pace(
+        interval=settings.progress_interval,
+        rate=limit.rate if limit is not None else None,
+        burst=limit.burst if limit is not None else 1,
+    )
+    coalescer = Coalescer(StatusWriter(manager.client), pace, metrics)
+    coalescer.watch(manager.cache)
+    access = ReportAccess(
+        manager.client,
+        manager.config,
+        manager.cache,
+        manager.metrics.registry,
+        jobsets=jobsets,
+        require_pod=settings.progress_needs_pod,
+    )
+    endpoint = StatusEndpoint(access, Jobs(manager.client, manager.cache), coalescer, metrics)
+    address = f"[{host}]:{settings.status_server.port}" if ":" in host else f"{host}:{settings.status_server.port}"
+    server = BoundedServer(SERVER, address, endpoint, Limits(body=BODY_LIMIT), tls=serving.context)
+    progress = Progress(coalescer, server, access)
+    manager.add(progress, Group.OTHERS, SERVER)
+    manager.readyz.add(SERVER, progress.unready)
+    return progress
+
+
+def host_of(settings: Settings, webhook_url: str | None) -> str:
+    """Where the status server listens: beside the webhooks, whose host is in the settings or in their URL."""
+    return settings.webhook_host or urlsplit(webhook_url or "").hostname or ""

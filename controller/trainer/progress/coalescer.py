@@ -1,0 +1,463 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From accepted values to writes: the newest value of each TrainJob, at a bounded rate.
+
+One slot for each TrainJob holds its newest value; an older one that was not written is dropped. A value is written when
+it is due (`slots.Slot.due`): the first three of a TrainJob, 100 % and a loss that becomes infinite at once, others once
+each interval. Over all TrainJobs there are at most `rate` writes a second; 100 % goes first, then the TrainJob that was
+written longest ago.
+
+Guarantees: arrival order wins within a process, whatever the clocks of the reporters say. A value is lost only when a
+newer one is stored, when its TrainJob is gone, when the API server refuses it, or when the process is killed.
+"""
+
+import asyncio
+import heapq
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from trainwright.api.conditions import is_true
+from trainwright.api.objects import AnyObject, Key, uid_of
+from trainwright.api.times import parse
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
+from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE
+from trainwright.controller.runtime import Cache, Conflict, Event, KubernetesError, NotFound
+from trainwright.controller.runtime.errors import BadRequest, Invalid, TooManyRequests
+from trainwright.controller.runtime.tasks import TaskScope, together
+from trainwright.controller.trainer.job.status import is_finished
+from trainwright.controller.trainer.progress.metrics import ProgressMetrics
+from trainwright.controller.trainer.progress.refusals import InvalidReport, Refused, UnknownJob
+from trainwright.controller.trainer.progress.reports import COMPLETE, Report
+from trainwright.controller.trainer.progress.slots import BURST, Allowance, Slot
+
+log = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 3.0
+"""How long a report of 100 % waits for its write. Clients give up after five seconds."""
+IN_FLIGHT = 64
+"""Writes at the same time."""
+LONGEST_RETRY_SECONDS = 60.0
+FLUSH_SECONDS = 15.0
+"""For the values that are left when the process stops."""
+FLUSH_RETRY_SECONDS = 0.5
+COUNT_SECONDS = 5.0
+"""How often the TrainJobs that report are counted."""
+ACTIVE_SECONDS = 60.0
+"""A TrainJob that reported within this time counts as one that reports."""
+PRUNE_SECONDS = 60.0
+FORGET_FINISHED_SECONDS = 600.0
+FORGET_SECONDS = 86400.0
+"""When a TrainJob that is silent is forgotten; one that is deleted is forgotten at once."""
+
+_URGENT, _ORDINARY = 0, 1
+
+Write = Callable[[Key, str, TrainerStatus], Awaitable[None]]
+"""Stores a value in a TrainJob with this uid. Raises KubernetesError."""
+
+
+class Source(StrEnum):
+    """Where a value comes from."""
+
+    PUSH = "push"
+    """A request of the training process."""
+    FILE = "file"
+    """A file that was read in a pod."""
+    FINAL = "final"
+    """What a container left at its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often is written."""
+
+    interval: float = 10.0
+    """Seconds between two writes of a TrainJob."""
+    rate: float | None = 20.0
+    """Writes a second over all TrainJobs; None: no limit."""
+    burst: int = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """When a TrainJob reported, by the clock of the event loop."""
+
+    pods: Mapping[str, float]
+    """By name of the pod, of those that named one."""
+    last_push: float | None
+    """None: no report with this source."""
+
+
+class Coalescer:
+    """A runnable that can finish its work: `request_stop` lets it write what is left."""
+
+    def __init__(
+        self, write: Write, pace: Pace, metrics: ProgressMetrics, *, time: Callable[[], float] | None = None
+    ) -> None:
+        """Create it inside a running event loop.
+
+        Args:
+            write: stores one value.
+            pace: how often.
+            metrics: counts.
+            time: a clock in seconds that never goes back; None: that of the event loop.
+        """
+        self._store = write
+        self._pace = pace
+        self._metrics = metrics
+        self._time = time or asyncio.get_running_loop().time
+        self._slots: dict[str, Slot] = {}
+        self._timers: list[tuple[float, int, Slot]] = []
+        self._queue: list[tuple[int, float, int, Slot]] = []
+        self._order = itertools.count()
+        self._allowance = Allowance(pace.burst, self._time())
+        self._silent_until = float("-inf")
+        self._in_flight = 0
+        self._active = 0
+        self._counted = float("-inf")
+        self._pruned = self._time()
+        self._wake = asyncio.Event()
+        self._stopping = False
+        metrics.watch_pending(lambda: len(self._left()))
+
+    # ------------------------------------------------------------------ in
+
+    async def accept(self, job: TrainJob, report: Report, *, source: Source, pod: str = "") -> None:
+        """Take a value. One with the first 100 % is written before this returns, or three seconds have passed.
+
+        Args:
+            job: as the cache or the API server shows it.
+            report: checked.
+            source: where it comes from.
+            pod: name of the pod that reported; empty: not known.
+
+        Raises:
+            UnknownJob: the TrainJob of this uid was gone when 100 % was written.
+            InvalidReport: the API server refused 100 %.
+        """
+        slot, now = self._slot_of(job), self._time()
+        slot.last_report = now
+        slot.saw(pod, now)
+        if source is Source.PUSH:
+            slot.last_push = now
+        if _lowers(slot, report):
+            self._metrics.report(source, "ignored")
+            return
+        self._metrics.report(source, "accepted")
+        if slot.pending is not None:
+            self._metrics.coalesced.inc()
+        slot.pending, slot.arrived = report, now
+        if slot.waiting_since is None:
+            slot.waiting_since = now
+        self._plan(slot)
+        if slot.is_urgent():
+            await self._stored(slot)
+
+    def arrivals(self, uid: str) -> Arrivals | None:
+        """When a TrainJob reported to this process; None: it did not, or long ago."""
+        slot = self._slots.get(uid)
+        return Arrivals(MappingProxyType(slot.pods), slot.last_push) if slot is not None else None
+
+    def watch(self, cache: Cache) -> None:
+        """Follow the TrainJobs of the cache; the kind must be declared there."""
+        cache.informer(TrainJob).add_handler(self.handle, undecodable=True)
+
+    def handle(self, event: Event[AnyObject]) -> None:
+        """Handle one event of the cache: deletions, ends, and what others wrote."""
+        if not self._slots:
+            return
+        job = event.new
+        if event.old is not None and (job is None or uid_of(event.old) != uid_of(job)):
+            self._drop(self._slots.pop(uid_of(event.old), None))
+        slot = self._slots.get(uid_of(job)) if isinstance(job, TrainJob) else None
+        if slot is None or not isinstance(job, TrainJob):
+            return
+        self._learn(slot, job)
+        stored = job.status.trainer_status if job.status is not None else None
+        if stored == slot.stored:
+            return
+        slot.stored = stored
+        if stored is not None and stored not in slot.own:
+            self._foreign(slot, stored)
+        if slot.pending is not None:
+            self._plan(slot)
+
+    def _slot_of(self, job: TrainJob) -> Slot:
+        uid = uid_of(job)
+        slot = self._slots.get(uid)
+        if slot is None:
+            key = Key(job.namespace, job.name)
+            slot = self._slots[uid] = Slot(key, uid, Allowance(BURST, self._time()))
+            slot.stored = job.status.trainer_status if job.status is not None else None
+        self._learn(slot, job)
+        return slot
+
+    @staticmethod
+    def _learn(slot: Slot, job: TrainJob) -> None:
+        slot.is_finished = is_finished(job)
+        slot.is_complete = job.status is not None and is_true(job.status.conditions, CONDITION_COMPLETE)
+
+    def _foreign(self, slot: Slot, stored: TrainerStatus) -> None:
+        """Another replica wrote. Its value replaces the pending one if it is newer, and it counts as a write."""
+        slot.wrote(self._time(), self._interval())
+        if slot.pending is not None and _is_newer(stored, slot.pending):
+            slot.pending = slot.waiting_since = None
+            self._metrics.write("superseded")
+            _answer(slot, None)
+
+    async def _stored(self, slot: Slot) -> None:
+        """Wait until a value is written, for a while."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        slot.waiters.append(waiter)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await waiter
+        except TimeoutError:
+            log.debug("TrainJob %s: 100 %% is not stored after %g s, and kept", slot.key, ANSWER_SECONDS)
+        finally:
+            if waiter in slot.waiters:
+                slot.waiters.remove(waiter)
+
+    # ------------------------------------------------------------------ when
+
+    def _interval(self) -> float:
+        """Seconds between two writes of a TrainJob: as wanted, or longer if too many report."""
+        now, rate = self._time(), self._pace.rate
+        if rate is None:
+            return self._pace.interval
+        if now - self._counted > COUNT_SECONDS:
+            self._counted = now
+            self._active = sum(1 for slot in self._slots.values() if now - slot.last_report < ACTIVE_SECONDS)
+        return max(self._pace.interval, self._active / rate)
+
+    def _plan(self, slot: Slot) -> None:
+        """Queue the slot if it is due, else set its timer."""
+        if slot.pending is None or slot.is_busy:
+            return
+        now = self._time()
+        at = max(slot.due(now, self._interval()), self._silent_until)
+        if at <= now:
+            rank = _URGENT if slot.is_urgent() else _ORDINARY
+            if slot.rank is None or rank < slot.rank:
+                slot.rank = rank
+                heapq.heappush(self._queue, (rank, slot.last_write, next(self._order), slot))
+                self._wake.set()
+        elif slot.timer is None or at < slot.timer:
+            slot.timer = at
+            heapq.heappush(self._timers, (at, next(self._order), slot))
+            self._wake.set()
+
+    def _ring(self) -> None:
+        """Look at the slots whose timers have passed."""
+        now = self._time()
+        while self._timers and self._timers[0][0] <= now:
+            at, _, slot = heapq.heappop(self._timers)
+            if slot.timer == at:
+                slot.timer = None
+                self._plan(slot)
+
+    def _next(self) -> Slot | None:
+        """Take the first slot of the queue that is still due."""
+        while self._queue:
+            rank, _, _, slot = heapq.heappop(self._queue)
+            if slot.rank != rank:
+                continue  # it was queued again with another rank, or is on its way
+            slot.rank = None
+            if slot.pending is None or slot.is_busy:
+                continue
+            if max(slot.due(self._time(), self._interval()), self._silent_until) <= self._time():
+                return slot
+            self._plan(slot)
+        return None
+
+    def _pause(self) -> float | None:
+        """Seconds until something can be done; None: nothing can before the next change."""
+        now = self._time()
+        pauses = [self._timers[0][0] - now] if self._timers else []
+        if self._queue and self._in_flight < IN_FLIGHT:
+            pauses.append(self._rate_pause())
+        return max(0.0, min(pauses)) if pauses else None
+
+    def _rate_pause(self) -> float:
+        rate = self._pace.rate
+        return 0.0 if rate is None else self._allowance.wait(self._time(), 1.0 / rate)
+
+    # ------------------------------------------------------------------ out
+
+    async def run(self) -> None:
+        """Write until `request_stop`, then write what is left. What cannot be written is logged and counted."""
+        try:
+            async with TaskScope("progress/writes") as tasks:
+                while not self._stopping:
+                    self._wake.clear()
+                    self._ring()
+                    while self._in_flight < IN_FLIGHT and self._rate_pause() <= 0 and (slot := self._next()):
+                        if self._pace.rate is not None:
+                            self._allowance.take(self._time(), 1.0 / self._pace.rate)
+                        self._begin(slot)
+                        tasks.start(f"progress/write {slot.key}", self._write(slot))
+                    await self._sleep(self._pause())
+                await self._flush()
+        finally:
+            if left := self._left():
+                self._metrics.lost.inc(len(left))
+                names = ", ".join(str(slot.key) for slot in left[:10])
+                log.warning("%d values of progress are lost; the first are of TrainJobs %s", len(left), names)
+
+    def request_stop(self) -> None:
+        """Write what is left, then return from `run`. Nothing may be accepted any more."""
+        self._stopping = True
+        self._wake.set()
+
+    async def _sleep(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            self._prune()
+
+    def _begin(self, slot: Slot) -> None:
+        slot.is_busy = True
+        self._in_flight += 1
+        slot.wrote(self._time(), self._interval())
+
+    async def _write(self, slot: Slot) -> None:
+        """Write the pending value of a slot that has begun."""
+        report, arrived, since = slot.pending, slot.arrived, slot.waiting_since
+        assert report is not None
+        slot.pending = slot.waiting_since = None
+        slot.own.append(report.status)
+        try:
+            try:
+                await self._store(slot.key, slot.uid, report.status)
+            except BaseException:
+                self._keep(slot, report, arrived, since)
+                raise
+        except (NotFound, Conflict) as error:
+            log.debug("TrainJob %s is gone: %s", slot.key, error)
+            self._slots.pop(slot.uid, None)
+            self._drop(slot)
+        except (Invalid, BadRequest) as error:
+            self._refuse(slot, report, error)
+        except TooManyRequests as error:
+            self._silent_until = max(self._silent_until, self._time() + (error.retry_after or 0.0))
+            self._fail(slot, error, "throttled")
+        except KubernetesError as error:
+            self._fail(slot, error, "failed")
+        except Exception as error:
+            log.exception("TrainJob %s: writing its progress failed", slot.key)
+            self._fail(slot, error, "failed")
+        else:
+            self._metrics.write("stored")
+            self._metrics.delay.observe(self._time() - arrived)
+            slot.stored, slot.failures, slot.not_before = report.status, 0, float("-inf")
+            slot.has_diverged = report.diverged
+            _answer(slot, None)
+        finally:
+            slot.is_busy = False
+            self._in_flight -= 1
+            self._plan(slot)
+            self._wake.set()
+
+    @staticmethod
+    def _keep(slot: Slot, report: Report, arrived: float, since: float | None) -> None:
+        """Put a value back that was not written, unless there is a newer one."""
+        slot.waiting_since = since
+        if slot.pending is None:
+            slot.pending, slot.arrived = report, arrived
+
+    def _fail(self, slot: Slot, error: Exception, result: str) -> None:
+        self._metrics.write(result)
+        slot.failures += 1
+        slot.not_before = self._time() + min(LONGEST_RETRY_SECONDS, 2.0 ** (slot.failures - 1))
+        if slot.failures == 1:
+            log.warning("TrainJob %s: its progress is not stored yet: %s", slot.key, error)
+
+    def _refuse(self, slot: Slot, report: Report, error: Invalid | BadRequest) -> None:
+        self._metrics.write("refused")
+        if slot.pending is report:
+            slot.pending = slot.waiting_since = None
+        if not slot.was_refused:
+            slot.was_refused = True
+            log.warning("TrainJob %s: the API server refuses its progress, which is dropped: %s", slot.key, error)
+        _answer(slot, InvalidReport(error.message))
+
+    def _drop(self, slot: Slot | None) -> None:
+        """The TrainJob is gone."""
+        if slot is None:
+            return
+        if slot.pending is not None:
+            slot.pending = slot.waiting_since = None
+            self._metrics.write("gone")
+        _answer(slot, UnknownJob())
+
+    def _prune(self) -> None:
+        """Forget TrainJobs that are silent; now and then."""
+        now = self._time()
+        if now - self._pruned < PRUNE_SECONDS:
+            return
+        self._pruned = now
+        for uid, slot in list(self._slots.items()):
+            limit = FORGET_FINISHED_SECONDS if slot.is_finished else FORGET_SECONDS
+            if slot.pending is None and not slot.is_busy and now - slot.last_report > limit:
+                del self._slots[uid]
+
+    # ------------------------------------------------------------------ the end
+
+    def _left(self) -> list[Slot]:
+        return [slot for slot in self._slots.values() if slot.pending is not None]
+
+    async def _flush(self) -> None:
+        """Write all pending values without the limit of the rate, 100 % first."""
+        left = sorted(
+            (slot for slot in self._slots.values() if slot.pending is not None or slot.is_busy),
+            key=lambda slot: (slot.is_busy, not slot.is_urgent(), slot.last_write),
+        )
+        rest = iter(left)
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await together("progress/flush", *(self._flush_some(rest) for _ in left[:IN_FLIGHT]))
+        except TimeoutError:
+            log.warning("not all progress could be written within %g s", FLUSH_SECONDS)
+
+    async def _flush_some(self, slots: Iterator[Slot]) -> None:
+        """Take slots and write each until it is stored or dropped."""
+        for slot in slots:
+            while slot.pending is not None or slot.is_busy:
+                if not slot.is_busy:
+                    self._begin(slot)
+                    await self._write(slot)
+                if slot.pending is not None or slot.is_busy:
+                    await asyncio.sleep(FLUSH_RETRY_SECONDS)
+
+
+def _lowers(slot: Slot, report: Report) -> bool:
+    """Whether a late report takes back progress of a TrainJob that ended with success."""
+    newest = slot.pending.status if slot.pending is not None else slot.stored
+    shown = newest.progress_percentage if newest is not None else None
+    if not slot.is_complete or shown is None:
+        return False
+    return shown == COMPLETE if report.percentage is None else report.percentage < shown
+
+
+def _is_newer(stored: TrainerStatus, report: Report) -> bool:
+    """Whether a stored value is newer than a report, by the clocks of the reporters, which are stored in seconds."""
+    if stored.last_updated_time is None:
+        return False
+    at, mine = parse(stored.last_updated_time), report.observed.replace(microsecond=0)
+    # Within a second the higher percentage counts, so that two replicas do not take turns.
+    return at > mine or (at == mine and (stored.progress_percentage or 0) > (report.percentage or 0))
+
+
+def _answer(slot: Slot, error: Refused | None) -> None:
+    """Let the reports go on that wait for the value."""
+    for waiter in slot.waiters:
+        if waiter.done():
+            continue
+        if error is None:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(error)
+    slot.waiters.clear()

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is remembered of one TrainJob that reports, and when its newest value is due."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+from trainwright.api.objects import Key
+from trainwright.api.trainer.v1alpha1 import TrainerStatus
+from trainwright.controller.trainer.progress.reports import COMPLETE, Report, same_content
+
+BURST = 3
+"""Values of a TrainJob that are written at once, before `interval` applies."""
+SAME_SECONDS = 60.0
+"""Pause between two writes of values that differ in their time alone."""
+FINISHED_SECONDS = 60.0
+"""Shortest pause between two writes of a TrainJob that has ended."""
+FLOOR_SECONDS = 60.0
+FLOOR_INTERVALS = 3.0
+"""A value is due at the latest after FLOOR_SECONDS, or so many intervals if that is longer."""
+PODS = 64
+"""Pods of a TrainJob whose last report is remembered."""
+OWN = 4
+"""Own values that are remembered, to know them when the watch shows them."""
+
+
+_INSTANT = 1e-6
+"""Shorter waits are none: the clock has not enough digits for them."""
+
+
+class Allowance:
+    """A bucket of tokens whose rate may change: so many at once, then one each `seconds`."""
+
+    __slots__ = ("_at", "_capacity", "_tokens")
+
+    def __init__(self, capacity: int, now: float) -> None:
+        """Full."""
+        self._capacity = float(capacity)
+        self._tokens = float(capacity)
+        self._at = now
+
+    def wait(self, now: float, seconds: float) -> float:
+        """Seconds until there is a token, if one comes each `seconds`."""
+        self._fill(now, seconds)
+        missing = (1.0 - self._tokens) * seconds
+        return missing if missing > _INSTANT else 0.0
+
+    def take(self, now: float, seconds: float) -> None:
+        """Take a token, or what there is of one."""
+        self._fill(now, seconds)
+        self._tokens = max(0.0, self._tokens - 1.0)
+
+    def is_full(self, now: float, seconds: float) -> bool:
+        """Whether all tokens are there."""
+        self._fill(now, seconds)
+        return self._tokens >= self._capacity
+
+    def _fill(self, now: float, seconds: float) -> None:
+        self._tokens = min(self._capacity, self._tokens + (now - self._at) / seconds)
+        self._at = now
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One TrainJob. All times are of a clock that never goes back, in seconds."""
+
+    key: Key
+    uid: str
+    allowance: Allowance
+    pending: Report | None = None
+    """The newest accepted value that is not written."""
+    arrived: float = 0.0
+    """When it was accepted."""
+    waiting_since: float | None = None
+    """When the oldest value was accepted that neither it nor a newer one has been written since."""
+    stored: TrainerStatus | None = None
+    """What the API server holds, as far as known."""
+    own: deque[TrainerStatus] = field(default_factory=lambda: deque(maxlen=OWN))
+    last_write: float = float("-inf")
+    not_before: float = float("-inf")
+    """After a failure: when to try again."""
+    failures: int = 0
+    is_finished: bool = False
+    is_complete: bool = False
+    """Whether it ended with success."""
+    has_diverged: bool = False
+    """Whether the last value that was written has a loss that is not finite."""
+    is_busy: bool = False
+    """Whether a write is on its way."""
+    was_refused: bool = False
+    """Whether a refusal of the API server was logged."""
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    """Reports that are answered when the value is stored."""
+    pods: dict[str, float] = field(default_factory=dict)
+    """When each pod reported last, in the order of their last reports."""
+    last_report: float = 0.0
+    last_push: float | None = None
+    rank: int | None = None
+    """With which rank it is in the queue of due slots; None: it is not."""
+    timer: float | None = None
+    """For when a look at it is planned."""
+
+    def saw(self, pod: str, now: float) -> None:
+        """Remember when a pod reported."""
+        if not pod:
+            return
+        self.pods.pop(pod, None)
+        self.pods[pod] = now
+        if len(self.pods) > PODS:
+            del self.pods[next(iter(self.pods))]
+
+    def is_urgent(self) -> bool:
+        """Whether the pending value is the first with 100 %."""
+        done = self.stored is not None and self.stored.progress_percentage == COMPLETE
+        return self.pending is not None and self.pending.is_complete and not done
+
+    def interval(self, interval: float) -> float:
+        """Seconds between two writes, if those of other TrainJobs have `interval`."""
+        return max(interval, FINISHED_SECONDS) if self.is_finished else interval
+
+    def due(self, now: float, interval: float) -> float:
+        """When the pending value is due; there must be one. `interval` is as in the method of this name."""
+        report = self.pending
+        assert report is not None
+        if self.is_urgent() or (report.diverged and not self.has_diverged):
+            at = now
+        elif self.stored is not None and same_content(self.stored, report.status):
+            at = self.last_write + SAME_SECONDS
+        else:
+            at = now + self.allowance.wait(now, self.interval(interval))
+        if self.waiting_since is not None:
+            at = min(at, self.waiting_since + max(FLOOR_SECONDS, FLOOR_INTERVALS * self.interval(interval)))
+        return max(at, self.not_before)
+
+    def wrote(self, now: float, interval: float) -> None:
+        """A write began, by this process or by another."""
+        self.last_write = now
+        self.allowance.take(now, self.interval(interval))
