@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports of progress, over HTTPS with tokens of the API server; ours, in this process."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+import yaml
+
+from tests.reports import TIME, Reply, audience, path_of, progress, send
+from tests.repository import ROOT
+from trainwright.api.config.v1alpha1 import Configuration
+from trainwright.api.kubernetes.core.v1 import ServiceAccount
+from trainwright.api.objects import Document
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.local.cluster import RunningServer, api_server, install
+from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
+from trainwright.controller.runtime import Client, Manager
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.waiting import equals, eventually
+from trainwright.controller.trainer.assembly.manager import make_manager
+from trainwright.controller.trainer.assembly.settings import settings_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SPACE, ACCOUNT = "default", "reporter"
+COMPLETE = {"type": "Complete", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": TIME}
+
+
+class World:
+    """An API server with managers beside it, and training processes."""
+
+    def __init__(self, api: RunningServer) -> None:
+        self.api = api
+        self.client = Client(api.transport(), user_agent="user")
+        self.managers: list[Manager] = []
+        self.ports: list[int] = []
+        self.tests = 0
+
+    def _own(self, name: str) -> str:
+        """The name of a TrainJob of this test."""
+        return f"{name}-{self.tests}"
+
+    async def job(self, name: str, **status: Any) -> None:
+        """Create a TrainJob that no controller touches. Names are those of this test, here and in all methods."""
+        await self.client.create(
+            {
+                "apiVersion": "trainer.kubeflow.org/v1alpha1",
+                "kind": "TrainJob",
+                "metadata": {"name": self._own(name), "namespace": SPACE},
+                "spec": {"runtimeRef": {"name": "none"}, "managedBy": "kueue.x-k8s.io/multikueue"},
+            },
+            kind=TrainJob.RESOURCE,
+        )
+        if status:
+            await self.set_status(name, **status)
+
+    async def set_status(self, name: str, **status: Any) -> None:
+        await self.client.patch(TrainJob.RESOURCE, self._own(name), SPACE, {"status": status}, subresource="status")
+
+    async def token(self, name: str, *, to: str = "") -> str:
+        """A token for the reports of a TrainJob, or with another audience."""
+        spec = {"audiences": [to or audience(SPACE, self._own(name))], "expirationSeconds": 900}
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        answer = await self.client.post_subresource(ServiceAccount, ACCOUNT, SPACE, "token", request)
+        return str(answer["status"]["token"])
+
+    async def report(self, name: str, body: Any, *, replica: int = 0, **options: Any) -> Reply:
+        options = {"token": await self.token(name), "path": path_of(SPACE, self._own(name)), **options}
+        path = options.pop("path")
+        return await asyncio.to_thread(send, self.ports[replica], path, body, **options)
+
+    async def stored(self, name: str) -> dict[str, Any]:
+        """The progress in the status."""
+        found = await self.whole(name)
+        status: dict[str, Any] = found.get("status", {}).get("trainerStatus", {})
+        return status
+
+    async def whole(self, name: str) -> Document:
+        return await self.client.get(TrainJob.RESOURCE, self._own(name), SPACE)
+
+    async def percentage(self, name: str) -> int | None:
+        return (await self.stored(name)).get("progressPercentage")
+
+    async def settled(self, name: str, percentage: int) -> None:
+        """Wait until a percentage is stored."""
+        await eventually(lambda: self.percentage(name), equals(percentage))
+
+
+@asynccontextmanager
+async def running(folder: Path, *, replicas: int = 1, **configuration: Any) -> AsyncIterator[World]:
+    async with api_server(folder, memory=True) as api, TaskScope("managers") as tasks:
+        world = World(api)
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": SPACE}}
+        await install(world.client, [*definitions(), account], owner="test")
+        for number in range(replicas):
+            port = free_port()
+            settings = settings_of(
+                msgspec.convert(
+                    {
+                        "health": {"healthProbeBindAddress": "0"},
+                        "webhook": {"host": "127.0.0.1"},
+                        "featureGates": {"TrainJobStatus": True},
+                        "statusServer": {"port": port},
+                        **configuration,
+                    },
+                    Configuration,
+                )
+            )
+            manager = await make_manager(
+                api.config, settings, user_agent=f"test-{number}", transport=api.transport(), detect_mutation=True
+            )
+            tasks.start(f"manager {number}", manager.run())
+            world.managers.append(manager)
+            world.ports.append(port)
+        for manager in world.managers:
+            await manager.wait_ready()
+            await eventually(manager.readyz.run, lambda results: all(results.values()))
+        yield world
+        for manager in world.managers:
+            manager.stop()
+        await asyncio.wait(tasks._tasks)
+
+
+def definitions() -> list[Document]:
+    """The kinds that a manager needs."""
+    found = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "config" / "crd").glob("trainer*.yaml"))]
+    jobset = json.loads((Path(jobset_webhooks.__file__).parent / "jobsets.crd.json").read_bytes())
+    del jobset["//"]
+    return [*found, jobset]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    async with running(tmp_path_factory.mktemp("world")) as found:
+        yield found
+
+
+@pytest.fixture
+def world(shared: World) -> World:
+    """One manager for all tests; each has TrainJobs of its own."""
+    shared.tests += 1
+    return shared
+
+
+async def test_a_report_is_stored_and_a_later_one_replaces_it(world: World) -> None:
+    await world.job("a")
+    metrics = [{"name": "loss", "value": "0.25"}, {"name": "épreuve", "value": "NaN"}]
+    body = progress(40, time="2026-05-06T09:08:09.123+02:00", estimatedRemainingSeconds=90, metrics=metrics)
+    wanted = {**body["trainerStatus"], "lastUpdatedTime": TIME}
+    reply = await world.report("a", body)
+    assert (reply.code, reply.body) == (200, {"trainerStatus": wanted})
+    await eventually(lambda: world.stored("a"), equals(wanted))
+    await world.report("a", progress(41))
+    await eventually(lambda: world.stored("a"), equals({"progressPercentage": 41, "lastUpdatedTime": TIME}))
+
+
+async def test_the_field_manager_is_that_of_kubeflow_trainer_and_owns_the_progress_alone(world: World) -> None:
+    await world.job("a")
+    await world.report("a", progress(40))
+    await world.settled("a", 40)
+    found = await world.whole("a")
+    (entry,) = [one for one in found["metadata"]["managedFields"] if one["manager"] == "trainer-status"]
+    assert (entry["operation"], entry["subresource"]) == ("Apply", "status")
+    assert list(entry["fieldsV1"]) == ["f:status"]
+    assert list(entry["fieldsV1"]["f:status"]) == ["f:trainerStatus"]
+
+
+async def test_a_hundred_percent_is_stored_before_the_answer(world: World) -> None:
+    await world.job("a")
+    for percentage in (10, 20, 30, 40, 99):
+        await world.report("a", progress(percentage))
+    assert (await world.report("a", progress(100))).code == 200
+    assert await world.percentage("a") == 100
+
+
+ANSWERS: list[tuple[str, str | dict[str, Any], dict[str, Any], int, str, str]] = [
+    # what, body, options of `report`, code, reason, part of the message
+    ("nothing", {}, {}, 200, "", ""),
+    ("null", "null", {}, 200, "", ""),
+    ("unknown keys", {"unknown": 1}, {}, 200, "", ""),
+    ("no token", progress(1), {"token": None}, 403, "Forbidden", "Forbidden"),
+    ("no JWT", progress(1), {"token": "x"}, 403, "Forbidden", "Forbidden"),
+    ("another path", progress(1), {"path": "/apis"}, 404, "NotFound", "Not found"),
+    ("a slash more", progress(1), {"path": path_of(SPACE, "a-0") + "/"}, 404, "NotFound", "Not found"),
+    ("GET", "", {"method": "GET"}, 404, "NotFound", "Not found"),
+    ("PUT", progress(1), {"method": "PUT"}, 404, "NotFound", "Not found"),
+    ("too large, with a bad token", "x" * 70_000, {"token": "x"}, 413, "RequestEntityTooLarge", "Payload too large"),
+    ("no JSON", "{", {}, 422, "Invalid", "Invalid payload"),
+    ("an empty body", "", {}, 422, "Invalid", "Invalid payload"),
+    ("a number as text", {"trainerStatus": {"progressPercentage": "1"}}, {}, 422, "Invalid", "Invalid payload"),
+    ("too much", progress(101), {}, 422, "Invalid", "in namespace default: status.trainerStatus.progressPercentage"),
+    ("no time", {"trainerStatus": {"progressPercentage": 1}}, {}, 422, "Invalid", "lastUpdatedTime is needed"),
+]
+
+
+async def test_the_answers(world: World) -> None:
+    await world.job("a")
+    for what, body, options, code, reason, message in ANSWERS:
+        reply = await world.report("a", body, **options)
+        assert (reply.code, reply.reason) == (code, reason), what
+        assert message in reply.message, what
+        if code >= 400:
+            shape = {"metadata": {}, "status": "Failure", "code": code, "reason": reason, "message": reply.message}
+            assert reply.body == shape, what
+    assert await world.stored("a") == {}
+
+
+async def test_a_token_is_good_for_its_own_trainjob_alone(world: World) -> None:
+    await world.job("a")
+    await world.job("b")
+    reply = await world.report("a", progress(1), token=await world.token("b"))
+    assert (reply.code, reply.reason) == (403, "Forbidden")
+    assert (await world.report("a", progress(1), token=await world.token("a", to="elsewhere"))).code == 403
+    assert await world.stored("a") == {}
+
+
+async def test_an_unknown_trainjob(world: World) -> None:
+    reply = await world.report("nobody", progress(1))
+    assert (reply.code, reply.reason, reply.message) == (404, "NotFound", "Train job not found")
+    assert (await world.report("nobody", {})).code == 200
+
+
+async def test_a_trainjob_that_was_created_a_moment_ago(world: World) -> None:
+    await world.job("young")
+    assert (await world.report("young", progress(1))).code == 200
+    await world.settled("young", 1)
+
+
+async def test_a_trainjob_that_is_complete_keeps_its_hundred_percent(world: World) -> None:
+    await world.job("a", conditions=[COMPLETE])
+    await world.report("a", progress(60))
+    await world.settled("a", 60)
+    assert (await world.report("a", progress(100))).code == 200
+    assert await world.percentage("a") == 100
+    assert (await world.report("a", progress(40))).code == 200
+    labels = {"source": "push", "result": "ignored"}
+    assert world.managers[0].metrics.registry.get_sample_value("trainer_progress_reports_total", labels) == 1
+    assert await world.percentage("a") == 100
+
+
+async def test_what_the_manager_writes_and_what_is_reported_leave_each_other_alone(world: World) -> None:
+    await world.job("a")
+    await world.report("a", progress(60))
+    await world.settled("a", 60)
+    await world.set_status("a", conditions=[{**COMPLETE, "type": "Suspended"}])
+    assert await world.percentage("a") == 60
+    await world.report("a", progress(61))
+    await world.settled("a", 61)
+    found = await world.whole("a")
+    assert [condition["type"] for condition in found["status"]["conditions"]] == ["Suspended"]
+
+
+async def test_a_graceful_stop_writes_what_is_left(tmp_path: Path) -> None:
+    async with running(tmp_path, progress={"interval": "300s"}) as world:
+        names = [f"job-{number}" for number in range(30)]
+        for name in names:
+            await world.job(name)
+            token = await world.token(name)
+            for percentage in range(1, 7):
+                assert (await world.report(name, progress(percentage), token=token)).code == 200
+        assert {await world.percentage(name) for name in names} != {6}
+        world.managers[0].stop()
+        for name in names:
+            await world.settled(name, 6)
+
+
+async def test_two_replicas_that_take_turns_never_go_back(tmp_path: Path) -> None:
+    async with running(tmp_path, replicas=2, progress={"interval": "2s"}) as world:
+        await world.job("a")
+        token, seen = await world.token("a"), [0]
+        for number in range(1, 31):
+            time = f"2026-05-06T07:{number:02}:00Z"
+            assert (await world.report("a", progress(number, time=time), replica=number % 2, token=token)).code == 200
+            seen.append(await world.percentage("a") or 0)
+        await eventually(lambda: world.percentage("a"), lambda shown: shown is not None and shown >= 29)
+        seen.append(await world.percentage("a") or 0)
+        assert seen == sorted(seen)
+
+
+async def test_only_reports_with_a_pod_are_taken_if_that_is_wanted(tmp_path: Path) -> None:
+    async with running(tmp_path, progress={"push": {"requirePod": True}}) as world:
+        await world.job("a")
+        assert (await world.report("a", progress(1))).code == 403
