@@ -11,10 +11,9 @@ newer one is stored, when its TrainJob is gone, when the API server refuses it, 
 """
 
 import asyncio
-import heapq
-import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -28,6 +27,7 @@ from trainwright.controller.runtime import Cache, Conflict, Event, KubernetesErr
 from trainwright.controller.runtime.errors import BadRequest, Invalid, TooManyRequests
 from trainwright.controller.runtime.tasks import TaskScope, together
 from trainwright.controller.trainer.job.status import is_finished
+from trainwright.controller.trainer.progress.agenda import Agenda
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.refusals import InvalidReport, Refused, UnknownJob
 from trainwright.controller.trainer.progress.reports import COMPLETE, Report
@@ -51,8 +51,6 @@ PRUNE_SECONDS = 60.0
 FORGET_FINISHED_SECONDS = 600.0
 FORGET_SECONDS = 86400.0
 """When a TrainJob that is silent is forgotten; one that is deleted is forgotten at once."""
-
-_URGENT, _ORDINARY = 0, 1
 
 Write = Callable[[Key, str, TrainerStatus], Awaitable[None]]
 """Stores a value in a TrainJob with this uid. Raises KubernetesError."""
@@ -109,9 +107,7 @@ class Coalescer:
         self._metrics = metrics
         self._time = time or asyncio.get_running_loop().time
         self._slots: dict[str, Slot] = {}
-        self._timers: list[tuple[float, int, Slot]] = []
-        self._queue: list[tuple[int, float, int, Slot]] = []
-        self._order = itertools.count()
+        self._agenda = Agenda(self._due, self._time)
         self._allowance = Allowance(pace.burst, self._time())
         self._silent_until = float("-inf")
         self._in_flight = 0
@@ -232,51 +228,19 @@ class Coalescer:
             self._active = sum(1 for slot in self._slots.values() if now - slot.last_report < ACTIVE_SECONDS)
         return max(self._pace.interval, self._active / rate)
 
+    def _due(self, slot: Slot) -> float:
+        return max(slot.due(self._time(), self._interval()), self._silent_until)
+
     def _plan(self, slot: Slot) -> None:
-        """Queue the slot if it is due, else set its timer."""
-        if slot.pending is None or slot.is_busy:
-            return
-        now = self._time()
-        at = max(slot.due(now, self._interval()), self._silent_until)
-        if at <= now:
-            rank = _URGENT if slot.is_urgent() else _ORDINARY
-            if slot.rank is None or rank < slot.rank:
-                slot.rank = rank
-                heapq.heappush(self._queue, (rank, slot.last_write, next(self._order), slot))
-                self._wake.set()
-        elif slot.timer is None or at < slot.timer:
-            slot.timer = at
-            heapq.heappush(self._timers, (at, next(self._order), slot))
-            self._wake.set()
-
-    def _ring(self) -> None:
-        """Look at the slots whose timers have passed."""
-        now = self._time()
-        while self._timers and self._timers[0][0] <= now:
-            at, _, slot = heapq.heappop(self._timers)
-            if slot.timer == at:
-                slot.timer = None
-                self._plan(slot)
-
-    def _next(self) -> Slot | None:
-        """Take the first slot of the queue that is still due."""
-        while self._queue:
-            rank, _, _, slot = heapq.heappop(self._queue)
-            if slot.rank != rank:
-                continue  # it was queued again with another rank, or is on its way
-            slot.rank = None
-            if slot.pending is None or slot.is_busy:
-                continue
-            if max(slot.due(self._time(), self._interval()), self._silent_until) <= self._time():
-                return slot
-            self._plan(slot)
-        return None
+        self._agenda.plan(slot)
+        self._wake.set()
 
     def _pause(self) -> float | None:
         """Seconds until something can be done; None: nothing can before the next change."""
         now = self._time()
-        pauses = [self._timers[0][0] - now] if self._timers else []
-        if self._queue and self._in_flight < IN_FLIGHT:
+        timer = self._agenda.next_timer
+        pauses = [timer - now] if timer is not None else []
+        if self._agenda.has_queue and self._in_flight < IN_FLIGHT:
             pauses.append(self._rate_pause())
         return max(0.0, min(pauses)) if pauses else None
 
@@ -292,8 +256,9 @@ class Coalescer:
             async with TaskScope("progress/writes") as tasks:
                 while not self._stopping:
                     self._wake.clear()
-                    self._ring()
-                    while self._in_flight < IN_FLIGHT and self._rate_pause() <= 0 and (slot := self._next()):
+                    self._prune()
+                    self._agenda.ring()
+                    while self._in_flight < IN_FLIGHT and self._rate_pause() <= 0 and (slot := self._agenda.next()):
                         if self._pace.rate is not None:
                             self._allowance.take(self._time(), 1.0 / self._pace.rate)
                         self._begin(slot)
@@ -312,11 +277,9 @@ class Coalescer:
         self._wake.set()
 
     async def _sleep(self, seconds: float | None) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
-        except TimeoutError:
-            self._prune()
 
     def _begin(self, slot: Slot) -> None:
         slot.is_busy = True
