@@ -3,14 +3,16 @@
 
 Each round begins with an empty namespace and two replicas that start at once, and must end with one authority. Then
 the authority is replaced again and again, with two seconds where ten minutes would be, and once the Secret is deleted,
-while requests pass through both replicas without pause. Printed per round: requests, requests that failed, authorities,
-certificates served, and writes of the Secret. Exit code 1 if a request failed, or two replicas began with two
-authorities.
+while requests pass through both replicas without pause. Meanwhile clients connect to both replicas that loaded the
+authorities at their start only, as training does: one of each bundle that there was in the round. Printed per round: requests and
+connections, how many of them failed, authorities, certificates served, and writes of the Secret. Exit code 1 if a
+request or a connection failed, or two replicas began with two authorities.
 """
 
 import argparse
 import asyncio
 import logging
+import ssl
 from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -18,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tests.integration.runtime.admissions import (
     QUICK_ROTATION,
     VALIDATING,
+    Trainings,
     asked,
     config_map,
     configuration,
@@ -47,6 +50,9 @@ class Count:
 
     requests: int = 0
     failed: int = 0
+    connections: int = 0
+    lost: int = 0
+    """Connections that failed."""
     writes: int = 0
     two_at_once: int = 0
     """Rounds in which replicas that started at once did not agree."""
@@ -63,7 +69,8 @@ class Count:
     def line(self) -> str:
         """One line of the report."""
         return (
-            f"requests {self.requests:6}  failed {self.failed}  authorities {len(self.authorities):3}"
+            f"requests {self.requests:6}  failed {self.failed}"
+            f"  connections {self.connections:6}  failed {self.lost}  authorities {len(self.authorities):3}"
             f"  certificates {len(self.served):3}  writes {self.writes:3}  disagreed {self.two_at_once}"
         )
 
@@ -74,6 +81,18 @@ async def one_round(client: Client, namespace: str, count: Count) -> None:
     urls = [{"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"} for port in ports]
     shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=QUICK_ROTATION)
     before = len(count.authorities)
+    trainings = Trainings()
+
+    async def train(replicas: tuple[Webhooks, ...]) -> None:
+        while len(count.authorities) < before + AUTHORITIES:
+            for replica in replicas:
+                if (material := keeper_of(replica).material) is not None:
+                    trainings.start(material.bundle)
+            try:
+                count.connections += await trainings.connect(*ports)
+            except (ssl.SSLError, OSError) as error:
+                count.lost += 1
+                print(f"failed: {error}", flush=True)
 
     async def ask(replicas: tuple[Webhooks, ...]) -> None:
         while len(count.authorities) < before + AUTHORITIES:
@@ -94,6 +113,7 @@ async def one_round(client: Client, namespace: str, count: Count) -> None:
             async with asyncio.TaskGroup() as group:
                 for _ in range(AT_ONCE):
                     group.create_task(ask(replicas))
+                group.create_task(train(replicas))
                 await eventually(lambda: count.authorities, lambda seen: len(seen) >= before + 2, seconds=600)
                 await client.delete(Secret, "cert", namespace)
         count.writes += sum(keeper_of(replica).statistics.writes for replica in replicas)
@@ -110,7 +130,7 @@ async def soak(rounds: int) -> int:
                 print(f"after round {number:3}: {count.line()}", flush=True)
         finally:
             await client.close()
-    return 1 if count.failed or count.two_at_once else 0
+    return 1 if count.failed or count.lost or count.two_at_once else 0
 
 
 def main() -> int:

@@ -13,10 +13,13 @@ from datetime import datetime, timedelta
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 SKEW = timedelta(hours=1)
 """Certificates are valid from this long before they are made, because clocks may be slow."""
+
+_AUTHORITY = x509.BasicConstraints(ca=True, path_length=None)
+"""Without a limit, because the successors of an authority follow it in a chain; see `cross_sign`."""
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 
@@ -40,10 +43,27 @@ def make_authority(name: str, *, now: datetime, lifetime: timedelta) -> Pair:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
         _builder(subject, subject, key.public_key(), now, lifetime)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_AUTHORITY, critical=True)
         .add_extension(_usage(signs=True), critical=True)
     )
     return Pair(builder.sign(key, hashes.SHA256()), key)
+
+
+def cross_sign(former: Pair, authority: x509.Certificate, *, now: datetime) -> x509.Certificate:
+    """The authority as signed by its predecessor: with it, who trusts only the predecessor accepts what it signs.
+
+    It ends with the first of the two.
+    """
+    key = authority.public_key()
+    if not isinstance(key, (ec.EllipticCurvePublicKey, rsa.RSAPublicKey, ed25519.Ed25519PublicKey)):
+        raise TypeError(f"an authority cannot have a key of this type: {type(key).__name__}")
+    lifetime = min(former.certificate.not_valid_after_utc, authority.not_valid_after_utc) - now
+    builder = (
+        _builder(authority.subject, former.certificate.subject, key, now, lifetime)
+        .add_extension(_AUTHORITY, critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+    )
+    return _signed(builder, former)
 
 
 def issue(authority: Pair, hosts: Iterable[str], *, now: datetime, lifetime: timedelta) -> Pair:
@@ -64,15 +84,24 @@ def issue(authority: Pair, hosts: Iterable[str], *, now: datetime, lifetime: tim
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     )
-    try:
-        identifier = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-    except x509.ExtensionNotFound:
-        identifier = None  # an authority that another program made
-    if identifier is not None:
-        known = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
-        builder = builder.add_extension(known, critical=False)
-    algorithm = None if isinstance(authority.key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
-    return Pair(builder.sign(authority.key, algorithm), key)
+    return Pair(_signed(builder, authority), key)
+
+
+def strict_defects(authority: x509.Certificate) -> list[str]:
+    """Why clients that verify strictly refuse certificates of an authority; empty if they accept them.
+
+    Python 3.13 and later verify so by default (`VERIFY_X509_STRICT`), which follows RFC 5280, section 4.2.1.
+    """
+    held = {extension.oid: extension for extension in authority.extensions}
+    usage, constraints = held.get(ExtensionOID.KEY_USAGE), held.get(ExtensionOID.BASIC_CONSTRAINTS)
+    defects = []
+    if usage is None:
+        defects.append("it has no key usage")
+    if ExtensionOID.SUBJECT_KEY_IDENTIFIER not in held:
+        defects.append("it has no subject key identifier")
+    if constraints is None or not constraints.critical:
+        defects.append("its basic constraints are missing or not critical")
+    return defects
 
 
 def matches(certificate: x509.Certificate, key: PrivateKey) -> bool:
@@ -118,7 +147,11 @@ def _spki(key: object) -> bytes:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, lifetime: timedelta
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey,
+    now: datetime,
+    lifetime: timedelta,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -130,6 +163,19 @@ def _builder(
         .not_valid_after(now + lifetime)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
+
+
+def _signed(builder: x509.CertificateBuilder, authority: Pair) -> x509.Certificate:
+    """Sign a certificate, and name the key that signed it."""
+    try:
+        identifier = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        identifier = None  # an authority that another program made
+    if identifier is not None:
+        known = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
+        builder = builder.add_extension(known, critical=False)
+    algorithm = None if isinstance(authority.key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    return builder.sign(authority.key, algorithm)
 
 
 def _host(name: str) -> x509.GeneralName:

@@ -22,7 +22,7 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.runtime.cache.informer import Informer
 from trainwright.controller.runtime.cache.scope import Scope
-from trainwright.controller.runtime.certificates.authority import certificate_pem, key_pem
+from trainwright.controller.runtime.certificates.authority import key_pem, strict_defects
 from trainwright.controller.runtime.certificates.injection import FIELD_MANAGER, Target, bundles, fetch, inject
 from trainwright.controller.runtime.certificates.material import Material
 from trainwright.controller.runtime.certificates.rotation import Policy, next_due, next_step
@@ -166,10 +166,22 @@ class CertificateKeeper:
 
     def _serve(self, material: Material) -> None:
         leaf = material.leaf
-        if self._serving.load(certificate_pem(leaf.certificate), key_pem(leaf.key)):
+        if self._serving.load(material.served, key_pem(leaf.key)):
             self.statistics.loads += 1
             log.info("loaded a certificate that is valid until %s", leaf.certificate.not_valid_after_utc)
+            self._warn_of(material)
         self.ready.set()
+
+    def _warn_of(self, material: Material) -> None:
+        """An authority that another program made may lack what strict clients want; this program's have it."""
+        if defects := strict_defects(material.signing.certificate):
+            log.warning(
+                "Secret %s/%s: clients that verify strictly, such as Python 3.13 and later, refuse certificates of this"
+                " authority, because %s; delete the Secret while the manager runs to replace the authority",
+                self._vault.namespace,
+                self._vault.name,
+                " and ".join(defects),
+            )
 
     async def _rest(self, due: timedelta) -> None:
         seconds = min(max(due.total_seconds(), SHORTEST_SECONDS), LONGEST_SECONDS)

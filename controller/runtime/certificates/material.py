@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The content of the shared Secret: trusted authorities, keys of the signing ones, the server certificate.
 
-Keys of the Secret: `ca.crt` (all trusted authorities, the signing one first), `ca.key`, `tls.crt`, `tls.key`, and
-`next-ca.key`, the key of an authority that is announced and does not sign yet. The certificates show which authority a
-key belongs to and when it was made, so there is no other state.
+Keys of the Secret: `ca.crt` (all trusted authorities, the signing one first), `ca.key`, `tls.crt` (the server
+certificate and its chain), `tls.key`, and `next-ca.key`, the key of an authority that is announced and does not sign
+yet. The certificates show which authority a key belongs to and when it was made, so there is no other state.
 """
 
 from collections.abc import Mapping
@@ -36,12 +36,20 @@ class Material:
     """Already trusted; signs later."""
     former: tuple[x509.Certificate, ...] = ()
     """Still trusted; no longer sign."""
+    chain: tuple[x509.Certificate, ...] = ()
+    """Served with the server certificate, for clients that keep what they trusted at their start: the signing authority
+    signed by its predecessor, that one signed by its own, and so on."""
 
     @property
     def trusted(self) -> list[x509.Certificate]:
         """All trusted authorities, the signing one first."""
         upcoming = [self.upcoming.certificate] if self.upcoming else []
         return [self.signing.certificate, *upcoming, *self.former]
+
+    @property
+    def served(self) -> bytes:
+        """PEM of the server certificate and its chain."""
+        return b"".join(certificate_pem(certificate) for certificate in (self.leaf.certificate, *self.chain))
 
     @property
     def bundle(self) -> bytes:
@@ -53,7 +61,7 @@ class Material:
         data = {
             CA: self.bundle,
             CA_KEY: key_pem(self.signing.key),
-            CERTIFICATE: certificate_pem(self.leaf.certificate),
+            CERTIFICATE: self.served,
             KEY: key_pem(self.leaf.key),
         }
         if self.upcoming is not None:
@@ -66,7 +74,8 @@ def decode(data: Mapping[str, bytes]) -> Material | str:
     authorities = certificates_in(data.get(CA, b""))
     try:
         key = _key(data, CA_KEY)
-        leaf = Pair(_first(data), _key(data, KEY))
+        first, *chain = _served(data)
+        leaf = Pair(first, _key(data, KEY))
         signing = next((one for one in authorities if matches(one, key)), None)
         if signing is None:
             return f"{CA} has no certificate for {CA_KEY}"
@@ -83,7 +92,8 @@ def decode(data: Mapping[str, bytes]) -> Material | str:
         return str(error)
     active = {signing, upcoming.certificate if upcoming else None}
     former = tuple(one for one in authorities if one not in active)
-    return Material(signing=Pair(signing, key), leaf=leaf, upcoming=upcoming, former=former)
+    linked = tuple(one for one in chain if one not in authorities)  # another program may serve the authority itself
+    return Material(signing=Pair(signing, key), leaf=leaf, upcoming=upcoming, former=former, chain=linked)
 
 
 def certificates_in(pem: bytes) -> list[x509.Certificate]:
@@ -99,11 +109,11 @@ def same_authorities(one: bytes, other: bytes) -> bool:
     return bool(one) == bool(other) and set(certificates_in(one)) == set(certificates_in(other))
 
 
-def _first(data: Mapping[str, bytes]) -> x509.Certificate:
+def _served(data: Mapping[str, bytes]) -> list[x509.Certificate]:
     found = certificates_in(data.get(CERTIFICATE, b""))
     if not found:
         raise ValueError(f"{CERTIFICATE} is missing or is not a certificate")
-    return found[0]
+    return found
 
 
 def _key(data: Mapping[str, bytes], name: str) -> PrivateKey:

@@ -6,6 +6,9 @@ signs (the old one is still trusted), then the old one is removed. So at any tim
 signed by an authority that every API server has had time to learn. Each step is one write of the Secret, and any
 replica can take it.
 
+Clients that load the trusted authorities once, as training does at its start, learn of none of this. For them the new
+authority is also signed by the old one, and served so until the old one expires.
+
 A Secret that is deleted or damaged while replicas run is handled in the same way: the served certificate is stored
 again, and its successor is announced. Only a replica without a certificate creates an authority that API servers do not
 trust yet.
@@ -17,9 +20,19 @@ from datetime import datetime, timedelta
 
 from cryptography import x509
 
-from trainwright.controller.runtime.certificates.authority import Pair, covers, issue, make_authority, signed_by
+from trainwright.controller.runtime.certificates.authority import (
+    Pair,
+    covers,
+    cross_sign,
+    issue,
+    make_authority,
+    signed_by,
+)
 from trainwright.controller.runtime.certificates.material import Material
 from trainwright.controller.runtime.errors import ConfigurationError
+
+LONGEST_CHAIN = 8
+"""Links of the chain that is served: clients of before so many replacements of the authority fail."""
 
 _DAY = timedelta(days=1)
 
@@ -85,7 +98,11 @@ def _authority_step(material: Material, policy: Policy, hosts: Sequence[str], no
     if upcoming is not None and (expired or now >= upcoming.made + policy.overlap):
         leaf = issue(upcoming, hosts, now=now, lifetime=policy.lifetime)
         former = (signing, *_alive(material.former, now))
-        return Step(Material(signing=upcoming, leaf=leaf, former=former), "the announced authority signs from now on")
+        chain = () if expired else (cross_sign(material.signing, upcoming.certificate, now=now), *material.chain)
+        return Step(
+            Material(signing=upcoming, leaf=leaf, former=former, chain=_alive(chain, now)[:LONGEST_CHAIN]),
+            "the announced authority signs from now on",
+        )
     if upcoming is None and now >= signing.not_valid_after_utc - policy.authority_renewal:
         announced = _new_authority(policy, now)
         return Step(replace(material, upcoming=announced), "the authority expires soon; announced its successor")
@@ -102,9 +119,10 @@ def _server_step(material: Material, policy: Policy, hosts: Sequence[str], now: 
 
 def _forget_step(material: Material, policy: Policy, now: datetime) -> Step | None:
     kept = _alive(material.former, now) if now < material.leaf.made + policy.overlap else ()
-    if kept == material.former:
+    chain = _alive(material.chain, now)
+    if kept == material.former and chain == material.chain:
         return None
-    return Step(replace(material, former=kept), "removed an authority that no longer signs")
+    return Step(replace(material, former=kept, chain=chain), "removed an authority that no longer signs")
 
 
 def made_for_process(policy: Policy, hosts: Sequence[str], now: datetime) -> Material:
@@ -122,6 +140,7 @@ def next_due(material: Material, policy: Policy) -> datetime:
         times.append(material.leaf.certificate.not_valid_after_utc - policy.renewal)
     if material.former:
         times.append(material.leaf.made + policy.overlap)
+    times += [certificate.not_valid_after_utc for certificate in material.chain]
     return min(times)
 
 

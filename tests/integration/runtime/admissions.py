@@ -2,6 +2,7 @@
 """Webhooks for the ConfigMaps of one namespace, called by a real API server; shared by tests."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -149,6 +150,33 @@ async def existing(client: Client, document: Document) -> AsyncIterator[Document
     resource = VALIDATING if document["kind"] == VALIDATING.kind else MUTATING
     yield await client.create(document, kind=resource)
     await client.delete(resource, document["metadata"]["name"])
+
+
+class Trainings:
+    """Clients that load the trusted authorities once, at their start, and verify strictly."""
+
+    def __init__(self) -> None:
+        self._contexts: dict[bytes, ssl.SSLContext] = {}
+
+    def __len__(self) -> int:
+        return len(self._contexts)
+
+    def start(self, bundle: bytes) -> None:
+        """Start one for this bundle, if there is none yet."""
+        if bundle not in self._contexts:
+            context = self._contexts[bundle] = ssl.create_default_context(cadata=bundle.decode())
+            context.verify_flags |= ssl.VERIFY_X509_STRICT
+
+    async def connect(self, *ports: int) -> int:
+        """Connect each of them to each server; returns the number of connections. Raises SSLError if one fails."""
+        made = 0
+        for context in list(self._contexts.values()):
+            for port in ports:
+                _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+                writer.close()
+                await writer.wait_closed()
+                made += 1
+        return made
 
 
 def keeper_of(webhooks: Webhooks) -> CertificateKeeper:

@@ -14,6 +14,7 @@ from tests.integration.runtime.admissions import (
     MUTATING,
     QUICK_ROTATION,
     VALIDATING,
+    Trainings,
     asked,
     config_map,
     configuration,
@@ -176,7 +177,11 @@ async def test_deleted_secret_is_made_anew_and_no_request_fails(client: Client, 
 
 
 async def test_rotation_under_constant_admission_fails_no_request(client: Client, namespace: str) -> None:
-    """The authority is replaced every few seconds on two replicas, while requests pass through both."""
+    """The authority is replaced every few seconds on two replicas, while requests pass through both.
+
+    Clients that know the authorities of their start only, as training does, connect to both all the time.
+    """
+    trainings = Trainings()
     ports = free_port(), free_port()
     urls = [{"url": f"https://127.0.0.1:{port}{validate_path(ConfigMap)}"} for port in ports]
     shared = Shared(secret="cert", namespace=namespace, hosts=["127.0.0.1"], policy=QUICK_ROTATION)
@@ -198,9 +203,20 @@ async def test_rotation_under_constant_admission_fails_no_request(client: Client
                         if (material := keeper_of(replica).material) is not None:
                             authorities.add(material.signing.certificate.public_bytes(Encoding.PEM))
 
+            async def train() -> None:
+                while len(authorities) < 4:
+                    if (material := keeper_of(one).material) is not None:
+                        trainings.start(material.bundle)
+                    await trainings.connect(*ports)  # raises if one fails
+
             async with asyncio.timeout(120), asyncio.TaskGroup() as group:
                 for _ in range(4):
                     group.create_task(ask())
+                group.create_task(train())
+            material = keeper_of(one).material
+            assert material is not None
+            trainings.start(material.bundle)
+            assert await trainings.connect(*ports) >= 4, "of the first authority and of the last, to two servers"
             assert len(served) >= 4
             assert requests > 50
             writes = keeper_of(one).statistics.writes + keeper_of(two).statistics.writes
