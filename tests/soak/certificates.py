@@ -4,9 +4,9 @@
 Each round begins with an empty namespace and two replicas that start at once, and must end with one authority. Then
 the authority is replaced again and again, with two seconds where ten minutes would be, and once the Secret is deleted,
 while requests pass through both replicas without pause. Meanwhile clients connect to both replicas that loaded the
-authorities at their start only, as training does: one of each bundle that there was in the round. Printed per round: requests and
-connections, how many of them failed, authorities, certificates served, and writes of the Secret. Exit code 1 if a
-request or a connection failed, or two replicas began with two authorities.
+authorities at their start only, as training does: one of each bundle that there was in the round. Printed per round:
+requests and connections, how many of them failed, authorities, certificates served, and writes of the Secret. Exit
+code 1 if a request or a connection failed, or two replicas began with two authorities.
 """
 
 import argparse
