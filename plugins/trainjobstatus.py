@@ -23,7 +23,8 @@ from trainwright.api.kubernetes.core.v1 import (
 )
 from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_FILE, PROGRESS_NONE, PROGRESS_PUSH
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_NONE
+from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.api.trainer.v1alpha1.reports import report_audience, report_path
 from trainwright.plugins.contract import (
     APPLY,
@@ -60,7 +61,7 @@ class TrainJobStatusPlugin:
     """Lets the containers of the first trainer pods report their progress to the manager's status server.
 
     It sets three variables, mounts a token for this job, and copies the CA certificates into a ConfigMap of the job.
-    The annotation `trainwright.dev/progress: none` leaves a job out.
+    The annotation `trainwright.dev/progress: none` of the TrainJob or of its runtime leaves a job out.
     """
 
     name = "TrainJobStatus"
@@ -80,24 +81,22 @@ class TrainJobStatusPlugin:
         namespace, name = self._secret.namespace, self._secret.name
         return (own, Watch(Secret.RESOURCE, Enqueue.UNFINISHED, model=Secret, namespace=namespace, name=name))
 
-    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:  # noqa: ARG002 - the contract's
+    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
         """The CA certificates; and whether the job was built, because a job that was goes on without them."""
-        if _takes_part(job) and not self._installation.authority:
+        if _takes_part(job, runtime) and not self._installation.authority:
             yield from (self._secret, _config_map_of(job), _jobset_of(job))
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
-        """Warn of an unknown value of the annotation. Values of the runtime that are replaced are warned of anyway."""
-        value = annotations_of(job).get(ANNOTATION_PROGRESS, PROGRESS_PUSH)
-        if value not in (PROGRESS_NONE, PROGRESS_PUSH, PROGRESS_FILE):
-            known = f"use {PROGRESS_NONE}, {PROGRESS_FILE}, or {PROGRESS_PUSH}, which is the default"
-            yield Warned(
-                f"metadata.annotations[{ANNOTATION_PROGRESS}]: {value!r} is unknown and has no effect; {known}"
-            )
+        """Warn of an unknown value of the annotation. The pipeline warns of values of the runtime that are replaced."""
+        for problem in declared(annotations_of(job), annotations_of(info.runtime))[1]:
+            if problem.annotation == ANNOTATION_PROGRESS:
+                whose = "" if problem.of_job else "the runtime's "
+                yield Warned(f"{whose}annotation {problem.annotation} is ignored: {problem.value!r} {problem.message}")
 
     def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
         """Set the variables and mount the volume in every container that is not an init container."""
         pods = info.trainer_pods
-        if pods is None or not _takes_part(job):
+        if pods is None or not _takes_part(job, info.runtime):
             return
         at = self._installation
         variables = {
@@ -117,7 +116,7 @@ class TrainJobStatusPlugin:
 
         Raises FactUnavailable without certificates, unless the job was built before.
         """
-        if not _takes_part(job):
+        if not _takes_part(job, info.runtime):
             return
         authority = self._authority(info.facts, job)
         if authority:
@@ -154,8 +153,8 @@ class TrainJobStatusPlugin:
         )
 
 
-def _takes_part(job: TrainJob) -> bool:
-    return annotations_of(job).get(ANNOTATION_PROGRESS) != PROGRESS_NONE
+def _takes_part(job: TrainJob, runtime: Runtime) -> bool:
+    return declared(annotations_of(job), annotations_of(runtime))[0].way != PROGRESS_NONE
 
 
 def _config_map_of(job: TrainJob) -> Reference:

@@ -138,11 +138,20 @@ def test_38_a_job_with_the_annotation_is_built_as_without_the_plugin() -> None:
     assert SECRET not in PIPELINE.begin(train_job(metadata=NONE), made).references()
 
 
+def test_a_runtime_may_leave_its_jobs_out_and_a_job_decides_for_itself() -> None:
+    made = blueprint({"numNodes": 1})
+    assert made.metadata is not None
+    made.metadata.annotations = NONE["annotations"]
+    assert names(outcome(made, given=ClusterFacts({JOBSET: None}))) == ["job"]
+    push = {"annotations": {"trainwright.dev/progress": "push"}}
+    assert names(outcome(made, given=facts(), metadata=push)) == ["job-tls-config", "job"]
+
+
 def test_an_unknown_value_of_the_annotation_is_warned_of() -> None:
     off = {"annotations": {"trainwright.dev/progress": "off"}}
     result = outcome(blueprint({"numNodes": 1}), given=facts(), metadata=off)
     (warning,) = result.verdict.warnings
-    assert "metadata.annotations[trainwright.dev/progress]: 'off' is unknown" in str(warning)
+    assert str(warning).startswith("annotation trainwright.dev/progress is ignored: 'off' must be one of push")
     assert "job-tls-config" in names(result)
 
 
