@@ -3,9 +3,10 @@
 
 import atexit
 import json
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -80,13 +81,16 @@ class Server:
 def serving(context: Any = None) -> Iterator[Server]:
     """A server; with TLS if there is a context for it."""
     server = Server()
+    opened: list[socket.socket] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def setup(self) -> None:
             super().setup()
             server.connections += 1
+            opened.append(self.connection)
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -107,7 +111,7 @@ def serving(context: Any = None) -> Iterator[Server]:
             pass
 
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listener.daemon_threads = True
+    listener.daemon_threads = False
     if context is not None:
         listener.socket = context.wrap_socket(listener.socket, server_side=True)
     scheme = "https" if context is not None else "http"
@@ -120,6 +124,10 @@ def serving(context: Any = None) -> Iterator[Server]:
     finally:
         server.released.set()
         listener.shutdown()
+        for connection in opened:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        # Waits for the threads of the connections.
         listener.server_close()
         thread.join()
 
