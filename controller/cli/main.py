@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 
 import trainwright
-from trainwright.controller.cli import doctor, manager, plugins, rbac, render
+from trainwright.controller.cli import doctor, explain, manager, plugins, rbac, render
 from trainwright.controller.cli.local import commands as local
 
-COMMANDS = (doctor, local, manager, plugins, rbac, render)
+COMMANDS = (doctor, explain, local, manager, plugins, rbac, render)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -2,6 +2,7 @@
 """All that the author of a plugin imports: the model, the extension points, declarations, findings and errors."""
 
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
+from trainwright.plugins.contract.causes import About, Cause, Link, Severity
 from trainwright.plugins.contract.components import PLACEHOLDER, Component, Stage
 from trainwright.plugins.contract.container import ContainerModel
 from trainwright.plugins.contract.declarations import APPLY, READ, WATCH, Enqueue, Rule, Watch
@@ -29,6 +30,7 @@ from trainwright.plugins.contract.findings import (
 from trainwright.plugins.contract.gang import DEFAULT_SCHEDULER, GangScheduler
 from trainwright.plugins.contract.info import Info, carried
 from trainwright.plugins.contract.installation import Installation
+from trainwright.plugins.contract.picture import Picture, condition_of, created_at, holds, since_of
 from trainwright.plugins.contract.podset import PodSet, step_of
 from trainwright.plugins.contract.points import (
     EXTENSION_POINTS,
@@ -38,6 +40,7 @@ from trainwright.plugins.contract.points import (
     EnforceMLPolicy,
     EnforcePodGroupPolicy,
     EnforcePodSpec,
+    Explains,
     Plugin,
     PreComponentBuilder,
     ProgressReporter,
@@ -66,6 +69,8 @@ __all__ = [
     "SHAPING",
     "TRAIN_JOB",
     "WATCH",
+    "About",
+    "Cause",
     "ClusterFacts",
     "Component",
     "ComponentBuilder",
@@ -77,6 +82,7 @@ __all__ = [
     "EnforcePodSpec",
     "Enqueue",
     "ErrorType",
+    "Explains",
     "FactUnavailable",
     "FieldError",
     "Finding",
@@ -85,7 +91,9 @@ __all__ = [
     "InputMutated",
     "Installation",
     "Ledger",
+    "Link",
     "Override",
+    "Picture",
     "PipelineError",
     "Plugin",
     "PluginFailure",
@@ -99,6 +107,7 @@ __all__ = [
     "Rule",
     "Runtime",
     "Setting",
+    "Severity",
     "ShapedValidation",
     "Stage",
     "TrainJobStatus",
@@ -112,13 +121,17 @@ __all__ = [
     "Watch",
     "WatchExtension",
     "carried",
+    "condition_of",
     "cpu_count",
+    "created_at",
     "forbidden",
     "gpu_count",
+    "holds",
     "internal",
     "invalid",
     "open_trainer_port",
     "required",
+    "since_of",
     "step_of",
     "takes_part",
 ]

@@ -8,18 +8,23 @@ is written and what wakes a job is the same for all of them, and is here.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.core.v1 import LimitRange
 from trainwright.api.kubernetes.node.v1 import RuntimeClass
+from trainwright.api.messages import shortened
+from trainwright.api.objects import Document
 from trainwright.api.rights import APPLY, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
+from trainwright.plugins.contract.causes import About, Cause, Link, Severity
 from trainwright.plugins.contract.components import Component, Stage
 from trainwright.plugins.contract.declarations import Enqueue, Watch
 from trainwright.plugins.contract.findings import Finding, Warned
 from trainwright.plugins.contract.info import Info
+from trainwright.plugins.contract.picture import Picture, condition_of, created_at, holds, since_of
 from trainwright.plugins.contract.podset import PodSet
 from trainwright.plugins.contract.reference import Reference
 from trainwright.plugins.contract.requests import Amounts, add
@@ -29,6 +34,11 @@ P = TypeVar("P")
 DEFAULT_SCHEDULER = "default-scheduler"
 """The scheduler of pods that name none."""
 _IN_ORDER = "InOrder"
+_GANG_WORDS = ("PodGroup", "sibling pods", "gang")
+"""What the messages of pods say that wait for their gang."""
+_SHORTAGES = frozenset({"NoFreeNode", "Unschedulable"})
+_WAITS_OF_PODS = _SHORTAGES | {"SchedulerMissing", "StepWaits"}
+"""Reasons of causes that are only consequences of a gang that does not start."""
 
 
 class GangScheduler(ABC, Generic[P]):
@@ -127,6 +137,50 @@ class GangScheduler(ABC, Generic[P]):
         }
         yield Component.owned_by(job, self.group, job.name, {"spec": spec}, stage=Stage.POD_GROUP)
 
+    def explain(self, picture: Picture) -> Iterable[Cause]:
+        """Why the gang does not start: it waits for pods that come later, or not all of its pods find room."""
+        group = picture.get(self.group, picture.name) if picture.serves(self.group) else None
+        if group is None or not picture.is_controller_of(group):
+            return ()
+        waiting = [pod for pod in picture.present_pods if _has_no_node(pod)]
+        members = int((group.get("spec") or {}).get("minMember") or 0)
+        if not waiting or members <= 0:
+            return ()
+        about = About.of(group, self.group.kind)
+        later = _later_step(picture)
+        if later is not None and members > len(picture.present_pods):
+            missing = members - len(picture.present_pods)
+            text = (
+                f"the gang wants {members} pods at once, and {missing} of them {'is' if missing == 1 else 'are'} "
+                "created "
+                f"only after {later} has ended: this runtime cannot run as a gang; take podGroupPolicy or the steps "
+                "out of it"
+            )
+            more: dict[str, Any] = {"severity": Severity.STUCK, "link": Link.JOBSET, "explains": _WAITS_OF_PODS}
+            return (_gang_cause("GangCannotForm", text, about, created_at(group), waiting, more),)
+        told = self._unfit(group, waiting)
+        if told is None:
+            return ()
+        why, since = told
+        text = (
+            f"all {members} pods have to start at the same time, and not all of them find room: {shortened(why, 150)}"
+        )
+        more = {"severity": Severity.TEMPORARY, "link": Link.SCHEDULING, "explains": _SHORTAGES}
+        return (_gang_cause("GangDoesNotFit", text, about, since, waiting, more),)
+
+    def _unfit(self, group: Document, waiting: Sequence[Document]) -> tuple[str, datetime | None] | None:
+        """What the scheduler says of a gang that does not fit, and since when; None if it does not say so."""
+        condition = holds(group, "Unschedulable")
+        if condition is not None:
+            lines = [line for line in str(condition.get("message", "")).splitlines() if line.strip()]
+            return (lines[-1] if lines else str(condition.get("reason", ""))), since_of(condition)
+        for pod in waiting:
+            scheduled = condition_of(pod, "PodScheduled") or {}
+            message = str(scheduled.get("message", ""))
+            if any(word in message for word in _GANG_WORDS):
+                return message.partition(" preemption:")[0], since_of(scheduled)
+        return None
+
     def _group_of(self, job: TrainJob) -> Reference:
         return Reference(self.group, job.namespace, job.name)
 
@@ -145,6 +199,31 @@ def _starts_later(info: Info) -> str | None:
     if startup is not None and startup.startup_policy_order == _IN_ORDER and len(jobs) > 1:
         return jobs[1].name
     return next((job.name for job in jobs if job.depends_on), None)
+
+
+def _gang_cause(
+    reason: str, text: str, about: About, since: datetime | None, waiting: Sequence[Document], more: dict[str, Any]
+) -> Cause:
+    return Cause(reason=reason, message=text, about=about, since=since, pods=len(waiting), **more)
+
+
+def _has_no_node(pod: Document) -> bool:
+    phase = (pod.get("status") or {}).get("phase") or "Pending"
+    return phase == "Pending" and not (pod.get("spec") or {}).get("nodeName")
+
+
+def _later_step(picture: Picture) -> str | None:
+    """The step that others of the JobSet wait for to be complete, if there is one that has not ended."""
+    jobset = picture.jobset or {}
+    ended = {
+        status.get("name"): status.get("succeeded") or 0
+        for status in (jobset.get("status") or {}).get("replicatedJobsStatus") or ()
+    }
+    for replicated in (jobset.get("spec") or {}).get("replicatedJobs") or ():
+        for step in replicated.get("dependsOn") or ():
+            if step.get("status", "Complete") == "Complete" and not ended.get(step.get("name")):
+                return str(step.get("name"))
+    return None
 
 
 def _is_suspended(job: TrainJob) -> bool:

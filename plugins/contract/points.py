@@ -11,6 +11,7 @@ PreExecution     CustomValidation, ShapedValidation
 Build            EnforceMLPolicy, EnforcePodGroupPolicy, ProgressReporter, EnforcePodSpec, PreComponentBuilder,
                  ComponentBuilder
 PostExecution    TrainJobStatus (one plugin only)
+Explanation      Explains (whenever somebody asks why the job does not train)
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,11 +20,13 @@ from typing import Protocol, runtime_checkable
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
+from trainwright.plugins.contract.causes import Cause
 from trainwright.plugins.contract.components import Component
 from trainwright.plugins.contract.declarations import Watch
 from trainwright.plugins.contract.facts import ClusterFacts
 from trainwright.plugins.contract.findings import Finding
 from trainwright.plugins.contract.info import Info
+from trainwright.plugins.contract.picture import Picture
 from trainwright.plugins.contract.reference import Reference
 from trainwright.plugins.contract.reporter import PodRef
 
@@ -171,6 +174,19 @@ class TrainJobStatus(Protocol):
         ...
 
 
+@runtime_checkable
+class Explains(Protocol):
+    """Explanation: say why a job does not train, where objects of the plugin's own kinds tell it."""
+
+    def explain(self, picture: Picture) -> Iterable[Cause]:
+        """The causes that show in the picture; none for a job that the plugin has no part in.
+
+        It is called for each job that is asked for and that is not over, with any cluster: also where the kinds of the
+        plugin are not served, and where they may not be read.
+        """
+        ...
+
+
 EXTENSION_POINTS: dict[str, type] = {
     "watches": WatchExtension,
     "uses_facts": UsesFacts,
@@ -185,6 +201,7 @@ EXTENSION_POINTS: dict[str, type] = {
     "build": ComponentBuilder,
     "status_facts": UsesStatusFacts,
     "status": TrainJobStatus,
+    "explain": Explains,
 }
 """Extension points by the name of their method, in the order in which they run."""
 

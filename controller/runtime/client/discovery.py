@@ -56,6 +56,14 @@ class Discovery:
             raise ConfigurationError("a document needs apiVersion and kind")
         return await self.resource(str(api_version), str(kind))
 
+    async def preferred(self, group: str, kind: str) -> Resource | None:
+        """The kind in the version that the server prefers; None if it does not serve the kind.
+
+        Answered from one look at all kinds of the server: a definition that was installed since is not seen.
+        """
+        candidates = (await self._all(fresh=False)).get(kind.lower(), ())
+        return next((one for one in candidates if one.group == group and one.kind == kind), None)
+
     async def named(self, name: str) -> Resource:
         """The kind that a user names: plural, singular, short name or kind, optionally with `.group`, in any case.
 

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright explain`: says why a TrainJob does not train, in one sentence.
+
+It reads with the rights of the user, and works without a manager and with installations of Kubeflow Trainer. The exit
+code says how the job stands: 0 it runs or is complete, 1 it failed or is stuck, 2 wrong use, 3 it waits.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainwright.controller.trainer.explain import Explanation, Reader
+    from trainwright.plugins.contract import Cause, Explains
+
+WATCH_SECONDS = 2.0
+_WRONG_USE, _INTERRUPTED = 2, 130
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the sub-command."""
+    parser = subparsers.add_parser(
+        "explain",
+        help="say why a TrainJob does not train",
+        description="Say in one sentence why a TrainJob does not train, or that it does. Reads the cluster of the "
+        "kubeconfig and changes nothing; needs no manager. Exit code 0 if the job runs or is complete, 1 if it "
+        "failed or "
+        "is stuck, 3 if it waits; 2 for a wrong command line, and for a job or cluster that cannot be read.",
+    )
+    parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
+    parser.add_argument("-n", "--namespace", help="its namespace (default: the one of the kubeconfig's context)")
+    parser.add_argument("--all", action="store_true", help="show all causes that were found, not only the first two")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="format (default: text)")
+    parser.add_argument(
+        "--watch", action="store_true", help="go on until the job is over, and show each change (Ctrl-C ends it)"
+    )
+    parser.add_argument("--kubeconfig", type=Path, help="kubeconfig (default: as for kubectl)")
+    parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Explain; returns the exit code."""
+    # Imported here: the help does not need it.
+    from trainwright.controller.runtime.errors import KubernetesError, NotFound  # noqa: PLC0415
+    from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
+
+    try:
+        return asyncio.run(_explain(arguments))
+    except NotFound:
+        print(f"error: there is no TrainJob {arguments.job}{_where(arguments.namespace)}", file=sys.stderr)
+    except (KubernetesError, RegistryError) as error:
+        print(f"error: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return _WRONG_USE
+
+
+def _where(namespace: str | None) -> str:
+    return f" in namespace {namespace}" if namespace else ""
+
+
+async def _explain(arguments: argparse.Namespace) -> int:
+    from trainwright.controller.runtime import Client, HTTPTransport, load_config  # noqa: PLC0415
+    from trainwright.controller.trainer.explain import Reader  # noqa: PLC0415
+
+    config = load_config(arguments.kubeconfig, arguments.context)
+    arguments.namespace = arguments.namespace or config.namespace
+    client = Client(HTTPTransport(config), user_agent="trainwright-explain")
+    try:
+        reader = Reader(client, explaining_plugins())
+        if arguments.watch:
+            return await _watch(reader, arguments)
+        explanation = await reader.explain(arguments.namespace, arguments.job)
+        show(explanation, arguments.output, everything=arguments.all)
+        return explanation.exit_code
+    finally:
+        await client.close()
+
+
+def explaining_plugins() -> "Sequence[Explains]":
+    """The installed plugins that explain jobs, whatever a Configuration disables: the cluster may have other settings.
+
+    Raises RegistryError.
+    """
+    from trainwright.plugins.registry import Registry  # noqa: PLC0415
+
+    return [entry.plugin for entry in Registry.load().having("explain")]  # type: ignore[misc]
+
+
+async def _watch(reader: "Reader", arguments: argparse.Namespace) -> int:
+    """Show the explanation whenever it changes, until the job is over."""
+    from trainwright.controller.trainer.explain import Outcome  # noqa: PLC0415
+
+    shown: object = None
+    while True:
+        explanation = await reader.explain(arguments.namespace, arguments.job)
+        said = (explanation.outcome, explanation.cause.message, explanation.others if arguments.all else ())
+        if said != shown:
+            show(explanation, arguments.output, everything=arguments.all)
+            sys.stdout.flush()
+            shown = said
+        if explanation.outcome in (Outcome.COMPLETE, Outcome.FAILED):
+            return explanation.exit_code
+        await asyncio.sleep(WATCH_SECONDS)
+
+
+def show(explanation: "Explanation", output: str = "text", *, everything: bool = False) -> None:
+    """Print the explanation."""
+    if output == "json":
+        print(json.dumps(as_json(explanation), ensure_ascii=False))
+        return
+    print("\n".join(lines_of(explanation, everything=everything)))
+
+
+def lines_of(explanation: "Explanation", *, everything: bool = False) -> list[str]:
+    """The explanation as text: the sentence, the object to look at, and what else there is."""
+    from trainwright.api.times import wall_clock  # noqa: PLC0415
+
+    now, first = wall_clock(), explanation.cause
+    lines = [f"{explanation.outcome}: {first.message}", *_details(first, now)]
+    shown = explanation.others if everything else explanation.others[:1]
+    for other in shown:
+        lines.append(f"also: {other.message}")
+        lines += _details(other, now) if everything else []
+    rest = len(explanation.others) - len(shown)
+    if rest:
+        lines.append(f"{rest} more: see --all")
+    lines += [f"not read: {text}" for text in explanation.unread]
+    return lines
+
+
+def _details(cause: "Cause", now: datetime) -> list[str]:
+    parts = [str(cause.about)] if cause.about is not None else []
+    if cause.since is not None:
+        parts.append(f"since {cause.since:%Y-%m-%d %H:%M:%S} UTC ({_age((now - cause.since).total_seconds())})")
+    return [f"  {', '.join(parts)}"] if parts else []
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
+def as_json(explanation: "Explanation") -> dict[str, Any]:
+    """The explanation as data. Keys are added over time, never changed."""
+    return {
+        "namespace": explanation.namespace,
+        "name": explanation.name,
+        "outcome": str(explanation.outcome),
+        "exitCode": explanation.exit_code,
+        "cause": _cause(explanation.cause),
+        "others": [_cause(cause) for cause in explanation.others],
+        "notRead": list(explanation.unread),
+    }
+
+
+def _cause(cause: "Cause") -> dict[str, Any]:
+    from trainwright.api.times import format_time  # noqa: PLC0415
+
+    about = cause.about
+    return {
+        "reason": cause.reason,
+        "message": cause.message,
+        "severity": cause.severity.name.capitalize(),
+        "object": {"kind": about.kind, "namespace": about.namespace, "name": about.name} if about else None,
+        "since": format_time(cause.since) if cause.since else None,
+        "pods": cause.pods,
+    }

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers that ended with an error in the present attempt: which one was first, and what it says."""
+
+from collections.abc import Iterator, Sequence
+
+from trainwright.api.objects import Document, labels_of
+from trainwright.controller.trainer.explain.catalogue import cause
+from trainwright.controller.trainer.explain.checks.containers import Failure, containers_of, failures
+from trainwright.controller.trainer.explain.checks.starting import not_created
+from trainwright.controller.trainer.explain.words import (
+    STEP_LABEL,
+    counted,
+    last_line,
+    rank_of,
+    replicated_jobs,
+    role_of,
+    step_of,
+    verb,
+)
+from trainwright.plugins.contract import About, Cause, Picture, Severity, holds
+from trainwright.plugins.contract.picture import index_of
+
+_INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
+
+
+def failed(picture: Picture) -> Iterator[Cause]:
+    """The first failure of the attempt; those that followed it are not causes of their own."""
+    found = [one for one in failures(picture) if not _is_disrupted(one.pod)]
+    if not found or any(True for _ in not_created(picture)):
+        return
+    if all(_runs_again(one) for one in found):
+        yield _recovered(picture, found)
+        return
+    yield told(picture, found)
+
+
+def _is_disrupted(pod: Document) -> bool:
+    """Whether the cluster ended the pod; `nodes` tells that."""
+    return holds(pod, "DisruptionTarget") is not None or (pod.get("status") or {}).get("reason") == "Evicted"
+
+
+def _runs_again(failure: Failure) -> bool:
+    return failure.container.running is not None and holds(failure.pod, "Ready") is not None
+
+
+def _recovered(picture: Picture, found: Sequence[Failure]) -> Cause:
+    first = found[0]
+    times = sum(one.container.restarts for one in found)
+    text = (
+        f"{rank_of(picture, first.pod)} has failed {counted(times, 'time')}, last with exit code {first.code}, and "
+        "runs "
+        f"again{_log(picture, first)}"
+    )
+    return _made("CrashLoop", picture, first, text, severity=Severity.WAITS, failed=False)
+
+
+def told(picture: Picture, found: Sequence[Failure]) -> Cause:
+    """The first failure in words. `found` is in the order of `failures`."""
+    first = found[0]
+    if first.container.init or _step(picture, first.pod) not in ("trainer", ""):
+        return _initializer(picture, first)
+    if first.out_of_memory:
+        return _memory(picture, first)
+    if first.container.waiting is not None and first.container.restarts:
+        return _loop(picture, first)
+    who = rank_of(picture, first.pod)
+    others = len({id(one.pod) for one in found} - {id(first.pod)})
+    after = f"; {counted(others, 'other')} {verb(others, 'was', 'were')} stopped after it" if others else ""
+    text = f"{who} failed with {_code(first)}{after}{_log(picture, first)}"
+    return _made("RankFailed", picture, first, text)
+
+
+def _code(failure: Failure) -> str:
+    names = {137: " (killed)", 139: " (segmentation fault)", 134: " (aborted)", 143: " (terminated)"}
+    return f"exit code {failure.code}{names.get(failure.code, '')}"
+
+
+def _memory(picture: Picture, first: Failure) -> Cause:
+    limit = ((first.container.spec.get("resources") or {}).get("limits") or {}).get("memory")
+    most = (
+        f"container {first.container.name} may use {limit}"
+        if limit
+        else f"container {first.container.name} has no limit, so its node ran out of memory"
+    )
+    times = f" {first.container.restarts} times" if first.container.restarts > 1 else ""
+    text = (
+        f"{rank_of(picture, first.pod)} was killed for memory{times} (OOMKilled, exit code {first.code}): {most}; "
+        "ask for "
+        "more memory, or use less"
+    )
+    return _made("OutOfMemory", picture, first, text)
+
+
+def _loop(picture: Picture, first: Failure) -> Cause:
+    role = labels_of(first.pod).get("batch.kubernetes.io/job-name", "")
+    job = next((one for one in picture.jobs if one["metadata"]["name"] == role), None)
+    limit = ((job or {}).get("spec") or {}).get("backoffLimit")
+    limit = 6 if limit is None else int(limit)
+    times = first.container.restarts
+    text = (
+        f"container {first.container.name} of {rank_of(picture, first.pod)} has failed {counted(times, 'time')}, "
+        "last with "
+        f"{_code(first)}; after {limit} the Job gives up, and its pods are deleted with their "
+        f"logs{_log(picture, first)}"
+    )
+    return _made("CrashLoop", picture, first, text)
+
+
+def _initializer(picture: Picture, first: Failure) -> Cause:
+    step = _step(picture, first.pod)
+    name = first.container.name if first.container.init else role_of(first.pod) or first.container.name
+    times = f" {first.container.restarts} times, last" if first.container.restarts else ""
+    field = _INITIALIZERS.get(step)
+    initializer = ((picture.job.get("spec") or {}).get("initializer") or {}).get(field or "") or {}
+    uri = initializer.get("storageUri")
+    source = f"; storageUri is {uri}" if uri else ""
+    which = f"init container {name} of {rank_of(picture, first.pod)}" if first.container.init else name
+    text = f"{which} failed{times} with {_code(first)}, so training has not begun{source}{_log(picture, first)}"
+    return _made("InitializerFailed", picture, first, text)
+
+
+def _step(picture: Picture, pod: Document) -> str:
+    """The step that the pod belongs to; empty if its replicated job has no such label."""
+    own = labels_of(pod).get(STEP_LABEL)
+    if own:
+        return own
+    role = role_of(pod)
+    found = next((one for one in replicated_jobs(picture) if one.get("name") == role), None)
+    if found is not None:
+        return step_of(found)
+    return role if role in _INITIALIZERS else ""
+
+
+def _log(picture: Picture, failure: Failure) -> str:
+    if failure.container.terminated is not failure.state and failure.container.running is None:
+        return last_line(picture.log(failure.pod, failure.container.name, previous=bool(failure.container.restarts)))
+    return last_line(picture.log(failure.pod, failure.container.name, previous=failure.container.running is not None))
+
+
+def _made(reason: str, picture: Picture, first: Failure, text: str, **more: object) -> Cause:
+    pods = sum(any(one.ended for one in containers_of(pod)) for pod in picture.present_pods)
+    about = About.of(first.pod, "Pod")
+    return cause(reason, text, about=about, since=first.finished, pods=pods, index=index_of(first.pod), **more)

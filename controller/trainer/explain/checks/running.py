@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that run: readiness, reports of progress, and the ordinary ways to training."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from trainwright.api.objects import Document
+from trainwright.controller.trainer.explain.catalogue import cause
+from trainwright.controller.trainer.explain.checks.jobset import attempt_of, open_dependencies
+from trainwright.controller.trainer.explain.checks.refusals import about_jobset
+from trainwright.controller.trainer.explain.words import counted, pods_wanted, replicated_jobs, role_of, verb
+from trainwright.plugins.contract import About, Cause, Picture, created_at, holds, since_of
+from trainwright.plugins.contract.picture import condition_of, earliest, index_of, moment
+from trainwright.plugins.contract.picture import counted as share
+
+NOT_READY_SECONDS = 60.0
+
+
+def unready(picture: Picture) -> Iterator[Cause]:
+    """Pods that run and are not ready for long; a step may wait for them."""
+    for one in replicated_jobs(picture):
+        role = str(one.get("name"))
+        pods = [pod for pod in picture.present_pods if role_of(pod) == role]
+        late = [pod for pod in pods if _is_unready(picture, pod)]
+        if not late:
+            continue
+        waiting = [
+            str(other["name"])
+            for other in replicated_jobs(picture)
+            if (role, "Ready") in open_dependencies(picture, other)
+        ]
+        run = verb(len(late), "runs and fails its readiness probe", "run and fail their readiness probe")
+        runs = f"{share(late, pods)} {run}"
+        who = f"{waiting[0]} starts when {role} is ready: {runs}" if waiting else f"{role} is not ready: {runs}"
+        yield cause(
+            "NotReady",
+            f"{who}{_probe(late[0])}; look at its log, or correct the probe in the runtime",
+            about=About.of(late[0], "Pod"),
+            since=earliest(since_of(condition_of(pod, "Ready")) for pod in late),
+            pods=len(late),
+            index=index_of(late[0]),
+            explains=frozenset({"StepWaits"}),
+        )
+        return
+
+
+def _is_unready(picture: Picture, pod: Document) -> bool:
+    if (pod.get("status") or {}).get("phase") != "Running" or (pod.get("metadata") or {}).get("deletionTimestamp"):
+        return False
+    ready = condition_of(pod, "Ready") or {}
+    if ready.get("status") != "False" or ready.get("reason") not in (None, "", "ContainersNotReady"):
+        return False
+    states = [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or ()]
+    if not states or not all("running" in state for state in states):
+        return False
+    delays = [
+        (container.get("readinessProbe") or {}).get("initialDelaySeconds") or 0
+        for container in (pod.get("spec") or {}).get("containers") or ()
+    ]
+    return picture.lasted(since_of(ready), max(NOT_READY_SECONDS, *map(float, delays)))
+
+
+def _probe(pod: Document) -> str:
+    """What the probe asks, or what it said."""
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        probe = container.get("readinessProbe") or {}
+        if "tcpSocket" in probe:
+            return f" (tcp {probe['tcpSocket'].get('port')})"
+        if "httpGet" in probe:
+            return f" (http {probe['httpGet'].get('port')}{probe['httpGet'].get('path', '')})"
+        if "grpc" in probe:
+            return f" (grpc {probe['grpc'].get('port')})"
+        if "exec" in probe:
+            return f" ({' '.join(probe['exec'].get('command') or ())[:60]})"
+    return ""
+
+
+def silent(picture: Picture) -> Iterator[Cause]:
+    """The job reports its progress, and has not done so for longer than it declares."""
+    stalled = holds(picture.job, "Stalled")
+    if stalled is None:
+        return
+    pods = picture.present_pods
+    ready = [pod for pod in pods if holds(pod, "Ready")]
+    reported = (picture.job.get("status") or {}).get("trainerStatus") or {}
+    percent = reported.get("progressPercentage")
+    last = f" (last: {percent} %)" if percent is not None else ""
+    text = (
+        f"the job has stopped reporting its progress{last}; {share(ready, pods)} {verb(len(ready), 'is', 'are')} "
+        "ready: look "
+        "at the logs, it may hang"
+    )
+    since = moment(reported.get("lastUpdatedTime")) or since_of(stalled)
+    yield cause("NoReport", text, about=About.of(picture.job, "TrainJob"), since=since)
+
+
+def ordinary(picture: Picture) -> Cause:
+    """What to say where nothing is wrong: the job runs, or is on its way."""
+    pods = [pod for pod in picture.present_pods if not (pod.get("metadata") or {}).get("deletionTimestamp")]
+    active = [pod for pod in pods if _is_active(pod)]
+    done = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Succeeded"]
+    wanted = _wanted_now(picture, pods)
+    attempt = attempt_of(picture)
+    which = f", attempt {attempt[0]} of {attempt[1]}" if attempt else ", attempt 1"
+    if pods and len(active) + len(done) >= wanted:
+        ended = f", {counted(len(done), 'pod')} completed" if done else ""
+        text = f"{share(active, len(active) or len(pods))} {verb(len(active), 'runs', 'run')}{ended}{which}"
+        since = earliest(_started(pod) for pod in active)
+        return cause("Running", text, about=about_jobset(picture), since=since, pods=len(active))
+    if not pods and not replicated_jobs(picture):
+        running = _counters(picture)
+        if running:
+            text = f"{counted(running, 'pod')} {verb(running, 'is', 'are')} active"
+            return cause("Running", text, about=About.of(picture.job, "TrainJob"), pods=running)
+    if picture.jobset is None:
+        text = "the job was created a moment ago; the manager makes its JobSet"
+        return cause("Starting", text, about=About.of(picture.job, "TrainJob"), since=created_at(picture.job))
+    text = f"the job is starting: {share(active, wanted or len(pods) or pods_wanted(picture))} run{which}"
+    return cause("Starting", text, about=about_jobset(picture), since=created_at(picture.jobset), pods=len(pods))
+
+
+def _is_active(pod: Document) -> bool:
+    """Whether the pod runs, ready or not yet."""
+    return (pod.get("status") or {}).get("phase") == "Running"
+
+
+def _started(pod: Document) -> datetime | None:
+    return moment((pod.get("status") or {}).get("startTime"))
+
+
+def _wanted_now(picture: Picture, pods: list[Document]) -> int:
+    """How many pods the steps that have started consist of."""
+    total = 0
+    for one in replicated_jobs(picture):
+        if not open_dependencies(picture, one):
+            spec = (one.get("template") or {}).get("spec") or {}
+            each = spec.get("parallelism")
+            total += (one.get("replicas") or 1) * (1 if each is None else int(each))
+    return total or len(pods)
+
+
+def _counters(picture: Picture) -> int:
+    """Pods that the status of the job counts, for users who may not read pods."""
+    statuses = (picture.job.get("status") or {}).get("jobsStatus") or ()
+    return sum(int(one.get("active") or 0) + int(one.get("ready") or 0) for one in statuses)

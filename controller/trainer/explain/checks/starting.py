@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers that cannot be created or started: variables, programs, sandboxes, and nodes that refuse a pod."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from trainwright.api.objects import Document
+from trainwright.controller.trainer.explain.catalogue import cause
+from trainwright.controller.trainer.explain.checks.claims import CREATING_SECONDS, is_creating
+from trainwright.controller.trainer.explain.checks.containers import Container, containers_of
+from trainwright.controller.trainer.explain.words import quoted, rank_of
+from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, since_of
+from trainwright.plugins.contract.picture import event_since, index_of, moment
+
+_MISSING = re.compile(r'(configmap|secret) "([^"]+)" not found', re.IGNORECASE)
+_KEY = re.compile(r"couldn't find key (\S+) in (ConfigMap|Secret) (\S+)")
+_KINDS = {"configmap": "ConfigMap", "secret": "Secret"}
+_NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
+_START_FAILURES = frozenset({"RunContainerError", "CreateContainerError", "StartError"})
+_ABSENT = re.compile(r'exec: "([^"]+)": (?:executable file not found|stat |no such file)')
+_NO_FILE = re.compile(r"no such file or directory|executable file not found|permission denied", re.IGNORECASE)
+_REFUSALS = re.compile(
+    r"UnexpectedAdmissionError|OutOf\w+|NodeAffinity|TopologyAffinityError|NodeShutdown|Preempting|PodOSSelector\w+|"
+    r"UnsupportedPod\w*|SysctlForbidden|AppArmor"
+)
+
+
+def not_created(picture: Picture) -> Iterator[Cause]:
+    """Containers whose variables come from what does not exist, or whose program does not exist."""
+    for pod in picture.present_pods:
+        for container in containers_of(pod):
+            found = _variable(picture, pod, container) or _program(picture, pod, container)
+            if found is not None:
+                yield found
+                return
+
+
+def _variable(picture: Picture, pod: Document, container: Container) -> Cause | None:
+    waiting = container.waiting or {}
+    if waiting.get("reason") != "CreateContainerConfigError":
+        return None
+    message = str(waiting.get("message", ""))
+    more: dict[str, Any] = {
+        "pods": 1,
+        "index": index_of(pod),
+        "since": since_of(condition_of(pod, "PodScheduled")) or created_at(pod),
+    }
+    if found := _KEY.search(message):
+        key, kind, name = found[1], found[2], found[3].rpartition("/")[2]
+        what, advice = f"{kind} {name}, which has no key {key}", "add the key"
+    elif found := _MISSING.search(message):
+        key, kind, name = "", _KINDS[found[1].lower()], found[2]
+        what, advice = f"{kind} {name}, which does not exist in namespace {picture.namespace}", "create it"
+    else:
+        text = f"container {container.name} cannot be created: {quoted(message, 200)}"
+        return cause("VariableSourceMissing", text, about=About.of(pod, "Pod"), **more)
+    text = (
+        f"{_subject(container.spec, kind, name, key)} of container {container.name} comes from {what}: {advice}, or "
+        "correct the variable"
+    )
+    about = About(kind=kind, namespace=picture.namespace, name=name)
+    return cause("VariableSourceMissing", text, about=about, **more)
+
+
+def _subject(spec: Document, kind: str, name: str, key: str) -> str:
+    """The variable of the container that comes from the object."""
+    field, all_of = ("configMapKeyRef", "configMapRef") if kind == "ConfigMap" else ("secretKeyRef", "secretRef")
+    for variable in spec.get("env") or ():
+        reference = (variable.get("valueFrom") or {}).get(field) or {}
+        if reference.get("name") == name and key in ("", reference.get("key")):
+            return f"variable {variable.get('name')}"
+    if any((one.get(all_of) or {}).get("name") == name for one in spec.get("envFrom") or ()):
+        return "envFrom"
+    return "a variable"
+
+
+def _program(picture: Picture, pod: Document, container: Container) -> Cause | None:
+    waiting, ended = container.waiting or {}, container.ended or {}
+    message = str(ended.get("message") or waiting.get("message") or "")
+    failed = ended.get("reason") in _NOT_STARTED or (
+        waiting.get("reason") in _START_FAILURES and _NO_FILE.search(message) is not None
+    )
+    is_absent = ended.get("exitCode") == 127 or (ended.get("exitCode") == 128 and bool(_NO_FILE.search(message)))
+    if not failed and not is_absent:
+        return None
+    named = _ABSENT.search(message)
+    command = container.spec.get("command") or ()
+    program = named[1] if named else str(command[0]) if command else "its command"
+    trainer = (picture.job.get("spec") or {}).get("trainer") or {}
+    where = "spec.trainer.command" if trainer.get("command") else "the command in the runtime"
+    if failed and not _NO_FILE.search(message) and message:
+        why = quoted(message, 140)
+    elif "permission denied" in message.lower():
+        why = "the file may not be executed"
+    elif not failed:
+        program, why = "its command", "a program is not in the image (exit code 127)"
+    else:
+        why = "it is not in the image"
+    text = (
+        f"container {container.name} of {rank_of(picture, pod)} cannot run {program}: {why}; correct {where} or the "
+        "image"
+    )
+    since = moment(ended.get("finishedAt")) or created_at(pod)
+    return cause("ProgramMissing", text, about=About.of(pod, "Pod"), since=since, pods=1, index=index_of(pod))
+
+
+def refused_by_node(picture: Picture) -> Iterator[Cause]:
+    """Pods that a node did not take, although the scheduler gave them to it."""
+    for pod in picture.present_pods:
+        status = pod.get("status") or {}
+        reason = str(status.get("reason", ""))
+        if status.get("phase") != "Failed" or not _REFUSALS.fullmatch(reason):
+            continue
+        node = (pod.get("spec") or {}).get("nodeName") or "its node"
+        text = (
+            f"node {node} refused {rank_of(picture, pod)} ({reason}: {quoted(str(status.get('message', '')), 110)}); "
+            "the Job "
+            "makes another pod; if that happens again, ask the administrator to check the node"
+        )
+        yield cause(
+            "NodeRefusedPod",
+            text,
+            about=About.of(pod, "Pod"),
+            since=created_at(pod),
+            pods=1,
+            index=index_of(pod),
+        )
+        return
+
+
+def slow(picture: Picture) -> Iterator[Cause]:
+    """Pods on a node whose containers are not created for long: their sandbox fails, or nothing says why."""
+    for pod in picture.present_pods:
+        since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
+        if not is_creating(pod) or not picture.lasted(since, CREATING_SECONDS):
+            continue
+        node = (pod.get("spec") or {}).get("nodeName")
+        more: dict[str, Any] = {"about": About.of(pod, "Pod"), "pods": 1, "index": index_of(pod)}
+        for event in picture.events(pod):
+            if event.get("reason") == "FailedCreatePodSandBox":
+                text = (
+                    f"node {node} cannot set up the network of {rank_of(picture, pod)}: "
+                    f"{quoted(str(event.get('message', '')))}; it is tried again; ask the administrator of the node"
+                )
+                yield cause("SandboxFailed", text, since=event_since(event), **more)
+                return
+            if event.get("reason") == "Pulling" and _is_last(picture, pod, event):
+                text = (
+                    f"{rank_of(picture, pod)} is pulling its image on node {node}: "
+                    f"{quoted(str(event.get('message', '')), 120)}"
+                )
+                yield cause("SlowStart", text, since=event_since(event), **more)
+                return
+        text = (
+            f"the containers of {rank_of(picture, pod)} have not been created on node {node} for more than a minute: "
+            "see "
+            f"`kubectl describe pod {pod['metadata']['name']}`"
+        )
+        yield cause("SlowStart", text, since=since, **more)
+        return
+
+
+def _is_last(picture: Picture, pod: Document, event: Document) -> bool:
+    return picture.events(pod)[0] is event

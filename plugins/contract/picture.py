@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A picture of one TrainJob and of everything down to its pods, from which its causes are read.
+
+A check asks the picture for objects and gives causes. It never waits: what the picture does not hold yet counts as not
+known, and is noted in `wanted`. Whoever gathers the picture reads what is wanted and runs the checks again, until no
+check wants more. So only what a check needs is read, and a picture over caches or over recorded objects is answered at
+once. All objects are dictionaries in wire form: a cluster may have other versions of a kind than this process knows.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
+
+from trainwright.api.base import Resource
+from trainwright.api.objects import Document, annotations_of, labels_of, name_of, namespace_of, uid_of
+from trainwright.api.times import parse
+from trainwright.plugins.contract.facts import Unreadable
+
+JOBSET = Resource(group="jobset.x-k8s.io", version="v1alpha2", kind="JobSet", plural="jobsets", namespaced=True)
+POD = Resource(group="", version="v1", kind="Pod", plural="pods", namespaced=True)
+BATCH_JOB = Resource(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
+EVENT = Resource(group="", version="v1", kind="Event", plural="events", namespaced=True)
+
+LABEL_JOBSET = "jobset.sigs.k8s.io/jobset-name"
+LABEL_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
+LABEL_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+LABEL_JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+LABEL_INDEX = "batch.kubernetes.io/job-completion-index"
+EVENTS_OF = 8
+"""Events of more objects than that are not asked for one by one: pods of one job tell the same."""
+
+
+class Verb(Enum):
+    """What a query asks for."""
+
+    GET = "get"
+    LIST = "list"
+    SERVES = "serves"
+    """Whether the API server serves the kind."""
+    LOG = "log"
+    """The last lines of a container."""
+
+
+class Query(NamedTuple):
+    """One question to the API server."""
+
+    verb: Verb
+    resource: Resource
+    """Group and kind count; a reader uses the version that the server prefers."""
+    namespace: str = ""
+    name: str = ""
+    labels: str = ""
+    """Label selector of a list."""
+    fields: str = ""
+    """Field selector of a list; container and run of a log."""
+
+
+class NotServed:
+    """The answer for a kind that the API server does not have."""
+
+
+NOT_SERVED = NotServed()
+Answer: TypeAlias = tuple[Document, ...] | Unreadable | NotServed
+"""The objects (of a get: one, or none if it does not exist; of `SERVES`: one, with whatever content; of a log: one with
+the key `lines`); or why there is no answer."""
+Source: TypeAlias = Callable[[Query], Answer | None]
+"""Answers a query from what was read. None: it was not read yet."""
+
+
+class Picture:
+    """What is known of one TrainJob at one moment."""
+
+    def __init__(self, job: Document, source: Source, now: datetime) -> None:
+        self.job = job
+        self.now = now
+        self.namespace = namespace_of(job)
+        self.name = name_of(job)
+        self.wanted: dict[Query, None] = {}
+        """Queries without an answer yet, in the order in which they were asked."""
+        self.unread: dict[Query, str] = {}
+        """Queries that the API server refused, and what it said."""
+        self._source = source
+
+    # ------------------------------------------------------------------ asking
+
+    def get(self, resource: Resource, name: str, namespace: str | None = None) -> Document | None:
+        """The object, or None if it does not exist or is not known; see `lacks`."""
+        found = self._ask(Query(Verb.GET, resource, self._in(resource, namespace), name))
+        return found[0] if isinstance(found, tuple) and found else None
+
+    def lacks(self, resource: Resource, name: str, namespace: str | None = None) -> bool:
+        """Whether it is certain that the object does not exist."""
+        found = self._ask(Query(Verb.GET, resource, self._in(resource, namespace), name))
+        return isinstance(found, tuple) and not found
+
+    def list(
+        self, resource: Resource, *, labels: str = "", fields: str = "", namespace: str | None = None
+    ) -> tuple[Document, ...]:
+        """The objects; empty too if they are not known, see `knows`."""
+        found = self._ask(Query(Verb.LIST, resource, self._in(resource, namespace), "", labels, fields))
+        return found if isinstance(found, tuple) else ()
+
+    def knows(self, resource: Resource, *, labels: str = "", fields: str = "", namespace: str | None = None) -> bool:
+        """Whether the list was read, so that what is not in it does not exist."""
+        found = self._ask(Query(Verb.LIST, resource, self._in(resource, namespace), "", labels, fields))
+        return isinstance(found, tuple)
+
+    def serves(self, resource: Resource) -> bool | None:
+        """Whether the API server has the kind; None if that is not known."""
+        found = self._ask(Query(Verb.SERVES, resource))
+        return None if found is None or isinstance(found, Unreadable) else found is not NOT_SERVED
+
+    def log(self, pod: Document, container: str, *, previous: bool = False) -> tuple[str, ...]:
+        """The last lines of a container; empty if they cannot be read."""
+        run = "previous" if previous else "current"
+        found = self._ask(Query(Verb.LOG, POD, namespace_of(pod), name_of(pod), fields=f"{container},{run}"))
+        return tuple(found[0]["lines"]) if isinstance(found, tuple) and found else ()
+
+    def events(self, *objects: Document | None) -> tuple[Document, ...]:
+        """The events about these objects, the latest first."""
+        found: dict[str, Document] = {}
+        for obj in [one for one in objects if one is not None][:EVENTS_OF]:
+            for event in self.list(EVENT, fields=f"involvedObject.uid={uid_of(obj)}"):
+                found[uid_of(event) or name_of(event)] = event
+        return tuple(sorted(found.values(), key=event_time, reverse=True))
+
+    def _in(self, resource: Resource, namespace: str | None) -> str:
+        return "" if not resource.namespaced else self.namespace if namespace is None else namespace
+
+    def _ask(self, query: Query) -> Answer | None:
+        answer = self._source(query)
+        if answer is None:
+            self.wanted[query] = None
+        elif isinstance(answer, Unreadable):
+            self.unread[query] = answer.message
+        return answer
+
+    # ------------------------------------------------------------------ what belongs to the job
+
+    @property
+    def jobset(self) -> Document | None:
+        """The JobSet of the job; None too if the one of its name belongs to another."""
+        found = self.get(JOBSET, self.name)
+        return found if found is not None and self.is_controller_of(found) else None
+
+    @property
+    def jobs(self) -> tuple[Document, ...]:
+        """The Jobs of the JobSet, by name."""
+        found = self.list(BATCH_JOB, labels=f"{LABEL_JOBSET}={self.name}")
+        return tuple(sorted(found, key=name_of))
+
+    @property
+    def pods(self) -> tuple[Document, ...]:
+        """All pods of the job, those of earlier attempts and those that end included, by rank."""
+        return tuple(sorted(self.list(POD, labels=f"{LABEL_JOBSET}={self.name}"), key=pod_order))
+
+    @property
+    def present_pods(self) -> tuple[Document, ...]:
+        """The pods of the present attempt."""
+        jobset = self.jobset
+        attempt = str((jobset.get("status") or {}).get("restarts") or 0) if jobset is not None else None
+        return tuple(pod for pod in self.pods if attempt in (None, labels_of(pod).get(LABEL_ATTEMPT, attempt)))
+
+    def is_controller_of(self, obj: Document) -> bool:
+        """Whether the object belongs to this very TrainJob."""
+        owners = (obj.get("metadata") or {}).get("ownerReferences") or ()
+        return any(owner.get("uid") == uid_of(self.job) for owner in owners)
+
+    def lasted(self, since: datetime | None, seconds: float) -> bool:
+        """Whether a state that holds since then has lasted so long. One whose begin is not known has."""
+        return since is None or (self.now - since).total_seconds() >= seconds
+
+
+# ---------------------------------------------------------------------- reading objects
+
+
+def index_of(pod: Document) -> int:
+    """The completion index of a pod, which is its rank in its Job."""
+    text = labels_of(pod).get(LABEL_INDEX) or annotations_of(pod).get(LABEL_INDEX) or "0"
+    return int(text) if text.isdigit() else 0
+
+
+def pod_order(pod: Document) -> tuple[str, int, int, str]:
+    """Pods by replicated job, its replica, rank and name."""
+    labels = labels_of(pod)
+    replica = labels.get(LABEL_JOB_INDEX, "0")
+    return (
+        labels.get(LABEL_REPLICATED_JOB, ""),
+        int(replica) if replica.isdigit() else 0,
+        index_of(pod),
+        name_of(pod),
+    )
+
+
+def condition_of(obj: Document | None, kind: str) -> Document | None:
+    """The condition of that type, whatever its status."""
+    conditions: Iterable[Document] = ((obj or {}).get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one.get("type") == kind), None)
+
+
+def holds(obj: Document | None, kind: str) -> Document | None:
+    """The condition of that type if its status is True."""
+    found = condition_of(obj, kind)
+    return found if found is not None and found.get("status") == "True" else None
+
+
+def moment(text: Any) -> datetime | None:
+    """A time of an object; None if it is not set or is no time."""
+    try:
+        return parse(text) if isinstance(text, str) and text else None
+    except ValueError:
+        return None
+
+
+def since_of(condition: Document | None) -> datetime | None:
+    """When the condition changed last."""
+    return moment((condition or {}).get("lastTransitionTime"))
+
+
+def created_at(obj: Document) -> datetime | None:
+    """When the object was created."""
+    return moment((obj.get("metadata") or {}).get("creationTimestamp"))
+
+
+def event_time(event: Document) -> str:
+    """When the event happened last, as text that sorts."""
+    series = event.get("series") or {}
+    found: str = (
+        series.get("lastObservedTime")
+        or event.get("lastTimestamp")
+        or event.get("eventTime")
+        or event.get("firstTimestamp")
+        or (event.get("metadata") or {}).get("creationTimestamp")
+        or ""
+    )
+    return found
+
+
+def event_since(event: Document) -> datetime | None:
+    """When the event happened first."""
+    return moment(event.get("firstTimestamp") or event.get("eventTime") or event_time(event))
+
+
+def earliest(moments: Iterable[datetime | None]) -> datetime | None:
+    """The earliest of the times that are known."""
+    known = [one for one in moments if one is not None]
+    return min(known, default=None)
+
+
+def counted(found: Sequence[Document], all_of: Sequence[Document] | int) -> str:
+    """`2 of 4 pods`."""
+    total = all_of if isinstance(all_of, int) else len(all_of)
+    return f"{len(found)} of {total} pod{'' if total == 1 else 's'}"

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults before the JobSet works: runtime, queue, manager, refusals. The number is that of the catalogue."""
+
+from tests.unit.trainer.explain.world import World, at, condition
+
+
+def test_1_the_runtime_is_missing() -> None:
+    world = World(jobset=False)
+    world.objects.remove(world.runtime)
+    assert world.says() == "RuntimeMissing: ClusterTrainingRuntime torch does not exist: create it, or delete the job"
+    world.blocked("RuntimeMissing", "ClusterTrainingRuntime torch does not exist: create it, or delete this TrainJob")
+    assert world.says() == "RuntimeMissing: ClusterTrainingRuntime torch does not exist: create it, or delete the job"
+    world.add("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", "torch", spec={})
+    assert world.says() == (
+        "RuntimeMissing: ClusterTrainingRuntime torch does not exist: there is a TrainingRuntime of that name: "
+        "create the "
+        "job again with spec.runtimeRef.kind: TrainingRuntime"
+    )
+
+
+def test_2_suspended_by_its_owner() -> None:
+    world = World(jobset=False)
+    world.job["spec"]["suspend"] = True
+    world.ended("Suspended", "Suspended")
+    assert world.says() == (
+        "SuspendedByOwner: the job is suspended by its spec.suspend: set it to false to start the job"
+    )
+    assert world.explained().exit_code == 3
+
+
+def test_3_waits_in_a_queue() -> None:
+    world = World(jobset=False)
+    message = (
+        "couldn't assign flavors to pod set node: insufficient unused quota for "
+        "nvidia.com/gpu in flavor a100, 8 more needed"
+    )
+    workload = world.workload(condition("QuotaReserved", "Pending", message, "False"))
+    expected = (
+        "QueueFull: the job waits in queue q (ClusterQueue c): 8 more nvidia.com/gpu are needed than are unused now"
+    )
+    assert world.says() == expected
+    workload["status"]["conditions"][0]["reason"] = "WaitingForQuota"
+    assert world.says() == expected
+    assert world.explained().exit_code == 3
+
+
+def test_4_can_never_be_admitted() -> None:
+    world = World(jobset=False)
+    message = (
+        "couldn't assign flavors to pod set node: insufficient quota for nvidia.com/gpu in flavor a100, previously "
+        "considered podsets requests (0) + current podset request (16) > maximum capacity (8)"
+    )
+    older = "insufficient quota for nvidia.com/gpu in flavor a100, request > maximum capacity (16 > 8)"
+    workload = world.workload(condition("QuotaReserved", "ExceedsMaxQuota", message, "False"))
+    told = (
+        "QueueTooSmall: the job asks for 16 nvidia.com/gpu, and ClusterQueue c gives at most 8: ask for less, or use "
+        "another queue"
+    )
+    assert world.says() == told
+    assert world.explained().exit_code == 1
+    workload["status"]["conditions"][0] |= {"reason": "Pending", "message": older}
+    assert world.says() == told
+
+
+def test_5_the_queue_does_not_exist() -> None:
+    world = World(jobset=False)
+    world.workload(condition("QuotaReserved", "Misconfigured", "LocalQueue q doesn't exist", "False"))
+    world.objects = [obj for obj in world.objects if obj["kind"] != "LocalQueue"]
+    assert world.says() == (
+        "QueueMissing: LocalQueue q does not exist in namespace n: correct the label kueue.x-k8s.io/queue-name"
+    )
+
+
+def test_6_the_queue_is_stopped() -> None:
+    world = World(jobset=False)
+    world.workload(condition("QuotaReserved", "Suspended", "LocalQueue q is stopped", "False"))
+    assert world.says() == (
+        "QueueStopped: LocalQueue q is stopped by its administrator: wait until it is started, or use another queue"
+    )
+    next(obj for obj in world.objects if obj["kind"] == "ClusterQueue")["spec"]["stopPolicy"] = "Hold"
+    assert "ClusterQueue c is stopped" in world.says()
+
+
+def test_7_an_admission_check_is_open() -> None:
+    world = World(jobset=False)
+    world.workload(
+        condition("QuotaReserved", "QuotaReserved"),
+        condition("Admitted", "NoChecks", status="False"),
+        admissionChecks=[{"name": "provisioning", "state": "Pending", "message": "a node group is being made"}],
+    )
+    assert world.says() == (
+        "AdmissionCheckPending: the job has its quota and waits for admission check provisioning: a node group is "
+        "being made"
+    )
+
+
+def test_8_taken_out_of_the_queue_again() -> None:
+    world = World(jobset=False)
+    world.workload(
+        condition("QuotaReserved", "Pending", "Preempted to accommodate a workload", "False"),
+        condition("Evicted", "Preempted", "Preempted to accommodate a workload"),
+    )
+    assert world.says() == (
+        "EvictedByQueue: Kueue stopped the job (preempted by a job of higher priority); it is queued again in queue q "
+        "(ClusterQueue c) and starts by itself"
+    )
+
+
+def test_9_labelled_for_a_queue_and_not_queued() -> None:
+    world = World(jobset=False)
+    world.job["spec"]["suspend"] = True
+    world.job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
+    assert "there is no Workload for it: Kueue is not installed" in world.says()
+    assert world.says().startswith("NotQueued: ")
+    world.unserved = ()
+    world.add("kueue.x-k8s.io/v1beta1", "LocalQueue", "q", spec={"clusterQueue": "c"})
+    assert "Kueue does not manage TrainJobs" in world.says()
+    world.job["metadata"]["creationTimestamp"] = at(20)
+    assert world.says().startswith("QueueFull: ")
+
+
+def test_10_another_controller_is_responsible() -> None:
+    world = World(jobset=False)
+    world.job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    assert world.says() == (
+        "ManagedElsewhere: the job is managed by kueue.x-k8s.io/multikueue (spec.managedBy): it runs in another "
+        "cluster, "
+        "look there"
+    )
+
+
+def test_11_no_manager_works() -> None:
+    world = World(jobset=False)
+    assert world.says() == (
+        "ManagerMissing: no manager has looked at the job since it was created: is a manager running? See `kubectl get "
+        "pods,leases -n kubeflow-system`"
+    )
+    lease = world.add(
+        "coordination.k8s.io/v1",
+        "Lease",
+        "trainer.kubeflow.org",
+        namespace="kubeflow-system",
+        spec={"holderIdentity": "manager-1_x", "renewTime": "2026-11-22T13:00:00.000000Z", "leaseDurationSeconds": 15},
+    )
+    assert "no manager holds Lease trainer.kubeflow.org (last renewed 2026-11-22T13:00:00Z)" in world.says()
+    lease["spec"]["renewTime"] = at(2)
+    assert "the manager manager-1 leads, and has not seen it" in world.says()
+    world.job["metadata"]["creationTimestamp"] = at(10)
+    assert world.says().startswith("Starting: ")
+
+
+def test_12_jobset_is_not_installed() -> None:
+    world = World(jobset=False)
+    world.unserved = (*world.unserved, "jobset.x-k8s.io")
+    assert world.says().startswith("JobSetMissing: JobSet is not installed in this cluster")
+
+
+def test_13_the_webhook_of_jobset_does_not_answer() -> None:
+    world = World(jobset=False)
+    message = (
+        'jobsets/j: Internal error occurred: failed calling webhook "mjobset.kb.io": failed to call webhook: Post '
+        '"https://127.0.0.1:1/mutate": dial tcp 127.0.0.1:1: connect: connection refused'
+    )
+    world.blocked("ApplyRefused", message)
+    assert world.says() == (
+        "WebhookUnreachable: jobsets/j cannot be made: webhook mjobset.kb.io does not answer; is the JobSet controller "
+        "running?"
+    )
+    assert world.explained().exit_code == 3
+
+
+def test_13_on_kubeflow_trainer_the_event_tells_it() -> None:
+    world = World(jobset=False)
+    world.event(
+        world.job,
+        "TrainJobResourcesCreationFailed",
+        'Internal error occurred: failed calling webhook "mjobset.kb.io": failed to call webhook',
+    )
+    assert world.says().startswith("WebhookUnreachable: jobsets/j cannot be made: webhook mjobset.kb.io")
+
+
+def test_14_the_manager_may_not() -> None:
+    world = World(jobset=False)
+    message = (
+        'jobsets/j: jobsets.jobset.x-k8s.io "j" is forbidden: User "system:serviceaccount:kubeflow-system:manager" '
+        'cannot patch resource "jobsets" in API group "jobset.x-k8s.io" in the namespace "n"'
+    )
+    world.blocked("ApplyRefused", message)
+    assert world.says() == (
+        "ManagerForbidden: the manager (kubeflow-system/manager) may not patch jobsets in namespace n: its "
+        "administrator "
+        "must apply the roles that `trainwright rbac` prints"
+    )
+
+
+def test_15_the_name_is_too_long() -> None:
+    world = World(jobset=False)
+    world.job["metadata"]["name"] = "x" * 60
+    message = 'jobsets/x: admission webhook "vjobset.kb.io" denied the request: JobSet name is too long, job names'
+    world.blocked("ApplyRefused", message)
+    assert world.says() == (
+        f"NameTooLong: the name {'x' * 60} makes pod names of 75 characters, and 63 are allowed: create the job "
+        "again with "
+        "a name that is shorter by 12"
+    )
+
+
+def test_16_the_name_is_taken() -> None:
+    world = World(jobset=False)
+    world.add("jobset.x-k8s.io/v1alpha2", "JobSet", "j", spec={})
+    told = (
+        "NameTaken: JobSet j exists already and was not made for this job: delete it, or "
+        "create the job under another name"
+    )
+    assert world.says() == told
+    world.blocked("ApplyRefused", "JobSet j exists without a controller and was not changed: delete or rename it")
+    assert world.says() == told
+
+
+def test_17_the_snapshot_was_spoiled() -> None:
+    world = World(jobset=False)
+    world.blocked(
+        "SnapshotInvalid", "ConfigMap j-runtime-snapshot has no key runtime; delete it, and a new snapshot is taken"
+    )
+    assert world.says() == (
+        "SnapshotInvalid: ConfigMap j-runtime-snapshot has no key runtime; delete it, and a new snapshot is taken"
+    )
+
+
+def test_18_a_plugin_refuses() -> None:
+    world = World(jobset=False)
+    world.blocked("BuildFailed", "plugin MPI: mpiImplementation '' is not supported; use OpenMPI")
+    assert world.says() == (
+        "BuildFailed: the MPI plugin refuses the job: mpiImplementation '' is not supported; use OpenMPI; correct the "
+        "runtime, or use another one"
+    )
+
+
+def test_19_quota_for_jobsets() -> None:
+    world = World(jobset=False)
+    message = (
+        'jobsets/j: jobsets.jobset.x-k8s.io "j" is forbidden: exceeded quota: q, requested: '
+        "count/jobsets.jobset.x-k8s.io=1, used: count/jobsets.jobset.x-k8s.io=0, limited: "
+        "count/jobsets.jobset.x-k8s.io=0"
+    )
+    world.blocked("ApplyRefused", message)
+    assert world.says() == (
+        "ObjectQuotaExceeded: ResourceQuota q allows 0 jobsets.jobset.x-k8s.io in namespace n, and 0 are used: delete "
+        "finished jobs, or ask for a larger quota"
+    )
+
+
+def test_20_the_gang_scheduler_is_not_installed() -> None:
+    world = World(jobset=False)
+    world.blocked(
+        "BuildFailed",
+        "the cluster does not serve PodGroup of scheduling.volcano.sh/v1beta1, which the runtime needs: install "
+        "Volcano "
+        "(https://volcano.sh) and restart the manager, or use another runtime",
+    )
+    assert world.says() == (
+        "GangSchedulerMissing: ClusterTrainingRuntime torch needs Volcano, which this cluster does not have: install "
+        "it "
+        "and restart the manager, or use another runtime"
+    )
+
+
+def test_an_unknown_refusal_is_quoted() -> None:
+    world = World(jobset=False)
+    world.blocked("ApplyRefused", 'jobsets/j: admission webhook "policy.example.com" denied the request: no team label')
+    assert world.says() == (
+        "Refused: an object of the job is refused: jobsets/j: admission webhook "
+        '"policy.example.com" denied the request: '
+        "no team label"
+    )

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults of containers that cannot start, of those that run, and of jobs that are over."""
+
+import pytest
+
+from tests.unit.trainer.explain.world import World, at, condition, container
+
+# ---------------------------------------------------------------------- containers cannot start
+
+
+def test_46_the_image_does_not_exist() -> None:
+    world = World()
+    world.waiting(
+        "ImagePullBackOff",
+        'Back-off pulling image "train:v9": ErrImagePull: failed to resolve reference '
+        '"docker.io/library/train:v9": not found',
+    )
+    assert world.says() == (
+        "ImageMissing: 4 of 4 pods cannot pull train:v9: there is no such image or tag; correct spec.trainer.image"
+    )
+
+
+def test_46_of_a_back_off_without_words_the_event_tells() -> None:
+    world = World(pods=1)
+    world.waiting("ImagePullBackOff", 'Back-off pulling image "train:v9"')
+    world.event(world.pods[0], "Failed", 'Failed to pull image "train:v9": manifest unknown')
+    assert world.says().startswith("ImageMissing: 1 of 1 pod cannot pull train:v9: there is no such image or tag")
+
+
+def test_47_the_registry_refuses() -> None:
+    world = World()
+    world.waiting("ErrImagePull", "pull access denied, repository does not exist or may require authorization: 401")
+    assert world.says() == (
+        "ImageForbidden: 4 of 4 pods cannot pull train:v9: the registry refuses it; the pods have no "
+        "imagePullSecrets: add "
+        "one to the runtime or to their service account (spec.trainer.image)"
+    )
+    for pod in world.pods:
+        pod["spec"]["imagePullSecrets"] = [{"name": "pull"}]
+    assert "Secret pull of imagePullSecrets does not exist in namespace n: create it" in world.says()
+
+
+def test_48_the_registry_does_not_answer() -> None:
+    world = World()
+    world.waiting("ErrImagePull", 'failed to pull "train:v9": dial tcp 10.0.0.1:443: i/o timeout')
+    assert world.says() == ("RegistryUnavailable: 4 of 4 pods cannot pull train:v9 now: i/o timeout; it is tried again")
+    assert world.explained().exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            "couldn't find key k in Secret n/s",
+            (
+                "variable TOKEN of container node comes from Secret s, which has no key k: add the key, or correct the "
+                "variable"
+            ),
+        ),
+        (
+            'secret "s" not found',
+            (
+                "variable TOKEN of container node comes from Secret s, which does not exist in "
+                "namespace n: create it, or "
+                "correct the variable"
+            ),
+        ),
+    ],
+)
+def test_49_the_source_of_a_variable_is_missing(message: str, told: str) -> None:
+    world = World()
+    world.waiting("CreateContainerConfigError", message)
+    for pod in world.pods:
+        reference = {"secretKeyRef": {"name": "s", "key": "k"}}
+        pod["spec"]["containers"][0]["env"] = [{"name": "TOKEN", "valueFrom": reference}]
+    assert world.says() == f"VariableSourceMissing: {told}"
+
+
+def test_50_the_source_of_a_volume_is_missing() -> None:
+    world = World(pods=1)
+    world.waiting("ContainerCreating")
+    world.pods[0]["spec"]["volumes"] = [{"name": "cfg", "configMap": {"name": "c"}}]
+    told = (
+        "VolumeSourceMissing: volume cfg is made from ConfigMap c, which does not exist in namespace n: create it, or "
+        "correct the runtime"
+    )
+    assert world.says() == told
+    world.event(world.pods[0], "FailedMount", 'MountVolume.SetUp failed for volume "cfg" : configmap "c" not found')
+    assert world.says() == told
+
+
+def test_51_the_command_does_not_exist() -> None:
+    world = World(pods=1)
+    message = 'failed to create containerd task: exec: "torchrun": executable file not found in $PATH: unknown'
+    world.terminated(0, 128, reason="StartError", message=message)
+    told = (
+        "ProgramMissing: container node of rank 0 cannot run torchrun: it is not in the image; correct the command "
+        "in the "
+        "runtime or the image"
+    )
+    assert world.says() == told
+    world.waiting(
+        "CrashLoopBackOff",
+        "back-off",
+        restarts=3,
+        last={"terminated": {"exitCode": 128, "reason": "StartError", "message": message}},
+    )
+    assert world.says() == told
+
+
+def test_52_an_initializer_fails() -> None:
+    world = World(steps=("dataset-initializer",))
+    world.job["spec"]["initializer"] = {"dataset": {"storageUri": "hf://a/b"}}
+    world.terminated(0, 1)
+    world.logs["j-dataset-initializer-0-0-abcde/node"] = ["…", "401: the dataset is private", ""]
+    assert world.says() == (
+        "InitializerFailed: dataset-initializer failed with exit code 1, so training has not begun; storageUri is "
+        "hf://a/b; "
+        "its log ends with: 401: the dataset is private"
+    )
+
+
+def test_52_an_init_container_fails() -> None:
+    world = World(pods=1)
+    world.waiting("PodInitializing")
+    state = {"exitCode": 1, "reason": "Error", "finishedAt": at(50)}
+    world.pods[0]["status"]["initContainerStatuses"] = [container("fetch", {"terminated": state})]
+    assert world.says() == (
+        "InitializerFailed: init container fetch of rank 0 failed with exit code 1, so training has not begun"
+    )
+
+
+def test_53_the_node_refuses_the_pod() -> None:
+    world = World()
+    world.pods[1]["status"] = {
+        "phase": "Failed",
+        "reason": "UnexpectedAdmissionError",
+        "message": "Allocate failed due to no healthy devices present; cannot allocate nvidia.com/gpu",
+    }
+    assert world.says() == (
+        "NodeRefusedPod: node big refused rank 1 (UnexpectedAdmissionError: Allocate failed due to no healthy devices "
+        "present; cannot allocate nvidia.com/gpu); the Job makes another pod; if that happens again, ask the "
+        "administrator "
+        "to check the node"
+    )
+    assert world.explained().exit_code == 3
+
+
+def test_54_the_sandbox_cannot_be_made() -> None:
+    world = World()
+    world.waiting("ContainerCreating", "", 0)
+    world.event(world.pods[0], "FailedCreatePodSandBox", "Failed to create pod sandbox: no IP addresses available")
+    assert world.says() == (
+        "SandboxFailed: node big cannot set up the network of rank 0: Failed to create pod sandbox: no IP addresses "
+        "available; it is tried again; ask the administrator of the node"
+    )
+
+
+# ---------------------------------------------------------------------- running
+
+
+def test_55_out_of_memory() -> None:
+    world = World()
+    world.terminated(2, 137, reason="OOMKilled")
+    assert world.says() == (
+        "OutOfMemory: rank 2 was killed for memory (OOMKilled, exit code 137): container node may use 16Gi; ask for "
+        "more "
+        "memory, or use less"
+    )
+
+
+def test_56_one_rank_fails_and_others_are_stopped() -> None:
+    world = World()
+    world.terminated(3, 1, ago=100)
+    for index in range(3):
+        world.terminated(index, 143, ago=98)
+    world.logs["j-node-0-3-abcde/node"] = ["Traceback", "ValueError: no data"]
+    assert world.says() == (
+        "RankFailed: rank 3 failed with exit code 1; 3 others were stopped after it; its log ends with: ValueError: "
+        "no data"
+    )
+
+
+def test_57_a_crash_loop() -> None:
+    world = World()
+    last = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": at(30)}}
+    world.waiting("CrashLoopBackOff", "back-off", 0, restarts=4, last=last)
+    assert world.says() == (
+        "CrashLoop: container node of rank 0 has failed 4 times, last with exit code 1; after 6 the Job gives up, "
+        "and its "
+        "pods are deleted with their logs"
+    )
+
+
+def test_57_a_container_that_runs_again_is_a_note() -> None:
+    world = World()
+    last = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": at(200)}}
+    world.pods[1]["status"]["containerStatuses"] = [
+        container("node", {"running": {"startedAt": at(190)}}, 1, lastState=last)
+    ]
+    found = world.explained()
+    assert found.cause.message == "4 of 4 pods run, attempt 1"
+    assert found.exit_code == 0
+    assert [one.message for one in found.others] == ["rank 1 has failed 1 time, last with exit code 1, and runs again"]
+
+
+def test_58_preempted() -> None:
+    world = World()
+    world.terminated(1, 143)["status"]["conditions"].append(condition("DisruptionTarget", "PreemptionByScheduler"))
+    assert world.says() == "Preempted: rank 1 had to give way to a pod of higher priority; the pod is made again"
+    assert world.explained().exit_code == 3
+
+
+def test_59_evicted_by_its_node() -> None:
+    world = World()
+    message = (
+        "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 1Gi. Container node "
+        "was using "
+        "40Gi, request is 0, has larger consumption of ephemeral-storage. "
+    )
+    world.pods[1]["status"] = {"phase": "Failed", "reason": "Evicted", "message": message}
+    assert world.says() == (
+        "EvictedByNode: node big was low on ephemeral-storage and evicted rank 1, which used 40Gi; the pod is made "
+        "again; "
+        "request what it needs"
+    )
+
+
+def test_60_the_node_is_gone() -> None:
+    world = World()
+    world.pods[1]["spec"]["nodeName"] = "gone"
+    world.pods[1]["status"]["conditions"][1] = condition("Ready", "NodeNotReady", status="False")
+    told = "NodeLost: node gone, on which rank 1 ran, does not exist any more; the pod is made again"
+    assert world.says() == told
+    world.add_node("gone", {})["status"]["conditions"] = [condition("Ready", "NodeStatusUnknown", "", "Unknown")]
+    assert world.says() == (
+        "NodeLost: node gone, on which rank 1 runs, is not ready: NodeStatusUnknown; the pod is made again if the "
+        "node does "
+        "not come back"
+    )
+
+
+def test_61_restarts() -> None:
+    world = World()
+    world.jobset["spec"]["failurePolicy"] = {"maxRestarts": 3}
+    world.jobset["status"]["restarts"] = 1
+    world.jobset["status"]["conditions"] = [
+        condition("RestartingJobSet", "Restarting", "jobset is restarting (first failed job: j-node-0)")
+    ]
+    world.objects = [obj for obj in world.objects if obj["kind"] not in ("Job", "Pod")]
+    assert world.says().startswith("Restarting: attempt 2 of 4 starts: the one before ended, jobset is restarting")
+
+
+def test_62_restarts_are_used_up() -> None:
+    world = World()
+    world.jobset["spec"]["failurePolicy"] = {"maxRestarts": 3}
+    world.jobset["status"]["restarts"] = 3
+    for pod in world.pods:
+        pod["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] = "3"
+    world.terminated(0, 1)
+    world.ended("Failed", "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
+    assert world.says() == (
+        "RestartsExhausted: the job failed after 4 attempts; the last: rank 0 failed with exit code 1"
+    )
+    assert world.explained().exit_code == 1
+
+
+def test_63_deadline() -> None:
+    world = World(jobset=False)
+    world.job["spec"]["activeDeadlineSeconds"] = 60
+    world.ended("Failed", "DeadlineExceeded", "TrainJob exceeded its activeDeadlineSeconds")
+    assert world.says() == (
+        "DeadlineExceeded: the job ran out of its time of 60 s (spec.activeDeadlineSeconds); allow more time, or "
+        "find out "
+        "what took so long"
+    )
+    pod = {"kind": "Pod", "metadata": {"name": "j-node-0-0-x", "uid": "gone"}}
+    world.event(pod, "FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu. preemption: none")
+    assert world.says() == (
+        "DeadlineExceeded: the job ran out of its time of 60 s (spec.activeDeadlineSeconds); before that: its pods "
+        "waited "
+        "for a node (0/1 nodes are available: 1 Insufficient cpu.)"
+    )
+
+
+def test_64_a_deadline_of_the_runtime() -> None:
+    world = World()
+    world.without_pods()
+    job = next(obj for obj in world.objects if obj["kind"] == "Job")
+    job["spec"]["activeDeadlineSeconds"] = 60
+    job["status"] = {"conditions": [condition("Failed", "DeadlineExceeded")]}
+    world.ended("Failed", "FailedJobs", "jobset failed due to one or more job failures (first failed job: j-node-0)")
+    assert world.says() == (
+        "JobDeadlineExceeded: the runtime allows a Job 60 s, and Job j-node-0 took longer (DeadlineExceeded); this "
+        "is not "
+        "the deadline of the TrainJob: change the runtime"
+    )
+
+
+def test_65_the_evidence_is_gone() -> None:
+    world = World()
+    world.without_pods()
+    job = next(obj for obj in world.objects if obj["kind"] == "Job")
+    job["status"] = {"conditions": [condition("Failed", "BackoffLimitExceeded")]}
+    world.ended("Failed", "FailedJobs", "jobset failed due to one or more job failures (first failed job: j-node-0)")
+    assert world.says() == (
+        "EvidenceGone: Job j-node-0 reached its backoff limit, and its pods were deleted with their logs; "
+        "restartPolicy: "
+        "Never in the runtime keeps failed pods"
+    )
+
+
+def test_66_never_ready() -> None:
+    world = World(pods=2)
+    replicated = world.jobset["spec"]["replicatedJobs"]
+    launcher = {"name": "launcher", "template": {"spec": {}}, "dependsOn": [{"name": "node", "status": "Ready"}]}
+    replicated.append(launcher)
+    for pod in world.pods:
+        pod["status"]["conditions"][1] = condition("Ready", "ContainersNotReady", status="False")
+        pod["spec"]["containers"][0]["readinessProbe"] = {"tcpSocket": {"port": 2222}}
+    assert world.says() == (
+        "NotReady: launcher starts when node is ready: 2 of 2 pods run and fail their readiness probe (tcp 2222); "
+        "look at "
+        "its log, or correct the probe in the runtime"
+    )
+
+
+def test_67_over_but_pods_remain() -> None:
+    world = World(pods=2)
+    for pod in world.pods:
+        pod["metadata"]["deletionTimestamp"] = at(100)
+        pod["spec"]["nodeName"] = "gone"
+    world.ended("Complete", "AllJobsCompleted")
+    assert world.says() == (
+        "PodsRemain: the job is complete, but 2 pods still hold 16 nvidia.com/gpu: node gone does not answer; ask the "
+        "administrator, or delete them with --force"
+    )
+    assert world.explained().exit_code == 0
+
+
+def test_68_deletion_does_not_end() -> None:
+    world = World()
+    world.job["metadata"] |= {"deletionTimestamp": at(10), "finalizers": ["example.com/keep"]}
+    assert world.says() == (
+        "DeletionWaits: the job is being deleted and waits for finalizer example.com/keep: the controller that set "
+        "it must "
+        "remove it"
+    )
+    world.job["metadata"]["finalizers"] = ["foregroundDeletion"]
+    assert world.says() == "Deleting: the job is being deleted"
+    world.job["metadata"]["deletionTimestamp"] = at(100)
+    world.jobset["metadata"] |= {"deletionTimestamp": at(100), "finalizers": ["example.com/keep"]}
+    assert world.says() == (
+        "DeletionWaits: the job is being deleted and waits for JobSet j, which has finalizer example.com/keep"
+    )
+
+
+def test_69_no_report_for_long() -> None:
+    world = World()
+    world.job["status"] = {
+        "conditions": [condition("Stalled", "NoReport")],
+        "trainerStatus": {"progressPercentage": 41, "lastUpdatedTime": at(720)},
+    }
+    assert world.says() == (
+        "NoReport: the job has stopped reporting its progress (last: 41 %); 4 of 4 pods are ready: look at the logs, "
+        "it may "
+        "hang"
+    )
+
+
+def test_70_nothing_is_wrong() -> None:
+    world = World()
+    assert world.says() == "Running: 4 of 4 pods run, attempt 1"
+    found = world.explained()
+    assert (found.exit_code, found.others, found.unread) == (0, (), ())
+
+
+def test_complete() -> None:
+    world = World()
+    world.ended("Complete", "AllJobsCompleted")
+    assert world.says() == "Complete: the job is complete"
+    assert world.explained().exit_code == 0
