@@ -45,6 +45,10 @@ class ExecResult:
     code: int
 
 
+class CommandTimeout(RequestTimeout):
+    """The command has started, and did not end in time. It may still run."""
+
+
 class _Cause(msgspec.Struct):
     reason: str | None = None
     message: str | None = None
@@ -93,7 +97,8 @@ class Exec(Session):
             Invalid: an admission policy refuses the command.
             ServerError: the node does not answer or could not start the command; the message says which.
             OutputTooLarge: more output than `limit`.
-            RequestTimeout: the command did not end within `seconds`.
+            CommandTimeout: the command started and did not end within `seconds`.
+            RequestTimeout: the command did not start within `seconds`; the node may hang.
             Unreachable, ConnectionLost: no connection, or it broke before the end of the command.
             DecodeError: the server does not follow the protocol.
         """
@@ -103,18 +108,22 @@ class Exec(Session):
         if container:
             query["container"] = container
         request = Request("GET", object_path(Pod.RESOURCE, pod, namespace, "exec"), query)
+        started = asyncio.Event()
         try:
             async with asyncio.timeout(seconds):
-                return await self._run(request, limit)
+                return await self._run(request, limit, started)
         except TimeoutError as error:
-            raise RequestTimeout(f"{request}: the command did not end within {seconds:g} s") from error
+            if started.is_set():
+                raise CommandTimeout(f"{request}: the command did not end within {seconds:g} s") from error
+            raise RequestTimeout(f"{request}: the command did not start within {seconds:g} s") from error
 
-    async def _run(self, request: Request, limit: int) -> ExecResult:
+    async def _run(self, request: Request, limit: int, started: asyncio.Event) -> ExecResult:
         outputs = {_STDOUT: bytearray(), _STDERR: bytearray()}
         left = limit
         # One more byte for the channel; a Status is always let through.
         async with self.connect(request, PROTOCOLS, limit=max(limit, LIMIT) + 1) as socket:
             while (message := await socket.receive()) is not None:
+                started.set()  # nodes send an empty message once the command runs
                 if not message:
                     continue
                 channel, data = message[0], message[1:]

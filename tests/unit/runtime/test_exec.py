@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.client.exec import LIMIT, ExecResult
+from trainwright.controller.runtime.client.exec import LIMIT, CommandTimeout, ExecResult
 from trainwright.controller.runtime.client.limit import LimitedTransport
 from trainwright.controller.runtime.client.permission import permission
 from trainwright.controller.runtime.errors import (
@@ -141,14 +141,15 @@ def test_a_refusal_is_not_retried(status: int, reason: str, kind: type[Kubernete
 @jumping
 async def test_ten_seconds_for_everything() -> None:
     client, _, live = script(b"\x01slow")
-    with pytest.raises(RequestTimeout, match="did not end within 10 s"):
+    with pytest.raises(CommandTimeout, match="did not end within 10 s"):
         await client.exec("p", "default", ["x"])
     assert asyncio.get_running_loop().time() == 10
     assert live.closed.is_set()
     transport = ScriptedTransport()
     transport.answer(lambda _: True, status=500, delay=60)
-    with pytest.raises(RequestTimeout):
+    with pytest.raises(RequestTimeout, match="did not start within 3 s") as raised:
         await Client(transport).exec("p", "default", ["x"], seconds=3)
+    assert not isinstance(raised.value, CommandTimeout)
     assert asyncio.get_running_loop().time() == 13
 
 
