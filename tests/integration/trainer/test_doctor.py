@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The doctor on a real API server: webhooks of a removed installation, rights that are missing."""
+
+import json
+
+from trainwright.controller.cli.doctor import shipped_definitions
+from trainwright.controller.runtime import Client, HTTPTransport, load_config
+from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.trainer.doctor.examination import examine
+from trainwright.controller.trainer.doctor.findings import Level
+from trainwright.controller.trainer.doctor.gathering import Gatherer
+from trainwright.plugins.pipeline import Pipeline
+from trainwright.plugins.registry import Registry, Selection
+
+LEFT_OVER = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": "validator.trainer.left-over.example"},
+    "webhooks": [
+        {
+            "name": "v.trainer.left-over.example",
+            "clientConfig": {"service": {"namespace": "gone", "name": "gone"}},
+            "rules": [
+                {
+                    "apiGroups": ["trainer.kubeflow.org"],
+                    "apiVersions": ["*"],
+                    "operations": ["CREATE"],
+                    "resources": ["trainjobs"],
+                }
+            ],
+            # It would refuse the jobs of other tests.
+            "namespaceSelector": {"matchLabels": {"no-such-namespace": "true"}},
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+    ],
+}
+
+
+async def findings(kubeconfig: str, namespace: str) -> dict[str, list[tuple[Level, str]]]:
+    client = Client(HTTPTransport(load_config(kubeconfig)))
+    try:
+        pipeline = Pipeline(Registry.load(Selection.of(None)))
+        site = await Gatherer(client, pipeline, lambda _: (), shipped_definitions(), namespace).gather()
+    finally:
+        await client.close()
+    return {one.title: [(finding.level, finding.message) for finding in one.findings] for one in examine(site)}
+
+
+async def test_a_webhook_that_leads_nowhere_and_a_manager_that_is_missing(
+    with_jobsets: ControlPlane, namespace: str
+) -> None:
+    with_jobsets.kubectl("create", "--filename=-", stdin=json.dumps(LEFT_OVER))
+    try:
+        found = await findings(str(with_jobsets.kubeconfig), namespace)
+    finally:
+        with_jobsets.kubectl("delete", "validatingwebhookconfiguration", LEFT_OVER["metadata"]["name"])  # type: ignore[index]
+    ((level, message),) = found["webhooks lead somewhere"]
+    assert level is Level.PROBLEM
+    assert "validator.trainer.left-over.example leads to Service gone/gone, which does not exist" in message
+    assert found["definitions"] == []
+    assert found["JobSet is installed"] == []
+    assert found["clock"] == []
+
+
+async def test_a_user_without_rights_is_told_what_could_not_be_checked(
+    with_jobsets: ControlPlane, namespace: str
+) -> None:
+    found = await findings(str(with_jobsets.add_user(f"nobody-{namespace}")), namespace)
+    ((level, message),) = found["webhooks lead somewhere"]
+    assert level is Level.UNKNOWN
+    assert "cannot list resource" in message
+    assert found["JobSet is installed"] == [] or found["JobSet is installed"][0][0] is Level.UNKNOWN
+    assert all(level is Level.UNKNOWN for one in found.values() for level, _ in one)
