@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: ARG002 - stand-ins have the signatures of what they stand for
+"""The order of the checks of a report, its rate, and where a TrainJob is looked up."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.reports import path_of, progress
+from trainwright.api.objects import Key
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
+from trainwright.controller.runtime.errors import (
+    ConnectionLost,
+    KubernetesError,
+    NotCached,
+    NotFound,
+    NotSynced,
+)
+from trainwright.controller.runtime.servers.bounded import Answer, BodyTooLarge
+from trainwright.controller.trainer.progress.coalescer import Coalescer, Pace
+from trainwright.controller.trainer.progress.jobs import Jobs
+from trainwright.controller.trainer.progress.metrics import ProgressMetrics
+from trainwright.controller.trainer.progress.server import StatusEndpoint
+from trainwright.controller.trainer.progress.tokens import Forbidden, Reporter, Unavailable
+
+SPACE = "space"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class FakeCall:
+    """A request."""
+
+    def __init__(self, path: str, body: Any, *, method: str = "POST", length: int | None = None) -> None:
+        self.method = method
+        self.path = path
+        self._body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.too_large = (len(self._body) if length is None else length) > 65536
+        self.was_read = False
+
+    def header(self, name: str) -> str | None:
+        return None
+
+    async def body(self) -> bytes:
+        self.was_read = True
+        if len(self._body) > 65536:
+            raise BodyTooLarge
+        return self._body
+
+
+class FakeAccess:
+    """Accepts everybody."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.stranger: Exception | None = None
+
+    async def check(self, authorization: str | None, namespace: str, name: str) -> Reporter:
+        if self.error is not None:
+            raise self.error
+        return Reporter("pod", "pod-uid", "account", 0.0)
+
+    async def belongs(self, reporter: Reporter, job: TrainJob) -> None:
+        if self.stranger is not None:
+            raise self.stranger
+
+
+class FakeCluster:
+    """Stands for the cache and for the client."""
+
+    def __init__(self) -> None:
+        self.cached: dict[str, TrainJob] = {}
+        self.stored: dict[str, TrainJob] = {}
+        self.cache_error: Exception | None = None
+        self.error: KubernetesError | None = None
+        self.asked: list[str] = []
+
+    def cache_get(self, name: str) -> TrainJob | None:
+        if self.cache_error is not None:
+            raise self.cache_error
+        return self.cached.get(name)
+
+    async def live_get(self, name: str) -> TrainJob:
+        self.asked.append(name)
+        if self.error is not None:
+            raise self.error
+        if name not in self.stored:
+            raise NotFound("no such TrainJob", code=404)
+        return self.stored[name]
+
+
+class Cache:
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+
+    def get(self, kind: object, name: str, namespace: str) -> TrainJob | None:
+        return self._cluster.cache_get(name)
+
+
+class Client:
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+
+    async def get(self, kind: object, name: str, namespace: str) -> TrainJob:
+        return await self._cluster.live_get(name)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.clock, self.access, self.cluster = Clock(), FakeAccess(), FakeCluster()
+        self.registry = CollectorRegistry()
+        metrics = ProgressMetrics(self.registry)
+        self.coalescer = Coalescer(self.write, Pace(), metrics, time=self.clock)
+        jobs = Jobs(Client(self.cluster), Cache(self.cluster), time=self.clock)  # type: ignore[arg-type]  # stand-ins
+        self.endpoint = StatusEndpoint(self.access, jobs, self.coalescer, metrics, time=self.clock)
+        self.cluster.cached["a"] = job("a")
+
+    async def write(self, key: Key, uid: str, status: TrainerStatus) -> None:
+        raise AssertionError("the coalescer does not run")
+
+    async def ask(self, body: Any, *, name: str = "a", path: str = "", **options: Any) -> Answer:
+        call = FakeCall(path or path_of(SPACE, name), body, **options)
+        return await self.endpoint.answer(call)  # type: ignore[arg-type]  # a stand-in
+
+    def counted(self, result: str) -> float:
+        labels = {"source": "push", "result": result}
+        return self.registry.get_sample_value("trainer_progress_reports_total", labels) or 0.0
+
+
+def job(name: str) -> TrainJob:
+    metadata = {"name": name, "namespace": SPACE, "uid": f"uid-of-{name}"}
+    return msgspec.convert({"metadata": metadata, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob)
+
+
+@pytest.fixture
+async def bench() -> Bench:
+    return Bench()
+
+
+def reason(answer: Answer) -> tuple[int, str]:
+    return answer.status, json.loads(answer.body).get("reason", "")
+
+
+async def test_a_hundred_reports_at_once_are_too_many_and_it_may_go_on_later(bench: Bench) -> None:
+    answers = [await bench.ask(progress(1)) for _ in range(60)]
+    assert [answer.status for answer in answers] == [200] * 50 + [429] * 10
+    assert reason(answers[-1]) == (429, "TooManyRequests")
+    assert answers[-1].headers["Retry-After"] == "5"
+    assert bench.counted("too_many") == 10
+    bench.cluster.cached["b"] = job("b")
+    assert (await bench.ask(progress(1), name="b")).status == 200
+    bench.clock.now += 1.0
+    answers = [await bench.ask(progress(1)) for _ in range(12)]
+    assert [answer.status for answer in answers] == [200] * 10 + [429] * 2
+
+
+async def test_a_steady_ten_reports_a_second_are_taken(bench: Bench) -> None:
+    for _ in range(1000):
+        assert (await bench.ask(progress(1))).status == 200
+        bench.clock.now += 0.1
+
+
+async def test_the_memory_of_rates_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainwright.controller.trainer.progress.server.REMEMBERED", 10)
+    for number in range(100):
+        await bench.ask(progress(1), name=f"nobody-{number}")
+        bench.clock.now += 1.0
+    assert len(bench.endpoint._rates) <= 11
+
+
+async def test_the_declared_length_comes_before_the_token(bench: Bench) -> None:
+    bench.access.error = Forbidden()
+    assert reason(await bench.ask(b"", length=65537)) == (413, "RequestEntityTooLarge")
+    assert reason(await bench.ask(b"", length=65536)) == (403, "Forbidden")
+
+
+async def test_the_token_comes_before_the_body(bench: Bench) -> None:
+    bench.access.error = Forbidden(why="expired")
+    call = FakeCall(path_of(SPACE, "a"), b"{")
+    assert (await bench.endpoint.answer(call)).status == 403  # type: ignore[arg-type]  # a stand-in
+    assert not call.was_read
+
+
+async def test_a_body_that_turns_out_too_large(bench: Bench) -> None:
+    assert reason(await bench.ask(b"x" * 70_000, length=0)) == (413, "RequestEntityTooLarge")
+
+
+async def test_tokens_that_cannot_be_checked_are_a_failure(bench: Bench) -> None:
+    bench.access.error = Unavailable(why="no keys")
+    answer = await bench.ask(progress(1))
+    assert reason(answer) == (500, "InternalError")
+    assert b"no keys" not in answer.body
+    assert bench.counted("failed") == 1
+
+
+async def test_a_report_without_a_value_asks_for_no_trainjob(bench: Bench) -> None:
+    assert (await bench.ask({}, name="nobody")).body == b"{}"
+    assert bench.cluster.asked == []
+
+
+async def test_the_trainjob_comes_before_the_schema_and_the_pod_before_both(bench: Bench) -> None:
+    assert reason(await bench.ask(progress(101), name="nobody")) == (404, "NotFound")
+    bench.access.stranger = Forbidden(why="another TrainJob's pod")
+    assert reason(await bench.ask(progress(101))) == (403, "Forbidden")
+
+
+async def test_a_trainjob_that_the_cache_does_not_hold_is_asked_for_once(bench: Bench) -> None:
+    for _ in range(3):
+        assert reason(await bench.ask(progress(1), name="young")) == (404, "NotFound")
+    assert bench.cluster.asked == ["young"]
+    bench.cluster.stored["young"] = job("young")
+    bench.clock.now += 5.1
+    for _ in range(3):
+        assert (await bench.ask(progress(1), name="young")).status == 200
+    assert bench.cluster.asked == ["young"] * 2
+
+
+async def test_before_the_first_list_the_api_server_is_asked(bench: Bench) -> None:
+    bench.cluster.cache_error = NotSynced("not yet")
+    bench.cluster.stored["a"] = job("a")
+    assert (await bench.ask(progress(1))).status == 200
+
+
+async def test_a_namespace_of_another_manager_has_no_trainjobs(bench: Bench) -> None:
+    bench.cluster.cache_error = NotCached("another namespace")
+    assert reason(await bench.ask(progress(1))) == (404, "NotFound")
+    assert bench.cluster.asked == []
+
+
+async def test_an_api_server_that_does_not_answer_is_a_failure(bench: Bench) -> None:
+    bench.cluster.error = ConnectionLost("away")
+    assert reason(await bench.ask(progress(1), name="young")) == (500, "InternalError")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/apis/trainer.kubeflow.org/v1alpha1/namespaces/space/trainjobs/a",
+        path_of(SPACE, "a") + "/",
+        path_of(SPACE, "a/b"),
+        path_of(SPACE, ".."),
+        path_of("", "a"),
+        path_of(SPACE, "a%20b"),
+        path_of(SPACE, "A"),
+        "/" + path_of(SPACE, "a"),
+    ],
+)
+async def test_other_paths_are_not_found(bench: Bench, path: str) -> None:
+    assert reason(await bench.ask(progress(1), path=path)) == (404, "NotFound")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "post"])
+async def test_other_methods_are_not_found(bench: Bench, method: str) -> None:
+    assert (await bench.ask(progress(1), method=method)).status == 404
+
+
+async def test_the_pod_of_a_report_is_remembered(bench: Bench) -> None:
+    await bench.ask(progress(1))
+    found = bench.coalescer.arrivals("uid-of-a")
+    assert found is not None
+    assert dict(found.pods) == {"pod": 0.0}
