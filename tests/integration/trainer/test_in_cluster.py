@@ -47,6 +47,7 @@ class Replica:
     webhook: int = field(default_factory=free_port)
     metrics: int = field(default_factory=free_port)
     health: int = field(default_factory=free_port)
+    status: int = field(default_factory=free_port)
 
     def get(self, server: str, path: str, *, ca: bytes | None = None, token: str = "") -> tuple[int, str]:
         """Status and body; status 0 where nothing answers."""
@@ -97,6 +98,7 @@ class Installation:
             "kind": "Configuration",
             "webhook": {"host": "127.0.0.1", "port": replica.webhook},
             "metrics": {"bindAddress": f"127.0.0.1:{replica.metrics}", "auth": {"enabled": True}},
+            "statusServer": {"port": replica.status},
             "health": {"healthProbeBindAddress": f"127.0.0.1:{replica.health}", "livenessEndpointName": "alive"},
             "leaderElection": {"leaderElect": True, "leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"},
             **more,
@@ -172,7 +174,8 @@ def test_two_replicas_as_pods(installation: Installation) -> None:
     installation.point_webhooks_at(two)
     effects: dict[str, Any] = {
         "controller": {"groupKindConcurrency": {"TrainJob.trainer.kubeflow.org": 3}},
-        "featureGates": {"CreatedCondition": True},
+        # All metrics are on the page, also those of features.
+        "featureGates": {"CreatedCondition": True, "TrainJobStatus": True},
         "clientConnection": {"qps": 100, "burst": 200},
         "tls": {"minVersion": "1.3"},
     }
