@@ -614,8 +614,8 @@ class Reporter:
         self._active = False
         self._closing = False
         self._end: tuple[str, str] | None = None
-        # Written by the training thread alone: name -> (period, sum, count, last value). A new period begins when the
-        # thread has taken the values: it counts _period up, and the next update of a name starts a new sum.
+        # Written by the training thread alone: name -> (period, mean, count, last value). A new period begins when
+        # the thread has taken the values: it counts _period up, and the next update of a name starts a new mean.
         self._values: dict[str, tuple[int, float, int, Any]] = {}
         self._losses: dict[str, tuple[int, float, int, Any]] = {}
         self._period = 0
@@ -926,12 +926,9 @@ class Reporter:
         return None if seconds is None else max(0.0, total - here) * seconds
 
     def _mean(self, name: str, value: "tuple[int, float, int, Any]") -> Any:
-        _, total, count, last = value
+        _, mean, count, last = value
         if count:
-            try:
-                return _json(total / count)
-            except OverflowError:
-                return _json(math.inf if total > 0 else -math.inf)
+            return _json(mean)
         if isinstance(last, str):
             return last[:CHARACTERS] or None
         return _json(self._plain(last, name))
@@ -962,7 +959,9 @@ def _add(values: "dict[str, tuple[int, float, int, Any]]", period: int, name: st
         return
     if kind is float or kind is int:
         if before is not None and before[0] == period:
-            values[name] = (period, before[1] + value, before[2] + 1, None)
+            # A running mean, which keeps equal values exactly as they are; a sum would round them.
+            count = before[2] + 1
+            values[name] = (period, before[1] + (value - before[1]) / count, count, None)
         else:
             values[name] = (period, value, 1, None)
     else:
