@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the progress of a job is read: what the job declares, and the pod that its framework names.
+
+The pod is found with one list, and kept by the caller. Pods are not watched: a cluster has many more than jobs.
+"""
+
+import logging
+from dataclasses import dataclass
+
+import msgspec
+
+from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.objects import (
+    Document,
+    annotations_of,
+    deletion_timestamp_of,
+    name_of,
+    uid_of,
+)
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_COMPLETION_INDEX, ANNOTATION_PROGRESS, PROGRESS_FILE
+from trainwright.api.trainer.v1alpha1.progress import Declaration, declared
+from trainwright.controller.runtime import Client, KubernetesError
+from trainwright.controller.trainer.build.facts import CachedFacts
+from trainwright.controller.trainer.build.snapshot import Snapshots
+from trainwright.plugins.contract import FactUnavailable, PipelineError, PodRef
+from trainwright.plugins.pipeline import Pipeline
+
+log = logging.getLogger(__name__)
+
+POD = Pod.RESOURCE
+LABEL_JOBSET = "jobset.sigs.k8s.io/jobset-name"
+LABEL_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+LABEL_JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+"""On every pod of a JobSet: https://jobset.sigs.k8s.io/docs/reference/labels-and-annotations/"""
+LABEL_INDEX = ANNOTATION_COMPLETION_INDEX
+"""A label since Kubernetes 1.28, of the same name."""
+
+
+class TargetUnknown(KubernetesError):  # noqa: N818 - a state, which passes
+    """It is not known yet which pod reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How and where one job is read."""
+
+    declaration: Declaration
+    pod: PodRef
+
+    @property
+    def container(self) -> str:
+        """The container that writes the file."""
+        return self.declaration.container or self.pod.container
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPod:
+    """The pod with rank 0."""
+
+    name: str
+    uid: str
+    node: str
+    running: bool
+    """Whether the container runs."""
+    message: str
+    """The termination message of the container's last run; empty without one."""
+
+
+class Targets:
+    """Knows the targets of jobs. Keeps nothing: callers do, by uid and annotations of the job."""
+
+    def __init__(self, pipeline: Pipeline, snapshots: Snapshots, facts: CachedFacts) -> None:
+        self._pipeline = pipeline
+        self._snapshots = snapshots
+        self._facts = facts
+
+    async def of(self, job: TrainJob) -> Target | None:
+        """The target of a job; None if no file is to be read.
+
+        Raises TargetUnknown and other KubernetesErrors; try again later.
+        """
+        own = annotations_of(job)
+        if own.get(ANNOTATION_PROGRESS, PROGRESS_FILE) != PROGRESS_FILE:
+            return None
+        runtime = await self._snapshots.existing(job)
+        if runtime is None:
+            raise TargetUnknown("the job has no snapshot of its runtime yet")
+        declaration, _ = declared(own, annotations_of(runtime))
+        if not declaration.reads_file:
+            return None
+        try:
+            run = self._pipeline.begin(job, runtime)
+            reporter = run.enforced(await self._facts.read(run.references())).reporter
+        except (PipelineError, FactUnavailable) as error:
+            raise TargetUnknown(str(error)) from error
+        return Target(declaration, reporter) if reporter is not None else None
+
+
+async def find_pod(client: Client, job: TrainJob, target: Target) -> FoundPod | None:
+    """The pod with rank 0; None if there is none. Raises KubernetesError."""
+    where = target.pod
+    labels = {
+        LABEL_JOBSET: job.name,
+        LABEL_REPLICATED_JOB: where.job,
+        LABEL_JOB_INDEX: where.replica,
+        LABEL_INDEX: where.index,
+    }
+    selector = ",".join(f"{name}={value}" for name, value in labels.items())
+    # "0": the API server answers from its cache. Two: while a pod is replaced, both may be there.
+    page = await client.list_page(POD, job.namespace, label_selector=selector, limit=2, resource_version="0")
+    pods: list[Document] = [msgspec.json.decode(item) for item in page.items]
+    current = [pod for pod in pods if deletion_timestamp_of(pod) is None]
+    if not current:
+        return None
+    pod = max(current, key=lambda one: str(one["metadata"].get("creationTimestamp") or ""))
+    status = pod.get("status") or {}
+    listed = (one for one in status.get("containerStatuses") or () if one.get("name") == target.container)
+    container: Document = next(listed, {})
+    return FoundPod(
+        name=name_of(pod),
+        uid=uid_of(pod),
+        node=str((pod.get("spec") or {}).get("nodeName") or ""),
+        running=(container.get("state") or {}).get("running") is not None,
+        message=_last_message(container),
+    )
+
+
+def _last_message(container: Document) -> str:
+    """The termination message; after a restart in the pod that of the run before."""
+    for field in ("state", "lastState"):
+        ended = (container.get(field) or {}).get("terminated") or {}
+        if ended.get("message"):
+            return str(ended["message"])
+    return ""

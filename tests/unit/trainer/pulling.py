@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TrainJobs whose progress is read, in pods that exist in memory only, on a clock that jumps."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from trainwright.api.objects import key_of
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.progress import declared
+from trainwright.controller.runtime import Client, Event, EventType
+from trainwright.controller.runtime.client.transport import Request, Response
+from trainwright.controller.runtime.errors import ConnectionLost, KubernetesError
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.testing.scripted import listing, status_body
+from trainwright.controller.trainer.progress.coalescer import Arrivals, Source
+from trainwright.controller.trainer.progress.probes import ProbeMetrics
+from trainwright.controller.trainer.progress.pull import Puller
+from trainwright.controller.trainer.progress.refusals import Refused
+from trainwright.controller.trainer.progress.reports import Report
+from trainwright.controller.trainer.progress.targets import Target
+from trainwright.plugins.contract import PodRef
+
+START = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
+P = "trainwright.dev/progress"
+
+
+@dataclass
+class PretendPod:
+    """One pod with rank 0."""
+
+    job: str
+    node: str = "n"
+    uid: str = "pod-1"
+    running: bool = True
+    message: str = ""
+    file: bytes | None = b'{"progressPercentage":10}'
+    """None: there is none."""
+    programs: frozenset[str] = frozenset({"tail", "python3"})
+    refusal: tuple[int, str] | None = None
+    """Status and reason of the answer to the handshake."""
+    answer: bytes | None = None
+    """The Status of the command instead of an exit code."""
+    stderr: bytes = b""
+    code: int = 0
+    hangs: str = ""
+    """`command`: the command starts and does not end. `node`: nothing comes after the handshake."""
+    took: float = 0.0
+    """Seconds of each command."""
+    breaks: bool = False
+    """The connection ends without a Status."""
+    times: list[float] = field(default_factory=list)
+    """When commands began."""
+    commands: list[tuple[str, ...]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{self.job}-{self.uid}"
+
+    def document(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"running": {}} if self.running else {"terminated": {"message": self.message}}
+        return {
+            "metadata": {"name": self.name, "namespace": "team", "uid": self.uid},
+            "spec": {"nodeName": self.node},
+            "status": {"containerStatuses": [{"name": "node", "state": state}]},
+        }
+
+
+class PretendCluster:
+    """A transport that lists pods and runs their commands."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, PretendPod] = {}
+        """By name of the job."""
+        self.lists = 0
+        self.list_error: KubernetesError | None = None
+        self.list_status = 200
+        self.running = 0
+        self.most = 0
+        self.on: dict[str, int] = {}
+        self.most_on: dict[str, int] = {}
+
+    async def send(self, request: Request) -> Response:
+        """Answer the list of one job's pods."""
+        self.lists += 1
+        assert request.query["resourceVersion"] == "0"
+        assert request.query["limit"] == "2"
+        selector = dict(part.split("=") for part in str(request.query["labelSelector"]).split(","))
+        assert selector["jobset.sigs.k8s.io/replicatedjob-name"] == "node"
+        assert selector["jobset.sigs.k8s.io/job-index"] == "0"
+        assert selector["batch.kubernetes.io/job-completion-index"] == "0"
+        if self.list_status != 200:
+            return Response(self.list_status, {}, msgspec.json.encode(status_body(self.list_status, "Forbidden")))
+        pod = self.pods.get(selector["jobset.sigs.k8s.io/jobset-name"])
+        return Response(200, {}, msgspec.json.encode(listing("1", *([pod.document()] if pod is not None else []))))
+
+    def open(self, request: Request) -> Any:
+        raise AssertionError(f"nothing is streamed: {request}")
+
+    @asynccontextmanager
+    async def connect(self, request: Request, protocols: Sequence[str], *, limit: int) -> AsyncIterator["_Socket"]:
+        assert protocols
+        assert limit > 0
+        name = request.path.split("/")[-2]
+        pod = next((one for one in self.pods.values() if one.name == name), None)
+        if pod is None:
+            yield _Socket(None, refusal=(404, "NotFound"))
+            return
+        command = request.query["command"]
+        assert isinstance(command, tuple)
+        assert request.query["container"] == "node"
+        pod.times.append(asyncio.get_running_loop().time())
+        pod.commands.append(command)
+        self._begin(pod.node)
+        try:
+            yield _Socket(pod, refusal=pod.refusal, command=command)
+        finally:
+            self.running -= 1
+            self.on[pod.node] -= 1
+
+    def _begin(self, node: str) -> None:
+        self.running += 1
+        self.on[node] = self.on.get(node, 0) + 1
+        self.most = max(self.most, self.running)
+        self.most_on[node] = max(self.most_on.get(node, 0), self.on[node])
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class _Socket:
+    protocol = "v5.channel.k8s.io"
+
+    def __init__(
+        self, pod: PretendPod | None, *, refusal: tuple[int, str] | None = None, command: tuple[str, ...] = ()
+    ) -> None:
+        self.refusal = None
+        if refusal is not None:
+            self.refusal = Response(refusal[0], {}, msgspec.json.encode(status_body(*refusal)))
+        self._messages = _output(pod, command) if pod is not None and refusal is None else iter(())
+        self._pod = pod
+
+    async def receive(self) -> bytes | None:
+        assert self._pod is not None
+        if self._pod.hangs == "node":
+            await asyncio.Event().wait()
+        message = next(self._messages, None)
+        if message is None and self._pod.breaks:
+            raise ConnectionLost("cut")
+        if message is not None and len(message) > 1:
+            if self._pod.hangs:
+                await asyncio.Event().wait()
+            await asyncio.sleep(self._pod.took)
+        return message
+
+    async def send(self, message: bytes) -> None:
+        raise AssertionError(f"the command has no input: {message!r}")
+
+
+def _output(pod: PretendPod, command: tuple[str, ...]) -> Any:
+    """The messages of one command."""
+    yield b"\x01"
+    if pod.answer is not None:
+        yield b"\x03" + pod.answer
+    elif command[0] not in pod.programs:
+        text = f'exec: "{command[0]}": executable file not found in $PATH'
+        yield b"\x03" + msgspec.json.encode(status_body(500, "InternalError", text))
+    elif pod.breaks:
+        return
+    else:
+        stderr, code = pod.stderr, pod.code
+        if pod.file is None:
+            stderr, code = f"{command[0]}: cannot open '{command[-1]}': No such file or directory\n".encode(), 1
+        else:
+            yield b"\x01" + pod.file[-65537:]
+        if stderr:
+            yield b"\x02" + stderr
+        causes = {"causes": [{"reason": "ExitCode", "message": str(code)}]}
+        failed = {"status": "Failure", "reason": "NonZeroExitCode", "details": causes}
+        yield b"\x03" + msgspec.json.encode(failed if code else {"status": "Success"})
+
+
+class _Here(ThreadPoolExecutor):
+    """Runs work at once: a clock that jumps does not wait for threads."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+class Bench:
+    """A puller, and what it reads, passes on and says. A target of the pods of each job."""
+
+    def __init__(self, *, reads_files: bool = True) -> None:
+        self.cluster = PretendCluster()
+        self.registry = CollectorRegistry()
+        self.client = Client(self.cluster)
+        self.jobs: dict[str, TrainJob] = {}
+        self.accepted: list[tuple[float, str, int | None, Source]] = []
+        self.reports: list[Report] = []
+        self.pods_of_reports: list[str] = []
+        self.refusal: Refused | None = None
+        self.pushed: dict[str, float] = {}
+        self.events: list[tuple[str, str]] = []
+        self.target_error: KubernetesError | None = None
+        self.targets_asked = 0
+        self.puller = self.new_puller(reads_files=reads_files)
+
+    def new_puller(self, *, reads_files: bool = True) -> Puller:
+        return Puller(
+            self.client,
+            self,
+            self,
+            self,
+            ProbeMetrics(CollectorRegistry() if hasattr(self, "puller") else self.registry),
+            jobs=lambda: list(self.jobs.values()),
+            reads_files=reads_files,
+            now=lambda: START + timedelta(seconds=self.now),
+            uniform=lambda low, high: (low + high) / 2,
+        )
+
+    @property
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_default_executor(_Here())
+        async with TaskScope("bench") as tasks:
+            tasks.start("puller", self.puller.run())
+            await asyncio.sleep(0)
+            yield
+
+    # ------------------------------------------------------------------ the puller's surroundings
+
+    async def of(self, job: TrainJob) -> Target | None:
+        self.targets_asked += 1
+        if self.target_error is not None:
+            raise self.target_error
+        assert job.metadata is not None
+        declaration, _ = declared(job.metadata.annotations or {}, {})
+        return Target(declaration, PodRef("node")) if declaration.reads_file else None
+
+    async def accept(self, job: TrainJob, report: Report, *, source: Source, pod: str = "") -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.accepted.append((self.now, job.name, report.percentage, source))
+        self.reports.append(report)
+        self.pods_of_reports.append(pod)
+
+    def arrivals(self, uid: str) -> Arrivals | None:
+        return Arrivals({}, self.pushed[uid]) if uid in self.pushed else None
+
+    def progress_unreadable(self, job: TrainJob, note: str) -> None:
+        self.events.append((job.name, note))
+
+    def training_failed(self, job: TrainJob, note: str) -> None:
+        self.events.append((job.name, note))
+
+    # ------------------------------------------------------------------ what happens to jobs
+
+    def pod(self, job: str = "job", **fields: Any) -> PretendPod:
+        made = self.cluster.pods[job] = PretendPod(job, **fields)
+        return made
+
+    def show(self, name: str = "job", *, uid: str = "", **fields: Any) -> TrainJob:
+        """The cache shows a job. Keywords: see `train_job`."""
+        old = self.jobs.get(name)
+        job = self.jobs[name] = train_job(name, uid or f"uid-of-{name}", **fields)
+        kind = EventType.MODIFIED if old is not None else EventType.ADDED
+        self.puller.handle(Event(kind, key_of(job), old=old, new=job))
+        return job
+
+    def delete(self, name: str = "job") -> None:
+        job = self.jobs.pop(name)
+        self.puller.handle(Event(EventType.DELETED, key_of(job), old=job, new=None))
+
+    def results(self) -> dict[str, float]:
+        """The counts of reads that are not zero."""
+        (family,) = [one for one in self.registry.collect() if one.name == "trainer_progress_probes"]
+        return {one.labels["result"]: one.value for one in family.samples if one.name.endswith("_total") and one.value}
+
+
+def train_job(
+    name: str,
+    uid: str,
+    *,
+    ready: int = 1,
+    active: int = 1,
+    marks: dict[str, str] | None = None,
+    condition: str = "",
+    ended: float = 0.0,
+    stored: dict[str, Any] | None = None,
+    deleted: bool = False,
+    replicated: str = "node",
+) -> TrainJob:
+    """A TrainJob that runs and asks for a file every ten seconds.
+
+    Args:
+        name: of the job.
+        uid: of the job.
+        ready: how many Jobs JobSet counts as ready.
+        active: how many as active.
+        marks: annotations.
+        condition: one that is True.
+        ended: seconds after START when that was.
+        stored: its trainerStatus.
+        deleted: it is being deleted.
+        replicated: name of the replicated job.
+    """
+    marks = {P: "file", f"{P}-interval": "10s"} if marks is None else marks
+    counts = {"name": replicated, "ready": ready, "succeeded": 0, "failed": 0, "active": active, "suspended": 0}
+    status: dict[str, Any] = {"jobsStatus": [counts]}
+    if condition:
+        moment = (START + timedelta(seconds=ended)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        entry = {"type": condition, "status": "True", "reason": "R", "message": "", "lastTransitionTime": moment}
+        status["conditions"] = [entry]
+    if stored is not None:
+        status["trainerStatus"] = stored
+    metadata: dict[str, Any] = {"name": name, "namespace": "team", "uid": uid, "annotations": marks}
+    if deleted:
+        metadata["deletionTimestamp"] = "2026-05-06T07:08:09Z"
+    document = {"metadata": metadata, "spec": {"runtimeRef": {"name": "r"}}, "status": status}
+    return msgspec.convert(document, TrainJob)
