@@ -35,7 +35,7 @@ from trainwright.controller.runtime.apply.memory import ApplyMemory
 from trainwright.controller.runtime.apply.owner import owned_document, refuse_foreign
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.client import Client
-from trainwright.controller.runtime.errors import Conflict, Invalid, NotFound, NotSynced
+from trainwright.controller.runtime.errors import Conflict, Forbidden, Invalid, NotFound, NotSynced
 from trainwright.controller.runtime.kinds import Kind, MetadataOnly, kind_of, resource_of
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,11 @@ class Applier:
         try:
             return await self._send(kind, document, None)
         except (Conflict, Invalid):
-            current = await self._read(kind, key)
+            try:
+                current = await self._read(kind, key)
+            except Forbidden:
+                # A role may allow to list and not to get. Then the refusal of the write says more than this one.
+                current = None
             if current is None:
                 raise
             refuse_foreign(current, resource_of(kind).kind, owner_uid, adopt=adopt)

@@ -68,6 +68,8 @@ def _lost(picture: Picture, pod: Document) -> Cause | None:
     target = holds(pod, "DisruptionTarget") or {}
     if not name or (status.get("phase") in ("Succeeded", "Failed") and not target):
         return None
+    if target and target.get("reason") not in ("DeletionByPodGC", "DeletionByTaintManager"):
+        return None
     states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
     told_by_node = any((state.get("waiting") or {}).get("reason") for state in states)
     gone = target.get("reason") == "DeletionByPodGC" or (not told_by_node and picture.lacks(NODE, name))

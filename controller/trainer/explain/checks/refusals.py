@@ -21,7 +21,7 @@ _LIMIT = 63
 _RANDOM = len("-abcde")
 _KINDS = {kind.RESOURCE.kind: kind.RESOURCE for kind in (ClusterTrainingRuntime, TrainingRuntime)}
 _WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
-_FORBIDDEN = re.compile(r'User "([^"]+)" cannot (\w+) resource "([^"]+)"')
+_FORBIDDEN = re.compile(r'(?:User "([^"…]+)" )?cannot (get|list|watch|create|patch|update|delete) resource "([^"]+)"')
 _QUOTA = re.compile(r"exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: ([^;]+)")
 _TAKEN = re.compile(r"(\w+) (\S+) (?:exists without a controller|is controlled by (\S+ \S+))")
 _NOT_SERVED = re.compile(r"(?:does not serve|no matches for kind) \"?(\w+)\"? (?:of|in version) \"?([\w./-]+)\"?")
@@ -125,10 +125,11 @@ def _forbidden(picture: Picture, message: str, since: datetime | None) -> Cause 
     found = _FORBIDDEN.search(message)
     if found is None:
         return None
-    who, verb, what = found[1].removeprefix("system:serviceaccount:").replace(":", "/"), found[2], found[3]
+    user, verb, what = found.groups()
+    who = f" ({user.removeprefix('system:serviceaccount:').replace(':', '/')})" if user else ""
     return cause(
         "ManagerForbidden",
-        f"the manager ({who}) may not {verb} {what} in namespace {picture.namespace}: "
+        f"the manager{who} may not {verb} {what} in namespace {picture.namespace}: "
         "its administrator must apply the roles that `trainwright rbac` prints",
         about=About.of(picture.job, "TrainJob"),
         since=since,
