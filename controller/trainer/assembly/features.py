@@ -41,7 +41,7 @@ EXPLAIN = Gate(
     name="Explain",
     stage=Stage.ALPHA,
     default=False,
-    effect="keeps the evidence of failures: which pod failed first, and the end of its log",
+    effect="shows why TrainJobs wait in a condition, and keeps the evidence of failures",
 )
 PROGRESS_PULL = Gate(
     name="ProgressPull",

@@ -8,7 +8,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Secret
@@ -38,8 +38,9 @@ from trainwright.controller.trainer.failures.recorder import FailureRecorder
 from trainwright.controller.trainer.job.defects import Defects
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.metrics import JobMetrics
+from trainwright.controller.trainer.job.pods import declare_pods
 from trainwright.controller.trainer.job.state import JobStates
-from trainwright.plugins.contract import Reference
+from trainwright.plugins.contract import Explains, Reference
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 
@@ -155,7 +156,23 @@ def _declare_finalizers(assembly: Assembly) -> None:
 
 
 def _declare_failures(assembly: Assembly) -> None:
+    declare_pods(assembly.manager.cache)
     FailureRecorder(assembly.manager, assembly.events)
+
+
+def _declare_waiting(assembly: Assembly) -> None:
+    # Imported here: a manager without the gate needs none of the checks.
+    from trainwright.controller.trainer.explain.waiting import WaitingConditions  # noqa: PLC0415
+
+    jobsets = assembly.kinds.kind_of(Reference(JobSet.RESOURCE, "", ""))
+    explaining = [cast("Explains", entry.plugin) for entry in assembly.pipeline.registry.having("explain")]
+    WaitingConditions(assembly.manager, jobsets, explaining)
+
+
+def _waiting_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
+    from trainwright.controller.trainer.explain.waiting import WaitingConditions  # noqa: PLC0415 - as above
+
+    return WaitingConditions.RULES
 
 
 def _declare_cleanup(assembly: Assembly) -> None:
@@ -270,6 +287,12 @@ PARTS = (
         is_on=lambda settings: settings.features.enabled(EXPLAIN),
         rights=lambda *_: FailureRecorder.RULES,
         declare=_declare_failures,
+    ),
+    Part(
+        name="waiting",
+        is_on=lambda settings: settings.features.enabled(EXPLAIN),
+        rights=_waiting_rights,
+        declare=_declare_waiting,
     ),
     Part(
         name="clean-up",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainwright.api.objects import Document, labels_of, name_of, uid_of
-from trainwright.controller.trainer.failures.pods import (
+from trainwright.controller.trainer.job.pods import (
     LABEL_INDEX,
     LABEL_JOB_INDEX,
     LABEL_REPLICATED_JOB,

@@ -6,28 +6,27 @@ from typing import Protocol
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.objects import Document, Key, controller_of, labels_of, namespace_of, uid_of
+from trainwright.api.objects import Document, Key, controller_of, labels_of, uid_of
 from trainwright.api.rights import APPLY, WATCH, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Done, Manager, NotFound, Result
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import KubernetesError
 from trainwright.controller.trainer.failures.first import Failure, first_failures
-from trainwright.controller.trainer.failures.pods import (
-    BY_JOBSET,
-    LABEL_JOBSET,
-    LABEL_JOBSET_UID,
-    POD,
-    index_value,
-    jobset_of,
-    trimmed,
-)
 from trainwright.controller.trainer.failures.record import (
     Entry,
     document_of,
     entries_of,
     last_lines,
     name_of_record,
+)
+from trainwright.controller.trainer.job.pods import (
+    BY_JOBSET,
+    LABEL_JOBSET,
+    LABEL_JOBSET_UID,
+    POD,
+    index_value,
+    jobset_key,
 )
 
 log = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ class ToldOfFailures(Protocol):
 
 
 class FailureRecorder:
-    """Follows the pods of TrainJobs, and records the first failure of each attempt."""
+    """Follows the pods of TrainJobs, which the cache must hold, and records the first failure of each attempt."""
 
     RULES = (
         Rule.on(POD, *WATCH),
@@ -67,9 +66,8 @@ class FailureRecorder:
         self._known: dict[Key, tuple[str, dict[int, Entry]]] = {}
         """What is recorded of each job, and the job's uid."""
         builder = manager.controller("failures_controller").for_(TrainJob, predicates=[lambda event: event.new is None])
-        builder.watches(POD, _job_of, label_selector=LABEL_JOBSET, transforms=(trimmed,))
+        builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)
         builder.reconcile(self.reconcile)
-        self._cache.add_index(POD, BY_JOBSET, jobset_of)
 
     async def reconcile(self, key: Key) -> Result:
         """Record what failed first in each attempt of one job."""
@@ -148,5 +146,5 @@ def _sentence(entry: Entry, failure: Failure) -> str:
 
 def _job_of(pod: Document) -> list[Key]:
     """The TrainJob of a pod that shows a failure; the JobSet has its name."""
-    name = labels_of(pod).get(LABEL_JOBSET)
-    return [Key(namespace_of(pod), name)] if name and first_failures([pod]) else []
+    key = jobset_key(pod)
+    return [key] if key is not None and first_failures([pod]) else []

@@ -28,7 +28,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 from trainwright.controller.runtime import set_condition
 from trainwright.controller.trainer.job import deadline
 from trainwright.controller.trainer.job.obstacles import Obstacle
-from trainwright.controller.trainer.job.state import CONDITION_BLOCKED
+from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_WAITING
 
 CONDITION_CREATED = "Created"
 """Behind a feature gate: True once all objects are applied."""
@@ -90,7 +90,9 @@ def wanted_status(
         conditions = set_condition(conditions, condition, now=now)
     elif settled:
         conditions = remove_condition(conditions, CONDITION_BLOCKED)
-    status.conditions = _created_last(conditions) or None
+    if any(condition.type in {CONDITION_COMPLETE, CONDITION_FAILED} for condition in conditions):
+        conditions = remove_condition(conditions, CONDITION_WAITING)
+    status.conditions = _in_order(conditions) or None
     return status
 
 
@@ -108,7 +110,7 @@ def _failed(status: TrainJobStatus, reason: str, message: str, now: Now) -> Trai
     marked = status.deepcopy()
     failed = _condition(CONDITION_FAILED, "True", reason, message)
     conditions = set_condition(remove_condition(status.conditions or [], CONDITION_BLOCKED), failed, now=now)
-    marked.conditions = _created_last(conditions)
+    marked.conditions = _in_order(remove_condition(conditions, CONDITION_WAITING))
     return marked
 
 
@@ -139,13 +141,14 @@ def is_urgent(patch: dict[str, Any]) -> bool:
     return patch["status"] is None or "conditions" in patch["status"]
 
 
-def _created_last(conditions: list[Condition]) -> list[Condition]:
-    """The conditions with `Created` at the end, and the others in their order.
+def _in_order(conditions: list[Condition]) -> list[Condition]:
+    """The conditions with `Waiting` and `Created` at the end, and the others in their order.
 
-    kubectl's column State shows the first condition that is True. `Created` stays True for good, so any other condition
-    has to come before it.
+    kubectl's column State shows the first condition that is True. `Created` stays True for good, and `Waiting` explains
+    other conditions, so any other condition has to come before them.
     """
-    return sorted(conditions, key=lambda condition: condition.type == CONDITION_CREATED)
+    last = (CONDITION_WAITING, CONDITION_CREATED)
+    return sorted(conditions, key=lambda condition: last.index(condition.type) + 1 if condition.type in last else 0)
 
 
 def _condition(kind: str, status: str, reason: str, message: str) -> Condition:

@@ -8,7 +8,6 @@ import pytest
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.failures.first import first_failures
-from trainwright.controller.trainer.failures.pods import trimmed
 from trainwright.controller.trainer.failures.record import (
     ATTEMPTS,
     LOG_BYTES,
@@ -17,6 +16,7 @@ from trainwright.controller.trainer.failures.record import (
     entries_of,
     last_lines,
 )
+from trainwright.controller.trainer.job.pods import trimmed
 
 
 def ended(code: int, at: str = "10", reason: str = "Error", **more: Any) -> dict[str, Any]:

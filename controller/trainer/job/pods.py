@@ -6,7 +6,8 @@ from typing import Any
 
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, labels_of, namespace_of
+from trainwright.api.objects import Document, Key, labels_of, namespace_of
+from trainwright.controller.runtime import Cache
 
 POD = Pod.RESOURCE
 """The kind under which the cache holds pods: dictionaries, since few fields are kept."""
@@ -50,6 +51,18 @@ def trimmed(pod: Document) -> Document:
         if status.get(name):
             kept["status"][name] = [_some(one, _CONTAINER) for one in status[name]]
     return kept
+
+
+def declare_pods(cache: Cache) -> None:
+    """Let the cache hold the pods of all JobSets, trimmed, with their index. Controllers may watch them then."""
+    informer = cache.informer(POD, label_selector=LABEL_JOBSET, transforms=(trimmed,))
+    informer.add_index(BY_JOBSET, jobset_of)
+
+
+def jobset_key(pod: Document) -> Key | None:
+    """The key of the pod's JobSet, which has the name of its TrainJob."""
+    name = labels_of(pod).get(LABEL_JOBSET)
+    return Key(namespace_of(pod), name) if name else None
 
 
 def jobset_of(pod: Document) -> Iterable[str]:

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The condition `Waiting`: the first cause that keeps a TrainJob from training, for everybody who looks at the job.
+
+A controller of the leader, with the gate `Explain`. A job whose pods all run costs nothing but a look at its JobSet in
+the cache. Any other is read and explained once it has been so for ten seconds, then every half a minute. At most three
+jobs are read each second, so a cluster full of waiting jobs costs the API server no more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from trainwright.api.conditions import find, is_true, remove_condition, set_condition
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.coordination.v1 import Lease
+from trainwright.api.kubernetes.meta.v1 import Condition
+from trainwright.api.objects import Document, Key, controller_of, deletion_timestamp_of, resource_version_of, uid_of
+from trainwright.api.rights import Rule
+from trainwright.api.times import Now, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
+from trainwright.controller.runtime import Done, Manager, NotFound, Result, RetryAfter
+from trainwright.controller.runtime.workqueue.limiters import TokenBucket
+from trainwright.controller.trainer.explain import kinds
+from trainwright.controller.trainer.explain.judgement import Explanation
+from trainwright.controller.trainer.explain.reading import Reader
+from trainwright.controller.trainer.job.pods import LABEL_JOBSET, POD, jobset_key
+from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_WAITING, state_of
+from trainwright.plugins.contract import Cause, Explains, Severity
+from trainwright.plugins.contract.picture import BATCH_JOB, EVENT
+
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 10.0
+"""How long a job is left alone before it is looked at: most are on their way within that time."""
+AGAIN_SECONDS = 30.0
+WRITE_SECONDS = 10.0
+"""Between two writes for one job."""
+RATE = 3.0
+"""Jobs that are read each second."""
+_READS = (
+    *((resource, ("get", "list")) for resource in (POD, BATCH_JOB, EVENT, kinds.NODE)),
+    *(
+        (resource, ("get", "list"))
+        for resource in (kinds.CLAIM, kinds.SERVICE, kinds.QUOTA, kinds.LIMIT_RANGE, kinds.SERVICE_ACCOUNT)
+    ),
+    *((resource, ("get",)) for resource in (kinds.PRIORITY_CLASS, kinds.RUNTIME_CLASS, kinds.STORAGE_CLASS)),
+    *((resource, ("get", "list")) for resource in (kinds.WORKLOAD, kinds.LOCAL_QUEUE, kinds.CLUSTER_QUEUE)),
+)
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A job that does not train yet, as this process knows it."""
+
+    uid: str
+    since: float
+    written: float = float("-inf")
+
+
+class WaitingConditions:
+    """Shows why jobs wait. The constructor declares its controller on the manager."""
+
+    RULES: tuple[Rule, ...] = (
+        *(Rule.on(resource, *verbs) for resource, verbs in _READS),
+        Rule.on(Lease.RESOURCE, "get"),
+        Rule.on(TrainJob.RESOURCE, "get"),
+    )
+    """The rights that it needs beside those of the other parts."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        jobsets: Any,
+        plugins: Sequence[Explains],
+        *,
+        now: Now = wall_clock,
+        monotonic: Callable[[], float] | None = None,
+    ) -> None:
+        """Declare everything; `manager.run` starts it. Pods must be declared in the cache.
+
+        Args:
+            manager: of the process.
+            jobsets: how the cache holds JobSets.
+            plugins: those that explain jobs.
+            now: the wall clock, for transition times.
+            monotonic: seconds on a clock that never goes back; None: the event loop's.
+        """
+        self._client, self._cache, self._jobsets, self._now = manager.client, manager.cache, jobsets, now
+        self._monotonic = monotonic or asyncio.get_running_loop().time
+        self._reader = Reader(manager.client, plugins, now=now)
+        self._bucket = TokenBucket(RATE, 1, time=self._monotonic)
+        self._watched: dict[Key, _Watched] = {}
+        builder = manager.controller("waiting_controller").for_(TrainJob)
+        builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)
+        builder.reconcile(self.reconcile, workers=2)
+
+    async def reconcile(self, key: Key) -> Result:
+        """Look at one job, and write or remove its condition."""
+        job = self._cache.get(TrainJob, key.name, key.namespace)
+        if job is None or not _concerns_us(job):
+            self._watched.pop(key, None)
+            return Done()
+        if self._is_fine(job):
+            self._watched.pop(key, None)
+            await self._write(job, None)
+            return Done()
+        now = self._monotonic()
+        watched = self._watched.get(key)
+        if watched is None or watched.uid != uid_of(job):
+            watched = self._watched[key] = _Watched(uid_of(job), now)
+        early = max(watched.since + PATIENCE_SECONDS, watched.written + WRITE_SECONDS) - now
+        if early > 0:
+            return RetryAfter(early, reason="patience")
+        await asyncio.sleep(self._bucket.delay(None))
+        try:
+            explanation = await self._reader.explain(key.namespace, key.name)
+        except NotFound:
+            return Done()
+        if await self._write(job, told(job, explanation)):
+            watched.written = self._monotonic()
+        return RetryAfter(AGAIN_SECONDS, reason="look again")
+
+    def _is_fine(self, job: TrainJob) -> bool:
+        """Whether there is nothing to explain: it is over, or all its pods run or have run."""
+        if state_of(job).is_over:
+            return True
+        jobset = self._cache.get(self._jobsets, job.name, job.namespace)
+        controller = controller_of(jobset) if jobset is not None else None
+        if not isinstance(jobset, JobSet) or controller is None or controller.uid != uid_of(job):
+            return False
+        statuses = (jobset.status.replicated_jobs_status if jobset.status is not None else None) or ()
+        counts = {one.name: (one.ready or 0) + (one.succeeded or 0) for one in statuses}
+        jobs = (jobset.spec.replicated_jobs if jobset.spec is not None else None) or ()
+        wanted = {one.name: 1 if one.replicas is None else one.replicas for one in jobs}
+        suspended = job.spec is not None and bool(job.spec.suspend)
+        return bool(wanted) and not suspended and all(counts.get(name, 0) >= n for name, n in wanted.items())
+
+    async def _write(self, job: TrainJob, cause: Cause | None) -> bool:
+        """Write the condition, or remove it without a cause. Returns whether something was written."""
+        had = list((job.status.conditions if job.status is not None else None) or ())
+        conditions = with_waiting(had, cause, self._now)
+        if conditions == had:
+            return False
+        patch = {
+            # With the version, so that a condition that somebody adds meanwhile is not lost.
+            "metadata": {"resourceVersion": resource_version_of(job)},
+            "status": {"conditions": msgspec.to_builtins(conditions)},
+        }
+        await self._client.patch(TrainJob, job.name, job.namespace, patch, type="merge", subresource="status")
+        return True
+
+
+def with_waiting(conditions: Sequence[Condition], cause: Cause | None, now: Now) -> list[Condition]:
+    """The conditions with `Waiting` for the cause, or without it."""
+    if cause is None:
+        return remove_condition(conditions, CONDITION_WAITING)
+    held = find(conditions, CONDITION_WAITING)
+    if held is not None and held.reason != cause.reason:
+        # Another cause waits since another time.
+        conditions = remove_condition(conditions, CONDITION_WAITING)
+    wanted = Condition(
+        type=CONDITION_WAITING, status="True", reason=cause.reason, message=cause.message, last_transition_time=""
+    )
+    return set_condition(conditions, wanted, now=now)
+
+
+def told(job: TrainJob, explanation: Explanation) -> Cause | None:
+    """The cause to show: one that keeps the job from training and that no other condition shows."""
+    first = explanation.cause
+    if first.severity not in (Severity.STUCK, Severity.TEMPORARY):
+        return None
+    blocked = is_true(job.status.conditions if job.status is not None else None, CONDITION_BLOCKED)
+    return None if blocked else first
+
+
+def _concerns_us(job: TrainJob) -> bool:
+    managed_by = job.spec.managed_by if job.spec is not None else None
+    return (managed_by or MANAGED_BY_TRAINER) == MANAGED_BY_TRAINER and deletion_timestamp_of(job) is None
+
+
+def _job_of(pod: Document) -> list[Key]:
+    key = jobset_key(pod)
+    return [key] if key is not None else []

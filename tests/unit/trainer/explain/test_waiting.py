@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which cause becomes the condition `Waiting`, and how it is written."""
+
+import datetime as dt
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainwright.api.kubernetes.meta.v1 import Condition
+from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.controller.trainer.explain import Explanation, Outcome
+from trainwright.controller.trainer.explain.waiting import told, with_waiting
+from trainwright.controller.trainer.job.status import wanted_status
+from trainwright.plugins.contract import Cause, Severity
+
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+LATER = NOW + dt.timedelta(minutes=1)
+
+
+def cause(reason: str = "NoFreeNode", message: str = "m", severity: Severity = Severity.TEMPORARY) -> Cause:
+    return Cause(reason=reason, message=message, severity=severity)
+
+
+def job(*conditions: dict[str, Any]) -> TrainJob:
+    document = {"metadata": {"name": "j"}, "spec": {"runtimeRef": {"name": "r"}}, "status": {"conditions": conditions}}
+    return msgspec.convert(document, TrainJob)
+
+
+def condition(kind: str, reason: str = "R") -> dict[str, Any]:
+    time = "2026-01-01T00:00:00Z"
+    return {"type": kind, "status": "True", "reason": reason, "message": "m", "lastTransitionTime": time}
+
+
+@pytest.mark.parametrize(
+    ("severity", "shown"),
+    [
+        (Severity.STUCK, True),
+        (Severity.TEMPORARY, True),
+        (Severity.WAITS, False),
+        (Severity.DELIBERATE, False),
+        (Severity.ENDED, False),
+    ],
+)
+def test_only_what_asks_for_attention_is_shown(severity: Severity, shown: bool) -> None:
+    explanation = Explanation(namespace="n", name="j", outcome=Outcome.WAITING, cause=cause(severity=severity))
+    assert (told(job(), explanation) is not None) is shown
+
+
+def test_what_blocked_says_is_not_said_twice() -> None:
+    explanation = Explanation(namespace="n", name="j", outcome=Outcome.STUCK, cause=cause())
+    assert told(job(condition("Blocked")), explanation) is None
+
+
+def test_the_time_is_that_of_the_cause() -> None:
+    had = [msgspec.convert(condition("Suspended"), Condition)]
+    first = with_waiting(had, cause(), lambda: NOW)
+    assert [(one.type, one.reason, one.last_transition_time) for one in first[1:]] == [
+        ("Waiting", "NoFreeNode", "2026-01-01T00:00:00Z")
+    ]
+    again = with_waiting(first, cause(message="other"), lambda: LATER)
+    assert (again[1].message, again[1].last_transition_time) == ("other", "2026-01-01T00:00:00Z")
+    assert with_waiting(again, cause(message="other"), lambda: LATER) == again
+    other = with_waiting(again, cause("ImageMissing"), lambda: LATER)
+    assert (other[1].reason, other[1].last_transition_time) == ("ImageMissing", "2026-01-01T00:01:00Z")
+    assert with_waiting(other, None, lambda: LATER) == had
+
+
+def test_an_end_removes_it_and_other_conditions_come_first() -> None:
+    waiting = job(condition("Waiting", "NoFreeNode"))
+    ended = msgspec.convert({"conditions": [condition("Waiting", "NoFreeNode"), condition("Complete")]}, TrainJobStatus)
+    status = wanted_status(waiting, ended, None, settled=True, now=lambda: NOW)
+    assert [one.type for one in status.conditions or ()] == ["Complete"]
+    suspended = job(condition("Waiting", "QueueFull"))
+    assert suspended.spec is not None
+    suspended.spec.suspend = True
+    status = wanted_status(suspended, None, None, settled=True, now=lambda: NOW)
+    assert [one.type for one in status.conditions or ()] == ["Suspended", "Waiting"]
