@@ -118,17 +118,18 @@ class Reads:
             collection = self._store.at(call.served.type.stored_in, version)
         except Expired as error:
             raise self._expired(options) from error
-        matches = selection.stored
+        matches, single = selection.stored, "" if after else selection.single
         chosen: list[Stored] = []
         more = 0
         for one in collection.listed(selection.namespace, after):
-            if not matches(one):
+            if single and one.name.name != single:
                 continue
             if options.limit and len(chosen) == options.limit:
+                # Whether it matches is the question of the next page, which may be empty.
                 more += 1
                 if not selection.everything:
                     break
-            else:
+            elif matches(one):
                 chosen.append(one)
         await self._store.committed(min(version, self._store.version))
         if not more:

@@ -37,6 +37,13 @@ class Selection:
         """Whether no selector leaves anything out."""
         return not self.labels and not self.fields
 
+    @property
+    def single(self) -> str:
+        """The name of the one object that there can be; empty where there can be several."""
+        if self.namespace or not self.served.type.namespaced:
+            return self.fields.exact(_NAME) or ""
+        return ""
+
     def stored(self, one: Stored) -> bool:
         """Whether a stored object is one of them."""
         if (self.namespace and one.name.namespace != self.namespace) or (self.name and one.name.name != self.name):

@@ -119,7 +119,7 @@ class Watches:
                 return
             if changes:
                 for change in changes:
-                    if change.version > start and (frame := frames.of(change)) is not None:
+                    if (frame := frames.of(change)) is not None:
                         yield frame
             elif bookmarks and loop.time() >= due and due < end:
                 marked, last = loop.time(), due >= end - BOOKMARK_BEFORE_END

@@ -69,6 +69,9 @@ class Disk:
             StateFileError: another process has it open, it is damaged, of another program, or of a newer version.
         """
         self.path = path
+        self._spared: list[int] = []
+        """The newest change, where it is forgotten too. It must not outlive those that follow it: a hole in the history
+        would look as if nothing had happened there."""
         new = not path.exists()
         if new:
             # Before there is anything in it: nobody else may read it, not even for a moment.
@@ -151,7 +154,7 @@ class Disk:
 
     def forget(self, versions: Iterable[int]) -> None:
         """Delete old changes, in slices, and give their space back to the file system."""
-        numbers = list(versions)
+        numbers = [*self._spared, *versions]
         for begin in range(0, len(numbers), _SLICE):
             part = [(number,) for number in numbers[begin : begin + _SLICE]]
             self._connection.execute("BEGIN IMMEDIATE")
@@ -160,6 +163,8 @@ class Disk:
                 "DELETE FROM changes WHERE version=? AND version < (SELECT max(version) FROM changes)", part
             )
             self._connection.execute("COMMIT")
+        (newest,) = self._connection.execute("SELECT max(version) FROM changes").fetchone()
+        self._spared = [newest] if newest in numbers else []
         self._connection.execute("PRAGMA incremental_vacuum(2000)").fetchall()
 
     def close(self) -> None:

@@ -125,6 +125,11 @@ class Store:
         self._told = self._version
         for collection in self._collections.values():
             collection.forgotten = max(collection.forgotten, self._oldest)
+        for name in _CHATTY:
+            # Where room was short, their history went first, and the file does not say how far.
+            chatty = self.collection(name)
+            first = chatty.history[0].version - 1 if chatty.history else self._version
+            chatty.forgotten = max(chatty.forgotten, first)
 
     # ------------------------------------------------------------------ reading
 
@@ -192,7 +197,7 @@ class Store:
                 break
             if change.version <= self._told:
                 missed.append(change)
-        watch = Watch(reversed(missed))
+        watch = Watch(since, reversed(missed))
         current.watches.add(watch)
         return watch
 
@@ -312,7 +317,8 @@ class Store:
         """Forget changes that are too old, or too many; called from time to time."""
         limit = self._now() - HISTORY_SECONDS
         forgotten: list[Change] = []
-        while self._history and self._history[0].moment < limit:
+        # What is not in the file yet cannot be taken out of it.
+        while self._history and self._history[0].moment < limit and self._history[0].version <= self._told:
             forgotten.append(self._history.popleft())
         for change in forgotten:
             self._forget(change)
@@ -327,7 +333,8 @@ class Store:
         for chatty in (True, False):
             kept: deque[Change] = deque()
             for change in self._history:
-                if self._history_bytes > HISTORY_BYTES // 2 and (change.collection in _CHATTY or not chatty):
+                wanted = self._history_bytes > HISTORY_BYTES // 2 and change.version <= self._told
+                if wanted and (change.collection in _CHATTY or not chatty):
                     self._forget(change)
                     forgotten.append(change)
                 else:

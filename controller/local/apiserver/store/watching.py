@@ -16,9 +16,15 @@ class Overflow(Exception):  # noqa: N818 - an outcome, not a defect
 
 
 class Watch:
-    """The changes of one collection, in their order. Close it."""
+    """The changes of one collection after a version, in their order. Close it.
 
-    def __init__(self, changes: Iterable[Change]) -> None:
+    Args:
+        since: the version.
+        changes: those that were told already.
+    """
+
+    def __init__(self, since: int, changes: Iterable[Change]) -> None:
+        self._since = since
         self._waiting: deque[Change] = deque(changes)
         self._bytes = sum(change.size for change in self._waiting)
         self._arrived = asyncio.Event()
@@ -31,7 +37,8 @@ class Watch:
 
     def offer(self, change: Change) -> None:
         """Add a change; for the store."""
-        if self._overflow or self.closed:
+        # What was written before the watch began may be told after that: it waits for its commit.
+        if self._overflow or self.closed or change.version <= self._since:
             return
         self._bytes += change.size
         if self._bytes > BACKLOG_BYTES and self._waiting:

@@ -177,3 +177,33 @@ async def test_events_expire_an_hour_after_they_were_written_last() -> None:
     assert expire_events(store, NOW) == 1
     assert {one.name.name for one in store.collection("events").listed()} == {"repeated", "new"}
     assert [change.type for change in await asyncio.wait_for(watch.take(), 1)] == ["DELETED"]
+
+
+async def test_a_compacted_history_has_no_hole_after_a_restart(tmp_path: Path) -> None:
+    clock = [1000.0]
+    store = Store(tmp_path / "state.db", now=lambda: clock[0])
+    one = store.write("configmaps", A, document(), None)
+    for _ in range(2):
+        # The newest change stays in the file, for the version, though it is forgotten.
+        await store.committed()
+        clock[0] += HISTORY_SECONDS + 1
+        store.compact()
+        one = store.write("configmaps", A, document(), one)
+        one = store.write("configmaps", A, document(), one)
+    await store.close()
+    store = Store(tmp_path / "state.db", now=lambda: clock[0])
+    kept = [change.version for change in store.collection("configmaps").history]
+    assert kept == list(range(kept[0], one.version + 1))
+    with pytest.raises(Expired):
+        store.at("configmaps", kept[0] - 2)
+    await store.close()
+
+
+async def test_a_watch_is_not_told_what_waited_for_its_commit_when_it_began(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state.db")
+    one = store.write("configmaps", A, document(), None)
+    watch = store.watch("configmaps", one.version)
+    store.write("configmaps", B, document("b"), None)
+    await store.committed()
+    assert [change.name for change in await watch.take(1.0)] == [B]
+    await store.close()
