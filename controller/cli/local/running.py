@@ -156,8 +156,9 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[Transport
     if detach:
         raise WrongUseError(f"--detach needs a cluster that runs; start one with: {options.command('up')}")
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415 - only here
-    from trainwright.controller.runtime.manager import logs  # noqa: PLC0415
+    from trainwright.controller.runtime.manager import collector, logs  # noqa: PLC0415
 
+    collector.tune()
     state.make_folder(options.folder)
     with contextlib.ExitStack() as stack:
         try:

@@ -74,9 +74,13 @@ async def _cluster(options: Options) -> AsyncIterator[tuple[str, str]]:
         async with api_server(options.folder, port=options.port, memory=options.memory) as api:
             yield api.config.server, "none"
         return
+    from trainwright.controller.runtime.manager import collector  # noqa: PLC0415
+
+    collector.tune()  # a full collection stopped the loop for 0.1 s when many pods started
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
     async with training_cluster(options.node_settings(), port=options.port, memory=options.memory) as cluster:
+        collector.freeze()
         yield cluster.api.config.server, cluster.node.isolation.value
 
 
