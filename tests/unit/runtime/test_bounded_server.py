@@ -3,12 +3,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 
 from trainwright.controller.runtime.servers.bounded import Answer, BodyTooLarge, BoundedServer, Call, Limits
-from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.runtime.testing.waiting import equals, eventually
 
 
 class Echo:
@@ -159,6 +159,17 @@ async def test_a_trickle_does_not_keep_a_connection_open() -> None:
         await eventually(trickle, what="the connection is closed")
         with suppress(ConnectionError):  # a reset, if a byte came after the end
             assert await closed == b""
+
+
+async def test_clients_that_send_a_byte_now_and_then_hold_up_nobody(served: Serving) -> None:
+    async with AsyncExitStack() as stack:
+        slow = [(await stack.enter_async_context(served.connection()))[1] for _ in range(100)]
+        sent = b"POST /p HTTP/1.1\r\nContent-Length: 9\r\n\r\n123"
+        for number, byte in enumerate(sent):
+            for writer in slow:
+                writer.write(bytes([byte]))
+            assert b" 200 " in await served.raw(request(f"/{number}", b"quick"))
+        await eventually(lambda: served.echo.asked, equals(len(sent) + len(slow)))
 
 
 async def test_an_answer_that_takes_too_long_fails() -> None:

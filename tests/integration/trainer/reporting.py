@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Managers that take reports of progress, on the local API server; all in this process."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from tests.reports import Reply, audience, path_of, send
+from tests.repository import ROOT
+from trainwright.api.config.v1alpha1 import Configuration
+from trainwright.api.kubernetes.core.v1 import ServiceAccount
+from trainwright.api.objects import Document
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.local.cluster import RunningServer, api_server, install
+from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
+from trainwright.controller.runtime import Client, Manager
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.waiting import equals, eventually
+from trainwright.controller.trainer.assembly.manager import make_manager
+from trainwright.controller.trainer.assembly.settings import settings_of
+
+SPACE, ACCOUNT = "default", "reporter"
+
+
+class World:
+    """An API server with managers beside it, and training processes."""
+
+    def __init__(self, api: RunningServer) -> None:
+        self.api = api
+        self.client = Client(api.transport(), user_agent="user")
+        self.managers: list[Manager] = []
+        self.ports: list[int] = []
+        self.tests = 0
+
+    def own(self, name: str) -> str:
+        """The name of a TrainJob of this test."""
+        return f"{name}-{self.tests}"
+
+    async def job(self, name: str, **status: Any) -> None:
+        """Create a TrainJob that no controller touches. Names are those of this test, here and in all methods."""
+        await self.client.create(
+            {
+                "apiVersion": "trainer.kubeflow.org/v1alpha1",
+                "kind": "TrainJob",
+                "metadata": {"name": self.own(name), "namespace": SPACE},
+                "spec": {"runtimeRef": {"name": "none"}, "managedBy": "kueue.x-k8s.io/multikueue"},
+            },
+            kind=TrainJob.RESOURCE,
+        )
+        if status:
+            await self.set_status(name, **status)
+
+    async def set_status(self, name: str, **status: Any) -> None:
+        await self.client.patch(TrainJob.RESOURCE, self.own(name), SPACE, {"status": status}, subresource="status")
+
+    async def token(self, name: str, *, to: str = "") -> str:
+        """A token for the reports of a TrainJob, or with another audience."""
+        spec = {"audiences": [to or audience(SPACE, self.own(name))], "expirationSeconds": 900}
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        answer = await self.client.post_subresource(ServiceAccount, ACCOUNT, SPACE, "token", request)
+        return str(answer["status"]["token"])
+
+    async def report(self, name: str, body: Any, *, replica: int = 0, **options: Any) -> Reply:
+        options = {"token": await self.token(name), "path": path_of(SPACE, self.own(name)), **options}
+        path = options.pop("path")
+        return await asyncio.to_thread(send, self.ports[replica], path, body, **options)
+
+    async def stored(self, name: str) -> dict[str, Any]:
+        """The progress in the status."""
+        found = await self.whole(name)
+        status: dict[str, Any] = found.get("status", {}).get("trainerStatus", {})
+        return status
+
+    async def whole(self, name: str) -> Document:
+        return await self.client.get(TrainJob.RESOURCE, self.own(name), SPACE)
+
+    async def percentage(self, name: str) -> int | None:
+        return (await self.stored(name)).get("progressPercentage")
+
+    async def settled(self, name: str, percentage: int) -> None:
+        """Wait until a percentage is stored."""
+        await eventually(lambda: self.percentage(name), equals(percentage))
+
+
+@asynccontextmanager
+async def running(folder: Path, *, replicas: int = 1, **configuration: Any) -> AsyncIterator[World]:
+    async with api_server(folder, memory=True) as api, TaskScope("managers") as tasks:
+        world = World(api)
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": SPACE}}
+        await install(world.client, [*definitions(), account], owner="test")
+        for number in range(replicas):
+            port = free_port()
+            settings = settings_of(
+                msgspec.convert(
+                    {
+                        "health": {"healthProbeBindAddress": "0"},
+                        "webhook": {"host": "127.0.0.1"},
+                        "featureGates": {"TrainJobStatus": True},
+                        **configuration,
+                        "statusServer": {**configuration.get("statusServer", {}), "port": port},
+                    },
+                    Configuration,
+                )
+            )
+            manager = await make_manager(
+                api.config, settings, user_agent=f"test-{number}", transport=api.transport(), detect_mutation=True
+            )
+            tasks.start(f"manager {number}", manager.run())
+            world.managers.append(manager)
+            world.ports.append(port)
+        for manager in world.managers:
+            await manager.wait_ready()
+            await eventually(manager.readyz.run, lambda results: all(results.values()))
+        yield world
+        for manager in world.managers:
+            manager.stop()
+        await asyncio.wait(tasks._tasks)
+
+
+def definitions() -> list[Document]:
+    """The kinds that a manager needs."""
+    found = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "config" / "crd").glob("trainer*.yaml"))]
+    jobset = json.loads((Path(jobset_webhooks.__file__).parent / "jobsets.crd.json").read_bytes())
+    del jobset["//"]
+    return [*found, jobset]
