@@ -24,9 +24,13 @@ from trainwright.controller.local.node.rewriting import Rewriter
 from trainwright.controller.local.node.volumes import Mount, Volumes
 from trainwright.controller.runtime.errors import ConfigurationError
 
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_EXCEPTIONS = ("no_proxy", "NO_PROXY")
+_OWN_HOSTS = ("127.0.0.1", "localhost")
 INHERITED = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "LC_*"),
-    *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+    *_PROXIES,
+    *_EXCEPTIONS,
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
     *(
         "CUDA_HOME",
@@ -169,7 +173,14 @@ async def make_plan(
 def inherited(environ: Mapping[str, str], more: Sequence[str]) -> dict[str, str]:
     """The variables of this process that containers get."""
     patterns = [*INHERITED, *more]
-    return {name: value for name, value in environ.items() if any(fnmatch.fnmatchcase(name, one) for one in patterns)}
+    found = {name: value for name, value in environ.items() if any(fnmatch.fnmatchcase(name, one) for one in patterns)}
+    if any(name in found for name in _PROXIES):
+        # No proxy leads to the servers of this cluster, which listen on the loopback.
+        for name in _EXCEPTIONS:
+            hosts = [host for host in found.get(name, "").split(",") if host]
+            if hosts != ["*"]:
+                found[name] = ",".join([*hosts, *(host for host in _OWN_HOSTS if host not in hosts)])
+    return found
 
 
 def _existing(mounts: Iterable[Mount]) -> list[str]:

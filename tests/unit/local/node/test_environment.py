@@ -309,6 +309,22 @@ def test_inherited_variables() -> None:
     assert inherited(environ, ["WANDB_*"]) == {"PATH": "p", "LC_ALL": "C", "WANDB_KEY": "yes", "HF_HOME": "h"}
 
 
+@pytest.mark.parametrize(
+    ("given", "exceptions"),
+    [
+        ({}, {}),
+        ({"no_proxy": "a"}, {"no_proxy": "a"}),
+        ({"HTTPS_PROXY": "p"}, {"no_proxy": "127.0.0.1,localhost", "NO_PROXY": "127.0.0.1,localhost"}),
+        (
+            {"http_proxy": "p", "no_proxy": "a,localhost", "NO_PROXY": "*"},
+            {"no_proxy": "a,localhost,127.0.0.1", "NO_PROXY": "*"},
+        ),
+    ],
+)
+def test_a_proxy_is_not_asked_for_the_servers_of_the_cluster(given: dict[str, str], exceptions: dict[str, str]) -> None:
+    assert inherited(given, []) == {**given, **exceptions}
+
+
 # ---------------------------------------------------------------------- the node
 
 
