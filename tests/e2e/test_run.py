@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make run` as a new user gives it: processes train together, and the cluster stays until it is ended."""
 
+import asyncio
 import json
 import os
 import re
@@ -8,10 +9,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.repository import ROOT
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import Client, HTTPTransport, load_config
 
 pytestmark = pytest.mark.parity
 
@@ -25,6 +29,17 @@ def home(tmp_path: Path) -> Iterator[dict[str, str]]:
     command = ROOT / ".run" / "venv" / "bin" / "trainwright"
     if command.exists():
         subprocess.run([command, "local", "down", "--delete"], env=environment, check=True, capture_output=True)
+
+
+async def trainer_status(kubeconfig: Path) -> dict[str, Any]:
+    """The progress of the sample."""
+    client = Client(HTTPTransport(load_config(kubeconfig)))
+    try:
+        job = await client.get(TrainJob.RESOURCE, "xgboost-digits", "default")
+    finally:
+        await client.close()
+    found: dict[str, Any] = job["status"]["trainerStatus"]
+    return found
 
 
 def test_run_trains_and_the_cluster_stays(home: dict[str, str], tmp_path: Path) -> None:
@@ -43,6 +58,12 @@ def test_run_trains_and_the_cluster_stays(home: dict[str, str], tmp_path: Path) 
         [trainwright, "local", "logs", "xgboost-digits"], env=home, capture_output=True, text=True, check=True
     )
     assert f"[node-1] worker 1: accuracy {accuracies[0][1]}" in logs.stdout
+    # The first process reported through the writer, and its last report is there though the job took seconds.
+    status = asyncio.run(trainer_status(tmp_path / "trainwright" / "local" / "default" / "kubeconfig"))
+    metrics = {metric["name"]: metric["value"] for metric in status["metrics"]}
+    assert status["progressPercentage"] == 100
+    assert (metrics["current_step"], metrics["total_steps"]) == ("30", "30")
+    assert 0 < float(metrics["loss"]) < 1
 
 
 @pytest.mark.parametrize("nodes", [2, 4])
