@@ -71,6 +71,8 @@ _WARM_UP_STEPS = 5
 _SMOOTHING_SECONDS = 60.0
 _INT32 = 2147483647
 _LINE_END = bytes([10])
+_LINES = 1000
+"""So many of the last lines are looked at."""
 _TIME = re.compile(
     "([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.]([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
@@ -145,12 +147,11 @@ def read(text: "str | bytes") -> Report:
         # The first line has lost its beginning.
         data = data[-FILE_BYTES - 1 :].partition(_LINE_END)[2]
         first = ReadError("too large", f"the document has more than {FILE_BYTES} bytes")
-    for line in reversed(data.split(_LINE_END)):
-        if line.strip():
-            try:
-                return _report(line)
-            except ReadError:
-                continue
+    objects = [line for line in data.split(_LINE_END) if line.strip().startswith(b"{") and line.rstrip().endswith(b"}")]
+    # A bound, so that nothing that somebody writes takes long to read.
+    for line in reversed(objects[-_LINES:]):
+        with contextlib.suppress(ReadError):
+            return _report(line)
     raise first
 
 
