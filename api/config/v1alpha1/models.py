@@ -169,6 +169,19 @@ class Plugins(Struct, kw_only=True):
         return n
 
 
+class ProgressPull(Struct, kw_only=True):
+    """Reports that the manager reads in pods."""
+
+    exec: bool | None = None
+    """Whether files are read while a TrainJob runs, which needs rights on pods/exec. Without it only the last
+    report is read, from the termination message of the container.
+    """
+
+    def set_defaults(self) -> None:
+        if self.exec is None:
+            self.exec = True
+
+
 class ProgressPush(Struct, kw_only=True):
     """Reports that training processes send."""
 
@@ -262,11 +275,15 @@ class Progress(Struct, kw_only=True):
     """
     push: ProgressPush | None = None
     """Reports that training processes send."""
+    pull: ProgressPull | None = None
+    """Reports that the manager reads in pods."""
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
         if n.push is not None:
             n.push = n.push.deepcopy()
+        if n.pull is not None:
+            n.pull = n.pull.deepcopy()
         return n
 
     def set_defaults(self) -> None:
@@ -274,8 +291,12 @@ class Progress(Struct, kw_only=True):
             self.interval = "10s"
         if self.push is None:
             self.push = ProgressPush()
+        if self.pull is None:
+            self.pull = ProgressPull()
         if self.push is not None:
             self.push.set_defaults()
+        if self.pull is not None:
+            self.pull.set_defaults()
 
 
 class Configuration(Struct, kw_only=True):

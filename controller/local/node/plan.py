@@ -66,6 +66,8 @@ class Plan:
     mounts: Sequence[Mount]
     replaced: Mapping[str, str]
     """Mode B: what was replaced, for the log."""
+    rewriter: Rewriter | None
+    """Mode B: what does the same for the commands that run beside that of the container."""
     warnings: Sequence[str]
     """For events."""
 
@@ -146,6 +148,7 @@ async def make_plan(
         "PYTHONUNBUFFERED": "1",
         **workplace.service,
     }
+    rewriter: Rewriter | None = None
     if workplace.rewrite:
         rewriter = Rewriter(
             name_pattern(pod, workplace.pods()), {mount.path: mount.source for mount in [*mounts, termination]}
@@ -166,6 +169,7 @@ async def make_plan(
         image_id=environment.image_id,
         mounts=[*mounts, termination],
         replaced=replaced,
+        rewriter=rewriter,
         warnings=warnings,
     )
 

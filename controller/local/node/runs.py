@@ -210,6 +210,8 @@ class ContainerRunner:
         return session
 
     async def _open(self, plan: Plan, command: Sequence[str], *, stdin: bool, tty: bool) -> Session:
+        if plan.rewriter is not None:
+            command = plan.rewriter.texts(command)
         self._opened += 1
         record = self.folders.container / f"exec-{self._opened}.json"
 

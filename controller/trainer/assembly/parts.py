@@ -8,6 +8,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from trainwright.api.jobset.v1alpha2 import JobSet
@@ -15,7 +16,7 @@ from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES
-from trainwright.controller.runtime import Manager
+from trainwright.controller.runtime import Group, Manager
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.certificates.vault import Vault
 from trainwright.controller.runtime.client.config import is_inside
@@ -26,7 +27,7 @@ from trainwright.controller.runtime.webhook.webhooks import Webhooks
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly import cleanup, finalizers
-from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, EXPLAIN, TRAIN_JOB_STATUS
+from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.build.facts import CachedFacts
@@ -46,6 +47,7 @@ from trainwright.plugins.registry import Registry
 
 if TYPE_CHECKING:
     from trainwright.controller.runtime.certificates.material import Material
+    from trainwright.controller.trainer.progress.coalescer import Coalescer
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +82,13 @@ class Assembly:
     """Takes the handlers where the API server runs in this process, and asks them without a socket."""
     own_certificate: "Material | None" = None
     """The certificate that is loaded already, of a process that makes its own; None: it is made or read later."""
+
+    @cached_property
+    def coalescer(self) -> "Coalescer":
+        """Takes reports of progress and writes them; made when the first part asks for it."""
+        from trainwright.controller.trainer.assembly.progress import make_coalescer  # noqa: PLC0415 - costs memory
+
+        return make_coalescer(self.manager, self.settings)
 
     @property
     def is_reached(self) -> bool:
@@ -231,11 +240,27 @@ def _declare_progress(assembly: Assembly) -> None:
     is_local = assembly.answer_here is not None
     host = host_of(assembly.settings, assembly.webhook_url) or (LOOPBACK if is_local else "")
     jobsets = assembly.kinds.kind_of(Reference(JobSet.RESOURCE, "", ""))
-    serve_progress(assembly.manager, assembly.settings, assembly.serving, host, jobsets)
+    serve_progress(assembly.manager, assembly.settings, assembly.serving, assembly.coalescer, host, jobsets)
     if not assembly.is_reached:
         from trainwright.controller.trainer.assembly.serving import serve_self_signed  # noqa: PLC0415 - as above
 
         serve_self_signed(assembly.serving, host)
+
+
+def _declare_pull(assembly: Assembly) -> None:
+    # Imported here, because a manager without it needs none of it.
+    from trainwright.controller.trainer.assembly.pull import Read, read_progress  # noqa: PLC0415
+
+    if not assembly.settings.features.enabled(TRAIN_JOB_STATUS):
+        assembly.manager.add(assembly.coalescer, Group.OTHERS, "progress-writes")
+    read = Read(assembly.pipeline, assembly.snapshots, assembly.facts, assembly.events, assembly.coalescer)
+    read_progress(assembly.manager, assembly.settings, read)
+
+
+def _pull_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
+    from trainwright.controller.trainer.assembly.pull import pull_rights  # noqa: PLC0415 - as above
+
+    return pull_rights(settings)
 
 
 def _declare_metrics(assembly: Assembly) -> None:
@@ -312,6 +337,12 @@ PARTS = (
         is_on=lambda settings: settings.features.enabled(TRAIN_JOB_STATUS),
         rights=_progress_rights,
         declare=_declare_progress,
+    ),
+    Part(
+        name="progress-pull",
+        is_on=lambda settings: settings.features.enabled(PROGRESS_PULL),
+        rights=_pull_rights,
+        declare=_declare_pull,
     ),
     Part(
         name="metrics",

@@ -29,8 +29,27 @@ def progress_rights() -> Iterable[Rule]:
     return (*WRITE_RULES, *ReportAccess.RULES)
 
 
+def make_coalescer(manager: Manager, settings: Settings) -> Coalescer:
+    """The coalescer, which follows the TrainJobs of the cache. Whoever declares it runs it."""
+    load_limits()
+    limit = settings.status_server.limit
+    pace = Pace(
+        interval=settings.progress_interval,
+        rate=limit.rate if limit is not None else None,
+        burst=limit.burst if limit is not None else 1,
+    )
+    coalescer = Coalescer(StatusWriter(manager.client), pace, ProgressMetrics(manager.metrics.registry))
+    coalescer.watch(manager.cache)
+    return coalescer
+
+
 def serve_progress(
-    manager: Manager, settings: Settings, serving: ServingCertificate, host: str, jobsets: Kind = JobSet.RESOURCE
+    manager: Manager,
+    settings: Settings,
+    serving: ServingCertificate,
+    coalescer: Coalescer,
+    host: str,
+    jobsets: Kind = JobSet.RESOURCE,
 ) -> Progress:
     """Add all of it to the manager, on every replica. Call it after TrainJobs are declared in the cache.
 
@@ -38,19 +57,10 @@ def serve_progress(
         manager: of the process.
         settings: of its Configuration.
         serving: the certificate of all servers of the process.
+        coalescer: takes the reports.
         host: to listen on; empty: all interfaces.
         jobsets: how the cache holds JobSets.
     """
-    load_limits()
-    metrics = ProgressMetrics(manager.metrics.registry)
-    limit = settings.status_server.limit
-    pace = Pace(
-        interval=settings.progress_interval,
-        rate=limit.rate if limit is not None else None,
-        burst=limit.burst if limit is not None else 1,
-    )
-    coalescer = Coalescer(StatusWriter(manager.client), pace, metrics)
-    coalescer.watch(manager.cache)
     access = ReportAccess(
         manager.client,
         manager.config,
@@ -59,7 +69,7 @@ def serve_progress(
         jobsets=jobsets,
         require_pod=settings.progress_needs_pod,
     )
-    endpoint = StatusEndpoint(access, Jobs(manager.client, manager.cache), coalescer, metrics)
+    endpoint = StatusEndpoint(access, Jobs(manager.client, manager.cache), coalescer, coalescer.metrics)
     address = f"[{host}]:{settings.status_server.port}" if ":" in host else f"{host}:{settings.status_server.port}"
     server = BoundedServer(SERVER, address, endpoint, Limits(body=BODY_LIMIT), tls=serving.context)
     progress = Progress(coalescer, server, access)

@@ -130,6 +130,8 @@ class Settings:
     """Seconds between two writes of a job's progress."""
     progress_needs_pod: bool
     """Whether the token of a report must name a pod."""
+    progress_by_exec: bool
+    """Whether files are read in pods; else last reports only."""
     features: Features
     plugins: Selection
     minimum_tls: ssl.TLSVersion
@@ -165,7 +167,7 @@ def settings_of(configuration: Configuration) -> Settings:
     full.set_defaults()
     # The defaults of the schema fill in these sections.
     assert full.webhook and full.metrics and full.health and full.cert_management and full.client_connection  # noqa: PT018
-    assert full.metrics.auth and full.status_server and full.progress and full.progress.push  # noqa: PT018
+    assert full.metrics.auth and full.status_server and full.progress and full.progress.push and full.progress.pull  # noqa: PT018
     _check_port("webhook.port", full.webhook.port, complain)
     minimum, ciphers = _tls(full.tls or TLSOptions(), complain)
     readiness, liveness = _endpoints(full.health, complain)
@@ -192,6 +194,7 @@ def settings_of(configuration: Configuration) -> Settings:
         status_server=_status_server(configuration.status_server, full.status_server, complain),
         progress_interval=_progress_interval(full.progress, complain),
         progress_needs_pod=bool(full.progress.push.require_pod),
+        progress_by_exec=bool(full.progress.pull.exec),
         features=features,
         plugins=_plugins(configuration.plugins, features, complain),
         minimum_tls=minimum,

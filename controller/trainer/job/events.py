@@ -21,6 +21,8 @@ REPORTER = "trainer-trainjob-controller"
 """Reporting controller of the events."""
 ACTION = "Reconciling"
 EVENT_POD_FAILED = "PodFailed"
+EVENT_PROGRESS_UNREADABLE = "ProgressUnreadable"
+EVENT_TRAINING_FAILURE = "TrainingReportsFailure"
 NOTE_LIMIT = 950
 """Characters of an event's note; the API server takes 1024 bytes."""
 
@@ -68,6 +70,14 @@ class JobEvents:
     def pod_failed(self, job: TrainJob, note: str) -> None:
         """Report which pod of an attempt failed first."""
         self._recorder.event(job, "Warning", EVENT_POD_FAILED, shortened(note, NOTE_LIMIT), action="Training")
+
+    def progress_unreadable(self, job: TrainJob, note: str) -> None:
+        """Report that the progress file of a job cannot be used."""
+        self._recorder.event(job, "Warning", EVENT_PROGRESS_UNREADABLE, shortened(note, NOTE_LIMIT), action="Training")
+
+    def training_failed(self, job: TrainJob, note: str) -> None:
+        """Report that a training says that it has failed. Kubernetes decides what becomes of the job."""
+        self._recorder.event(job, "Warning", EVENT_TRAINING_FAILURE, shortened(note, NOTE_LIMIT), action="Training")
 
     def _warn(self, job: TrainJob, note: str) -> None:
         self._recorder.event(

@@ -104,7 +104,8 @@ class Coalescer:
         """
         self._store = write
         self._pace = pace
-        self._metrics = metrics
+        self.metrics = metrics
+        """Counts of reports and writes."""
         self._time = time or asyncio.get_running_loop().time
         self._slots: dict[str, Slot] = {}
         self._agenda = Agenda(self._due, self._time)
@@ -139,11 +140,11 @@ class Coalescer:
         if source is Source.PUSH:
             slot.last_push = now
         if _lowers(slot, report):
-            self._metrics.report(source, "ignored")
+            self.metrics.report(source, "ignored")
             return
-        self._metrics.report(source, "accepted")
+        self.metrics.report(source, "accepted")
         if slot.pending is not None:
-            self._metrics.coalesced.inc()
+            self.metrics.coalesced.inc()
         slot.pending, slot.arrived = report, now
         if slot.waiting_since is None:
             slot.waiting_since = now
@@ -200,7 +201,7 @@ class Coalescer:
         slot.wrote(self._time(), self._interval())
         if slot.pending is not None and _is_newer(stored, slot.pending):
             slot.pending = slot.waiting_since = None
-            self._metrics.write("superseded")
+            self.metrics.write("superseded")
             _answer(slot, None)
 
     async def _stored(self, slot: Slot) -> None:
@@ -267,7 +268,7 @@ class Coalescer:
                 await self._flush()
         finally:
             if left := self._left():
-                self._metrics.lost.inc(len(left))
+                self.metrics.lost.inc(len(left))
                 names = ", ".join(str(slot.key) for slot in left[:10])
                 log.warning("%d values of progress are lost; the first are of TrainJobs %s", len(left), names)
 
@@ -313,8 +314,8 @@ class Coalescer:
             log.exception("TrainJob %s: writing its progress failed", slot.key)
             self._fail(slot, error, "failed")
         else:
-            self._metrics.write("stored")
-            self._metrics.delay.observe(self._time() - arrived)
+            self.metrics.write("stored")
+            self.metrics.delay.observe(self._time() - arrived)
             slot.stored, slot.failures, slot.not_before = report.status, 0, float("-inf")
             slot.has_diverged = report.diverged
             _answer(slot, None)
@@ -332,14 +333,14 @@ class Coalescer:
             slot.pending, slot.arrived = report, arrived
 
     def _fail(self, slot: Slot, error: Exception, result: str) -> None:
-        self._metrics.write(result)
+        self.metrics.write(result)
         slot.failures += 1
         slot.not_before = self._time() + min(LONGEST_RETRY_SECONDS, 2.0 ** (slot.failures - 1))
         if slot.failures == 1:
             log.warning("TrainJob %s: its progress is not stored yet: %s", slot.key, error)
 
     def _refuse(self, slot: Slot, report: Report, error: Invalid | BadRequest) -> None:
-        self._metrics.write("refused")
+        self.metrics.write("refused")
         if slot.pending is report:
             slot.pending = slot.waiting_since = None
         if not slot.was_refused:
@@ -353,7 +354,7 @@ class Coalescer:
             return
         if slot.pending is not None:
             slot.pending = slot.waiting_since = None
-            self._metrics.write("gone")
+            self.metrics.write("gone")
         _answer(slot, UnknownJob())
 
     def _prune(self) -> None:

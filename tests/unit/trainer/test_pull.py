@@ -5,6 +5,7 @@ import asyncio
 import logging
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ async def test_each_change_of_the_file_is_passed_on_once() -> None:
 @jumping
 async def test_only_jobs_that_ask_and_run_are_read() -> None:
     b = Bench()
-    for name, fields in {
+    jobs: dict[str, dict[str, Any]] = {
         "push": {"marks": {}},
         "none": {"marks": {P: "none"}},
         "waits": {"ready": 0},
@@ -60,7 +61,8 @@ async def test_only_jobs_that_ask_and_run_are_read() -> None:
         "suspended": {"condition": "Suspended"},
         "complete": {"condition": "Complete", "ended": -3600},
         "deleted": {"deleted": True},
-    }.items():
+    }
+    for name, fields in jobs.items():
         b.pod(name)
         b.show(name, **fields)
     async with b.running():
@@ -130,7 +132,7 @@ async def test_changed_counters_make_the_pod_be_looked_for() -> None:
     assert b.results() == {"ok": 2}
 
 
-RESULTS = {
+RESULTS: dict[str, tuple[dict[str, Any], str, int]] = {
     "no file": ({"file": None}, "missing", 0),
     "an empty file": ({"file": b""}, "empty", 0),
     "half of a document": ({"file": b'{"progressPercentage": 5, "met'}, "partial", 0),
@@ -151,7 +153,7 @@ RESULTS = {
 
 
 @pytest.mark.parametrize(("fields", "result", "events"), RESULTS.values(), ids=list(RESULTS))
-def test_a_read_that_gives_no_report(fields: dict[str, object], result: str, events: int) -> None:
+def test_a_read_that_gives_no_report(fields: dict[str, Any], result: str, events: int) -> None:
     @jumping
     async def run() -> None:
         b = Bench()

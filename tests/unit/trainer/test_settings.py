@@ -112,6 +112,8 @@ EFFECTS: list[tuple[str, dict[str, Any], str, object]] = [
     ("progress.interval", {"progress": {"interval": "5m"}}, "progress_interval", 300.0),
     ("progress.push.requirePod", {"progress": {"push": {"requirePod": True}}}, "progress_needs_pod", True),
     ("progress.push.requirePod", {}, "progress_needs_pod", False),
+    ("progress.pull.exec", {"progress": {"pull": {"exec": False}}}, "progress_by_exec", False),
+    ("progress.pull.exec", {}, "progress_by_exec", True),
     ("featureGates", {"featureGates": {"TrainJobStatus": True}}, "features", Features(frozenset({TRAIN_JOB_STATUS}))),
     (
         "featureGates",
