@@ -78,10 +78,11 @@ async def trouble(
     raise AssertionError("the edits do not end, or the watches do not come back")
 
 
-async def test_the_cache_is_right_after_a_storm(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_is_right_after_a_storm(
+    monkeypatch: pytest.MonkeyPatch, own_control_plane: ControlPlane
+) -> None:
     monkeypatch.setattr(reflector, "IDLE_SECONDS", 1.0)
-    with ControlPlane() as control_plane:
-        await storm(control_plane, random.Random(4711))
+    await storm(own_control_plane, random.Random(4711))
 
 
 async def storm(control_plane: ControlPlane, dice: random.Random) -> None:
