@@ -273,6 +273,10 @@ class _Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         """What aiohttp answers to malformed requests, in the words of the endpoint."""
         log.debug("malformed request from %s: %s", request.remote, message or exc)
+        if exc is not None:
+            # The frames of the traceback hold the exception and this connection. Such a cycle lives until a full
+            # collection, which is rare, so a client could fill the memory with malformed requests.
+            exc.__traceback__ = None
         response = self._failure(400 if status < 500 else 500)
         response.force_close()
         return response

@@ -2,12 +2,20 @@
 """The server for clients that are not trusted: its limits, over a socket."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 
-from trainwright.controller.runtime.servers.bounded import Answer, BodyTooLarge, BoundedServer, Call, Limits
+from trainwright.controller.runtime.servers.bounded import (
+    Answer,
+    BodyTooLarge,
+    BoundedServer,
+    Call,
+    Limits,
+    _Connection,
+)
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 
 
@@ -201,3 +209,31 @@ async def test_open_requests_are_answered_when_the_server_stops() -> None:
         await eventually(lambda: served.echo.asked)
         asyncio.get_running_loop().call_later(0.05, served.echo.waits.set)
     assert (await answer).endswith(b"POST /p ")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(request("/p", b"body"), id="an answer"),
+        pytest.param(request("/unread", b"body"), id="a body that is not read"),
+        pytest.param(request("/p", b"", "Authorization: Bearer \0"), id="a malformed header"),
+        pytest.param(b"what\r\n\r\n", id="a malformed request"),
+        pytest.param(request("/p", b"x" * 101), id="a body that is too large"),
+        pytest.param(chunked(b"x" * 60, b"x" * 60), id="one whose length is not declared"),
+        pytest.param(b"POST /p HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n", id="a malformed body"),
+    ],
+)
+async def test_a_connection_leaves_nothing_to_the_collector(served: Serving, sent: bytes) -> None:
+    """The collector runs rarely in a manager, so cycles of each connection would fill the memory."""
+
+    def connections() -> int:
+        return sum(isinstance(one, _Connection) for one in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            await served.raw(sent)
+        await eventually(connections, lambda count: count <= 2)
+    finally:
+        gc.enable()
