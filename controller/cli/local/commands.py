@@ -96,10 +96,22 @@ def _add_up(commands: Any) -> None:
         help="start the API server alone, without controllers, node and manager: a server to test operators on",
     )
     parser.add_argument("--memory", action="store_true", help="keep the objects in memory only")
+    parser.add_argument(
+        "--merge-kubeconfig",
+        action="store_true",
+        help="add the cluster to your own kubeconfig, of which a copy is kept; `down` takes it out again",
+    )
+    parser.add_argument(
+        "--use-context", action="store_true", help="with --merge-kubeconfig: make it the current context"
+    )
 
 
 def _up(arguments: argparse.Namespace) -> int:
     options = options_of(arguments)
+    if arguments.use_context and not arguments.merge_kubeconfig:
+        return _fail("--use-context goes with --merge-kubeconfig", 2)
+    if arguments.foreground and arguments.merge_kubeconfig:
+        return _fail("--merge-kubeconfig does not go with --foreground", 2)
     try:
         if arguments.foreground:
             serving.run_in_foreground(options)
@@ -110,6 +122,8 @@ def _up(arguments: argparse.Namespace) -> int:
         else:
             run = _start(options)
         print(f"export KUBECONFIG={shlex.quote(str(options.folder / 'kubeconfig'))}")
+        if arguments.merge_kubeconfig:
+            _merge(options, use_context=arguments.use_context)
     except (serving.StartError, state.InUseError, OSError) as error:
         return _fail(error)
     except Exception as error:
@@ -117,6 +131,14 @@ def _up(arguments: argparse.Namespace) -> int:
             return _fail(error)
         raise
     return _SUCCESS
+
+
+def _merge(options: Options, *, use_context: bool) -> None:
+    from trainwright.controller.cli.local import kubeconfigs  # noqa: PLC0415 - the help needs none of it
+
+    file = kubeconfigs.user_file()
+    context = kubeconfigs.merge(options.folder, file, use_context=use_context)
+    print(f"{file}: has context {context} now{', which is the current one' if use_context else ''}")
 
 
 def _start(options: Options) -> state.Run:
@@ -163,12 +185,27 @@ def _down(arguments: argparse.Namespace) -> int:
         return _fail(f"cluster {options.name}: process {run.pid} did not end within {serving.STOP_SECONDS:.0f} s")
     else:
         print(f"cluster {options.name}: ended")
+    try:
+        if (file := _taken_out(options)) is not None:
+            print(f"{file}: the cluster is taken out")
+    except OSError as error:
+        return _fail(error)
+    except Exception as error:
+        if _is_refusal(error):
+            return _fail(error)
+        raise
     if arguments.delete and options.folder.exists():
         if not state.is_cluster(options.folder):
             return _fail(f"{options.folder}: not deleted, because it is not the folder of a cluster")
         shutil.rmtree(options.folder)
         print(f"{options.folder}: deleted")
     return _SUCCESS
+
+
+def _taken_out(options: Options) -> Path | None:
+    from trainwright.controller.cli.local import kubeconfigs  # noqa: PLC0415 - the help needs none of it
+
+    return kubeconfigs.take_out(options.folder)
 
 
 # ---------------------------------------------------------------------- looking
@@ -183,9 +220,15 @@ def _add_status(commands: Any) -> None:
         description="Exit code 0 if it runs, 1 if it does not.",
     )
     add_place(parser)
+    parser.add_argument("--limits", action="store_true", help="say what a local cluster is not, of any cluster")
 
 
 def _status(arguments: argparse.Namespace) -> int:
+    if arguments.limits:
+        from trainwright.controller.cli.local import limits  # noqa: PLC0415 - the help needs none of it
+
+        print(*limits.lines(), sep="\n")
+        return _SUCCESS
     options = options_of(arguments)
     run = state.running(options.folder)
     if run is None:
