@@ -172,7 +172,7 @@ async def test_a_trickle_does_not_keep_a_connection_open() -> None:
 async def test_clients_that_send_a_byte_now_and_then_hold_up_nobody(served: Serving) -> None:
     async with AsyncExitStack() as stack:
         slow = [(await stack.enter_async_context(served.connection()))[1] for _ in range(100)]
-        sent = b"POST /p HTTP/1.1\r\nContent-Length: 9\r\n\r\n123"
+        sent = b"POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n123"
         for number, byte in enumerate(sent):
             for writer in slow:
                 writer.write(bytes([byte]))
