@@ -92,7 +92,7 @@ class World:
 @asynccontextmanager
 async def running(folder: Path, *, replicas: int = 1, **configuration: Any) -> AsyncIterator[World]:
     async with api_server(folder, memory=True) as api, TaskScope("managers") as tasks:
-        world = World(api)
+        world, started = World(api), list[asyncio.Task[None]]()
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": SPACE}}
         await install(world.client, [*definitions(), account], owner="test")
         for number in range(replicas):
@@ -112,7 +112,7 @@ async def running(folder: Path, *, replicas: int = 1, **configuration: Any) -> A
             manager = await make_manager(
                 api.config, settings, user_agent=f"test-{number}", transport=api.transport(), detect_mutation=True
             )
-            tasks.start(f"manager {number}", manager.run())
+            started.append(tasks.start(f"manager {number}", manager.run()))
             world.managers.append(manager)
             world.ports.append(port)
         for manager in world.managers:
@@ -121,7 +121,7 @@ async def running(folder: Path, *, replicas: int = 1, **configuration: Any) -> A
         yield world
         for manager in world.managers:
             manager.stop()
-        await asyncio.wait(tasks._tasks)
+        await asyncio.wait(started)
 
 
 def definitions() -> list[Document]:
