@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The TrainJobs of a namespace, or one of them, read once or followed."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.objects import AnyObject, Key, key_of, uid_of
+from trainwright.api.times import wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.outputs import Picture
+from trainwright.controller.cli.progress.view import View, observe, sorted_views, view_of
+from trainwright.controller.runtime import Cache, Client, Event, EventType
+from trainwright.controller.runtime.errors import Forbidden, KubernetesError, NotFound
+from trainwright.controller.trainer.job.state import State
+
+
+class Following:
+    """Jobs, their histories, and what has changed since the last picture."""
+
+    def __init__(
+        self, client: Client, namespace: str, name: str = "", *, now: Callable[[], datetime] = wall_clock
+    ) -> None:
+        """`namespace` empty: all. `name` empty: all jobs."""
+        self._client = client
+        self._namespace, self._name = namespace, name
+        self._now = now
+        self._jobs: dict[Key, TrainJob] = {}
+        self._histories: dict[str, History] = {}
+        self._attempt: int | None = None
+        self._attempt_wanted = bool(name)
+        self._changed: set[Key] = set()
+        self._deleted: set[Key] = set()
+        self._wake = asyncio.Event()
+        cache = Cache(client, namespace=namespace)
+        selector = f"metadata.name={name}" if name else ""
+        self._informer = cache.informer(TrainJob, field_selector=selector)
+        self._informer.add_handler(self._take)
+        self._cache = cache
+
+    async def read(self) -> None:
+        """Read all of it once. Raises KubernetesError; NotFound for a job that does not exist."""
+        if self._name:
+            jobs = [await self._client.get(TrainJob, self._name, self._namespace)]
+        else:
+            jobs = list((await self._client.list(TrainJob, self._namespace)).items)
+        for job in jobs:
+            self._put(job)
+        await self.read_attempt()
+
+    async def run(self) -> None:
+        """Follow changes until cancelled."""
+        await self._cache.run()
+
+    async def read_attempt(self) -> None:
+        """For one job: how often its JobSet was restarted, if the user may read that."""
+        if not self._attempt_wanted:
+            return
+        self._attempt_wanted = False
+        # What is not known is not shown.
+        with suppress(NotFound, Forbidden):
+            found = await self._client.get(JobSet, self._name, self._namespace)
+            self._attempt = 1 + ((found.status.restarts or 0) if found.status is not None else 0)
+
+    async def wait(self, seconds: float | None) -> None:
+        """Until something has changed, or so many seconds have passed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+
+    def picture(self) -> Picture:
+        """What there is now. The next picture tells the changes since this one."""
+        now = self._now()
+        changed, self._changed = self._changed, set()
+        deleted, self._deleted = self._deleted, set()
+        self._wake.clear()
+        return Picture(views=self._views(now), now=now, changed=changed, deleted=deleted, trouble=self._trouble())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether one job was followed, and has ended or is gone."""
+        return bool(self._name) and all(view.is_over for view in self._views(self._now()))
+
+    @property
+    def exit_code(self) -> int:
+        """1 if one job was followed and has failed or is gone."""
+        if not self._name:
+            return 0
+        views = self._views(self._now())
+        return 1 if not views or views[0].state is State.FAILED else 0
+
+    def _views(self, now: datetime) -> list[View]:
+        return sorted_views(
+            [view_of(job, self._history(job), now, attempt=self._attempt) for job in self._jobs.values()]
+        )
+
+    def _history(self, job: TrainJob) -> History:
+        return self._histories.setdefault(uid_of(job), History())
+
+    def _put(self, job: TrainJob) -> None:
+        key = key_of(job)
+        observe(job, self._history(job))
+        self._jobs[key] = job
+        self._changed.add(key)
+        self._deleted.discard(key)
+
+    def _take(self, event: Event[AnyObject]) -> None:
+        job = event.obj
+        assert isinstance(job, TrainJob)
+        if event.type is EventType.DELETED:
+            self._jobs.pop(event.key, None)
+            self._histories.pop(uid_of(job), None)
+            self._changed.discard(event.key)
+            self._deleted.add(event.key)
+        else:
+            held = self._jobs.get(event.key)
+            if held is not None and _version(held) == _version(job):
+                return  # the first list of the watch tells again what was read before
+            self._put(job)
+            self._attempt_wanted = bool(self._name)
+        self._wake.set()
+
+    def _trouble(self) -> str:
+        error: KubernetesError | None = self._informer.last_error
+        return f"shown as of an earlier time: {error}" if error is not None else ""
+
+
+def _version(job: TrainJob) -> str:
+    return (job.metadata.resource_version if job.metadata is not None else None) or ""

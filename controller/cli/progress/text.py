@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views as text: bars, durations, sparklines, and the lines for where there is no terminal.
+
+Nothing is told by colour alone. Names and values come from training code: what could steer a terminal is replaced.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from trainwright.controller.cli.progress.view import View
+
+NONE = "-"
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_ASCII_BLOCKS = "_.-~=+*#"
+SPARK = 24
+"""Characters of a sparkline."""
+_OWN = ("current_step", "total_steps", "current_epoch", "total_epochs")
+
+
+def printable(text: str) -> str:
+    """The text without control characters, which could steer a terminal."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def duration(seconds: float) -> str:
+    """Two units at most: `42s`, `13m`, `1h05m`, `2d03h`."""
+    whole = int(seconds)
+    if whole < 100:
+        return f"{whole}s"
+    minutes = whole // 60
+    if minutes < 60:
+        return f"{minutes}m"
+    if minutes < 24 * 60:
+        return f"{minutes // 60}h{minutes % 60:02}m"
+    return f"{minutes // (24 * 60)}d{minutes // 60 % 24:02}h"
+
+
+def percent(view: View) -> str:
+    """The percentage, or that there is none."""
+    return f"{view.percentage}%" if view.percentage is not None else NONE
+
+
+def bar(view: View, width: int, *, ascii_only: bool = False) -> str:
+    """A bar of the percentage; empty if there is none."""
+    if view.percentage is None:
+        return " " * width
+    done = view.percentage * width // 100
+    full, rest = ("#", "-") if ascii_only else ("█", "░")
+    return full * done + rest * (width - done)
+
+
+def state(view: View) -> str:
+    """The state, and its reason if that says more."""
+    return f"{view.state} ({printable(view.reason)})" if view.state == "Blocked" and view.reason else str(view.state)
+
+
+def remaining(view: View) -> str:
+    """The time to go; `~` if it comes from the slope of the percentage."""
+    left = view.remaining
+    if left is None:
+        return NONE
+    if left.late:
+        return "late"
+    return ("" if left.reported else "~") + duration(left.seconds)
+
+
+def reported(view: View) -> str:
+    """How old the last report is."""
+    return f"{duration(view.age)} ago" if view.age is not None else NONE
+
+
+def loss(view: View) -> str:
+    """The loss, shortened."""
+    return number(view.metrics[view.loss]) if view.loss is not None else NONE
+
+
+def number(text: str) -> str:
+    """A number with four digits; other text as it is."""
+    try:
+        value = float(text)
+    except ValueError:
+        return printable(text)
+    return text if text.lstrip("-").isdigit() else f"{value:.4g}"
+
+
+def sparkline(values: Sequence[float], *, width: int = SPARK, ascii_only: bool = False) -> str:
+    """The course of the values; empty for fewer than two. Each character is the mean of its part."""
+    if len(values) < 2:
+        return ""
+    count = min(width, len(values))
+    parts = [values[place * len(values) // count : (place + 1) * len(values) // count] for place in range(count)]
+    means = [sum(part) / len(part) for part in parts]
+    blocks = _ASCII_BLOCKS if ascii_only else _BLOCKS
+    low, high = min(means), max(means)
+    # Halves, since the difference of two large numbers may not be finite.
+    span = high / 2 - low / 2
+    places = [0.0 if not span else (mean / 2 - low / 2) / span for mean in means]
+    return "".join(blocks[min(len(blocks) - 1, int(place * len(blocks)))] for place in places)
+
+
+def steps(view: View) -> str:
+    """Step and epoch, as far as the training told them."""
+    found = []
+    for what in ("step", "epoch"):
+        here, total = view.metrics.get(f"current_{what}"), view.metrics.get(f"total_{what}s")
+        if here is not None:
+            found.append(f"{what} {number(here)}" + (f" of {number(total)}" if total is not None else ""))
+    return ", ".join(found)
+
+
+def line(view: View, *, namespace: bool) -> str:
+    """One job in one line, for a log."""
+    name = printable(f"{view.namespace}/{view.name}" if namespace else view.name)
+    parts = [
+        f"{name}: {state(view)}",
+        percent(view),
+        f"ETA {remaining(view)}",
+        f"reported {reported(view)}",
+        steps(view),
+    ]
+    if view.loss is not None:
+        parts.append(f"{printable(view.loss)} {loss(view)}")
+    return ", ".join(part for part in parts if part)
+
+
+def table(views: Sequence[View], *, namespaces: bool) -> list[str]:
+    """A table of plain text, as kubectl prints them."""
+    head = ["JOB", "STATE", "PROGRESS", "ETA", "REPORTED", "LOSS"]
+    rows = [
+        [printable(view.name), state(view), percent(view), remaining(view), reported(view), loss(view)]
+        for view in views
+    ]
+    if namespaces:
+        head.insert(0, "NAMESPACE")
+        for row, view in zip(rows, views, strict=True):
+            row.insert(0, view.namespace)
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    return [
+        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]
+    ]
+
+
+def details(view: View, now: datetime, *, ascii_only: bool = False, width: int = 30) -> list[tuple[str, str]]:
+    """One job: names and texts, in the order in which they are shown."""
+    attempt = f", attempt {view.attempt}" if view.attempt is not None else ""
+    shown = [("state", f"{state(view)}{attempt}")]
+    if view.percentage is not None:
+        progress = f"[{bar(view, width, ascii_only=ascii_only)}] {percent(view)}"
+        shown.append(("progress", ", ".join(filter(None, (progress, steps(view))))))
+    elif steps(view):
+        shown.append(("progress", steps(view)))
+    left = view.remaining
+    if left is not None:
+        source = "reported" if left.reported else "from the last minutes"
+        over = (
+            "later than was reported"
+            if left.late
+            else f"{source}, until {now + timedelta(seconds=left.seconds):%H:%M} UTC"
+        )
+        shown.append(("ETA", f"{remaining(view)} ({over})"))
+    told = f" ({view.reported:%Y-%m-%d %H:%M:%S} UTC)" if view.reported is not None else ""
+    shown.append(("reported", reported(view) + told if told else "never"))
+    for name, value in view.metrics.items():
+        if name not in _OWN:
+            spark = sparkline(view.history.curve(name), ascii_only=ascii_only)
+            shown.append((printable(name), f"{number(value)}  {spark}".rstrip()))
+    return shown
+
+
+def detail_lines(view: View, now: datetime) -> list[str]:
+    """One job as plain text."""
+    shown = details(view, now, ascii_only=True)
+    width = max(len(name) for name, _ in shown)
+    return [printable(f"{view.namespace}/{view.name}"), *(f"  {name.ljust(width)}  {text}" for name, text in shown)]

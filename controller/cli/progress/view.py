@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One job as the command shows it, from the object, what was seen of it before, and the time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from trainwright.api.times import format_time, parse
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.progress.history import History
+from trainwright.controller.trainer.job.state import State, state_of
+
+LATE = 0.2
+"""A job is late when its time to go has passed by this part of it."""
+LATE_SECONDS = 10.0
+"""But not by less than this."""
+ORDER = (State.RUNNING, State.BLOCKED, State.PENDING, State.SUSPENDED, State.FAILED, State.COMPLETE)
+"""How lists are sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """The time to go, as of now."""
+
+    seconds: float
+    """0 or more."""
+    late: bool
+    """The time that was told is over, and the job is not."""
+    reported: bool
+    """The training told it; else it comes from the slope of the percentage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One job."""
+
+    namespace: str
+    name: str
+    state: State
+    reason: str
+    created: datetime | None
+    percentage: int | None
+    remaining: Remaining | None
+    reported: datetime | None
+    """When the training sent its last report, by its own clock."""
+    age: float | None
+    """Seconds since then, 0 or more."""
+    metrics: Mapping[str, str]
+    history: History
+    attempt: int | None = None
+    """1 for the first. None: not known."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has ended."""
+        return self.state in {State.COMPLETE, State.FAILED}
+
+    @property
+    def loss(self) -> str | None:
+        """The name of the metric that is shown in lists: `loss`, or the first whose name ends so."""
+        if "loss" in self.metrics:
+            return "loss"
+        return next((name for name in self.metrics if name.endswith("loss")), None)
+
+
+def observe(job: TrainJob, history: History) -> None:
+    """Take the report of a job into its history."""
+    status = job.status.trainer_status if job.status is not None else None
+    if status is not None and (moment := _time(status.last_updated_time)) is not None:
+        history.add(moment, status.progress_percentage, _metrics(job))
+
+
+def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | None = None) -> View:
+    """The job as of `now`."""
+    standing = state_of(job)
+    status = job.status.trainer_status if job.status is not None else None
+    reported = _time(status.last_updated_time) if status is not None else None
+    age = max(0.0, (now - reported).total_seconds()) if reported is not None else None
+    metadata = job.metadata
+    return View(
+        namespace=(metadata.namespace if metadata is not None else None) or "",
+        name=(metadata.name if metadata is not None else None) or "",
+        state=standing.state,
+        reason=standing.reason,
+        created=_time(metadata.creation_timestamp) if metadata is not None else None,
+        percentage=status.progress_percentage if status is not None else None,
+        remaining=_remaining(job, history, age) if standing.state is State.RUNNING else None,
+        reported=reported,
+        age=age,
+        metrics=_metrics(job),
+        history=history,
+        attempt=attempt,
+    )
+
+
+def _remaining(job: TrainJob, history: History, age: float | None) -> Remaining | None:
+    status = job.status.trainer_status if job.status is not None else None
+    told = status.estimated_remaining_seconds if status is not None else None
+    seconds = float(told) if told is not None else history.seconds_left()
+    if seconds is None or age is None:
+        return None
+    late = age - seconds > max(LATE * seconds, LATE_SECONDS)
+    return Remaining(max(0.0, seconds - age), late, told is not None)
+
+
+def _metrics(job: TrainJob) -> dict[str, str]:
+    status = job.status.trainer_status if job.status is not None else None
+    return {metric.name: metric.value for metric in (status.metrics if status is not None else None) or ()}
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        return parse(text) if text else None
+    except ValueError:  # no API server stores such a time: its schema forbids it
+        return None
+
+
+def sorted_views(views: "list[View]") -> "list[View]":
+    """What trains first, then what waits, then what has ended; the newest of each first."""
+
+    def key(view: View) -> tuple[int, float, str, str]:
+        return ORDER.index(view.state), -(view.created.timestamp() if view.created else 0.0), view.namespace, view.name
+
+    return sorted(views, key=key)
+
+
+def as_json(view: View) -> dict[str, Any]:
+    """The job as data. Keys are added over time, never changed."""
+    remaining = view.remaining
+    return {
+        "namespace": view.namespace,
+        "name": view.name,
+        "state": str(view.state),
+        "reason": view.reason,
+        "attempt": view.attempt,
+        "progressPercentage": view.percentage,
+        "remainingSeconds": round(remaining.seconds) if remaining is not None else None,
+        "remainingSource": None if remaining is None else "report" if remaining.reported else "history",
+        "late": remaining.late if remaining is not None else False,
+        "lastUpdatedTime": format_time(view.reported) if view.reported is not None else None,
+        "ageSeconds": round(view.age) if view.age is not None else None,
+        "metrics": dict(view.metrics),
+    }

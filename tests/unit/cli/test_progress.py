@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright progress`: what is shown of a job, from the object, what was seen before, and the time."""
+
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from trainwright.api.times import format_micro_time, format_time
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.progress import screen, text
+from trainwright.controller.cli.progress.history import POINTS, History
+from trainwright.controller.cli.progress.view import View, as_json, observe, sorted_views, view_of
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+RUNNING = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]}
+
+
+def job(name: str = "bert", *, ago: float = 0.0, state: str = "", created: float = 0.0, **progress: Any) -> TrainJob:
+    """A job whose training reported so many seconds before NOW."""
+    status: dict[str, Any] = dict(RUNNING)
+    if progress:
+        metrics = progress.pop("metrics", {})
+        told = {"metrics": [{"name": key, "value": value} for key, value in metrics.items()]} if metrics else {}
+        status["trainerStatus"] = {
+            **progress,
+            **told,
+            "lastUpdatedTime": format_micro_time(NOW - timedelta(seconds=ago)),
+        }
+    if state:
+        moment = format_time(NOW)
+        condition = {"type": state, "status": "True", "reason": "Because", "message": "", "lastTransitionTime": moment}
+        status["conditions"] = [condition]
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": name,
+        "creationTimestamp": format_time(NOW - timedelta(seconds=created)),
+    }
+    spec = {"runtimeRef": {"name": "torch"}}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, TrainJob)
+
+
+def seen(*jobs: TrainJob) -> View:
+    """The last one of these, after the others were seen."""
+    history = History()
+    for one in jobs:
+        observe(one, history)
+    return view_of(jobs[-1], history, NOW)
+
+
+@pytest.mark.parametrize(
+    ("told", "ago", "shown"),
+    [
+        (600, 0, "10m"),
+        (600, 60, "9m"),
+        (600, 540, "60s"),
+        (600, 600, "0s"),
+        (600, 719, "0s"),
+        (600, 721, "late"),
+        (5, 14, "0s"),
+        (5, 16, "late"),
+        (0, 11, "late"),
+        (7000, -3600, "1h56m"),
+        (200_000, 0, "2d07h"),
+    ],
+)
+def test_the_time_to_go_that_was_reported_passes(told: int, ago: float, shown: str) -> None:
+    assert text.remaining(seen(job(ago=ago, estimatedRemainingSeconds=told))) == shown
+
+
+def test_without_a_reported_time_the_slope_of_the_last_ten_minutes_tells_it() -> None:
+    jobs = [
+        job(ago=ago, progressPercentage=percentage) for ago, percentage in ((4000, 2), (590, 30), (290, 35), (0, 40))
+    ]
+    assert text.remaining(seen(*jobs)) == "~59m"  # 10 % in 590 s, 60 % to go
+    assert text.remaining(seen(*jobs[:1])) == "-"
+    assert text.remaining(seen(job(ago=60, progressPercentage=40), job(progressPercentage=40))) == "-"
+    assert as_json(seen(*jobs))["remainingSource"] == "history"
+
+
+def test_a_fall_begins_a_segment_of_its_own() -> None:
+    """A restart from a checkpoint: neither its time nor its way counts."""
+    steps = ((500, 60, "600"), (400, 70, "700"), (300, 40, "400"), (100, 50, "500"), (0, 55, "550"))
+    jobs = [job(ago=ago, progressPercentage=done, metrics={"current_step": step}) for ago, done, step in steps]
+    history = History()
+    for one in jobs:
+        observe(one, history)
+    assert [point.segment for point in history.points] == [0, 0, 1, 1, 1]
+    assert history.seconds_left() == 45 * 300 / 15
+    assert text.remaining(seen(*jobs[:3])) == "-"
+
+
+def test_a_job_that_does_not_train_has_no_time_to_go() -> None:
+    for state in ("Suspended", "Failed", "Complete", "Blocked"):
+        assert text.remaining(seen(job(state=state, ago=5000, estimatedRemainingSeconds=60))) == "-"
+
+
+def test_what_a_job_says_at_its_end_is_shown_beside_its_state() -> None:
+    view = seen(job(state="Complete", progressPercentage=60, ago=10))
+    assert (text.state(view), text.percent(view)) == ("Complete", "60%")
+
+
+def test_the_same_report_again_is_one_point_and_old_points_are_thinned() -> None:
+    history = History()
+    for second in range(5000):
+        for _ in range(2):
+            history.add(NOW + timedelta(seconds=second), None, {"loss": str(second), "stage": "warm", "bad": "nan"})
+    assert POINTS / 2 <= len(history.points) <= POINTS
+    curve = history.curve("loss")
+    assert (curve[-1], curve[0] < 100, curve == sorted(curve)) == (4999.0, True, True)
+    assert history.curve("stage") == history.curve("bad") == []
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [
+        ([], ""),
+        ([1.0], ""),
+        ([1.0, 1.0], "▁▁"),
+        ([0.0, 7.0], "▁█"),
+        (list(range(8)), "▁▂▃▄▅▆▇█"),
+        ([1e308, -1e308], "█▁"),
+        ([float(number) for number in range(1000)], "▁▁▁▂▂▂▃▃▃▄▄▄▅▅▅▆▆▆▇▇▇███"),
+    ],
+)
+def test_sparklines(values: list[float], drawn: str) -> None:
+    assert text.sparkline(values) == drawn
+    assert text.sparkline(values, ascii_only=True).isascii()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0, "0s"), (99, "99s"), (100, "1m"), (3599, "59m"), (3600, "1h00m"), (86399, "23h59m"), (90000, "1d01h")],
+)
+def test_durations(seconds: float, shown: str) -> None:
+    assert text.duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("percentage", "drawn"), [(0, "----------"), (9, "----------"), (99, "#########-"), (100, "#" * 10)]
+)
+def test_bars(percentage: int, drawn: str) -> None:
+    assert text.bar(seen(job(progressPercentage=percentage)), 10, ascii_only=True) == drawn
+    assert text.bar(seen(job()), 10) == " " * 10
+
+
+def views() -> list[View]:
+    return sorted_views(
+        [
+            seen(job("ended", state="Complete", progressPercentage=100, estimatedRemainingSeconds=0, ago=400)),
+            seen(job("queued", state="Suspended")),
+            seen(
+                *(
+                    job("newer", ago=ago, progressPercentage=42, estimatedRemainingSeconds=60, metrics={"loss": loss})
+                    for ago, loss in ((20, "0.9"), (10, "0.52"), (3, "0.23456"))
+                )
+            ),
+            seen(job("older", created=60, ago=30, progressPercentage=7, metrics={"eval_loss": "1"})),
+        ]
+    )
+
+
+def test_a_plain_table() -> None:
+    assert text.table(views(), namespaces=False) == [
+        "JOB      STATE       PROGRESS   ETA   REPORTED   LOSS",
+        "newer    Running     42%        57s   3s ago     0.2346",
+        "older    Running     7%         -     30s ago    1",
+        "queued   Suspended   -          -     -          -",
+        "ended    Complete    100%       -     6m ago     -",
+    ]
+    assert text.table(views(), namespaces=True)[1].startswith("default     newer")
+
+
+def test_one_job_in_plain_text() -> None:
+    metrics = {"loss": "0.2", "accuracy": "0.91", "stage": "warm", "current_step": "420", "total_steps": "1000"}
+    one = job(ago=5, progressPercentage=42, estimatedRemainingSeconds=605, metrics=metrics)
+    history = History()
+    observe(one, history)
+    assert text.detail_lines(view_of(one, history, NOW, attempt=2), NOW) == [
+        "default/bert",
+        "  state     Running, attempt 2",
+        "  progress  [############------------------] 42%, step 420 of 1000",
+        "  ETA       10m (reported, until 12:10 UTC)",
+        "  reported  5s ago (2026-11-22 11:59:55 UTC)",
+        "  loss      0.2",
+        "  accuracy  0.91",
+        "  stage     warm",
+    ]
+    assert text.detail_lines(seen(job()), NOW)[1:] == ["  state     Running", "  reported  never"]
+
+
+def test_a_line_for_a_log() -> None:
+    metrics = {"loss": "0.25", "current_step": "4", "current_epoch": "1.5", "total_epochs": "3"}
+    view = seen(job(ago=5, progressPercentage=42, metrics=metrics))
+    assert text.line(view, namespace=True) == (
+        "default/bert: Running, 42%, ETA -, reported 5s ago, step 4, epoch 1.5 of 3, loss 0.25"
+    )
+
+
+HOSTILE = "\x1b[2J[bold red]x[/bold red]\n"
+
+
+def test_text_of_the_training_does_not_steer_the_terminal() -> None:
+    view = seen(job(progressPercentage=1, metrics={f"{HOSTILE}loss": HOSTILE}))
+    for lines in ([text.line(view, namespace=True)], text.table([view], namespaces=True), text.detail_lines(view, NOW)):
+        assert all(line.isprintable() for line in lines)
+    drawn = draw(view)
+    assert "\x1b[2J" not in drawn
+    assert "[bold red]x" in drawn
+
+
+def console(width: int = 120, height: int = 30) -> Console:
+    return Console(file=io.StringIO(), width=width, height=height, force_terminal=True, legacy_windows=False)
+
+
+def draw(*views: View, one: bool = True, **size: int) -> str:
+    target = console(**size)
+    target.print(screen.one_job(views[0], target, NOW) if one else screen.overview(views, target, namespaces=False))
+    assert isinstance(target.file, io.StringIO)
+    return target.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [200, 100, 80, 60, 30])
+def test_the_live_table_fits_the_terminal(width: int) -> None:
+    many = [*views(), *(seen(job(f"job-{number}")) for number in range(200))]
+    target = Console(file=io.StringIO(), width=width, height=12)
+    target.print(screen.overview(many, target, namespaces=True, note="trouble"))
+    assert isinstance(target.file, io.StringIO)
+    lines = target.file.getvalue().splitlines()
+    assert len(lines) <= 12
+    assert max(map(len, lines)) <= width
+    assert "more jobs do not fit"[: width - 4] in target.file.getvalue()
+    assert "trouble" in target.file.getvalue()
+
+
+def test_the_live_table_shows_bars_states_and_curves() -> None:
+    drawn = draw(*views(), one=False)
+    for shown in ("newer", "Running", "████████░░░░░░░░░░░░", "42%", "57s", "3s ago", "0.2346", "█▄▁", "Suspended"):
+        assert shown in drawn
+
+
+def test_one_job_on_a_terminal_shows_each_metric() -> None:
+    drawn = draw(*views())
+    for shown in ("default/newer", "Running", "42%", "0.2346", "█▄▁", "reported, until 12:00 UTC"):
+        assert shown in drawn
+    small = draw(seen(job(metrics={f"m{number}": "1" for number in range(100)})), height=10)
+    assert "more metrics do not fit" in small
+    assert len(small.splitlines()) <= 10
+
+
+def test_as_json() -> None:
+    view = views()[0]
+    assert as_json(view) == {
+        "namespace": "default",
+        "name": "newer",
+        "state": "Running",
+        "reason": "",
+        "attempt": None,
+        "progressPercentage": 42,
+        "remainingSeconds": 57,
+        "remainingSource": "report",
+        "late": False,
+        "lastUpdatedTime": "2026-11-22T11:59:57Z",
+        "ageSeconds": 3,
+        "metrics": {"loss": "0.23456"},
+    }
