@@ -32,6 +32,7 @@ FOLDERS = (
     "overlays/cert-manager",
     "overlays/one-namespace",
     "overlays/progress",
+    "overlays/progress-pull",
     "overlays/runtimes",
     "runtimes",
 )
@@ -275,19 +276,44 @@ def test_with_progress_the_status_server_is_reached_and_nothing_else_changes(
     assert (at.host, at.port) == (f"{NAME}.{NAMESPACE}.svc", port)
 
 
+def granted(found: list[Document], kind: str) -> set[tuple[str, str, str]]:
+    """Group, resource and verb of every right in a role."""
+    return {
+        (group, resource, verb)
+        for rule in one(found, kind)["rules"]
+        for group in rule.get("apiGroups", ["nonResourceURLs"])
+        for resource in rule.get("resources", rule.get("nonResourceURLs"))
+        for verb in rule["verbs"]
+    }
+
+
 def test_rights_for_progress_come_with_the_gate(control_plane: ControlPlane, default: list[Document]) -> None:
     documents = kustomized(control_plane, "overlays/progress")
-
-    def granted(found: list[Document], kind: str) -> set[tuple[str, str, str]]:
-        return {
-            (group, resource, verb)
-            for rule in one(found, kind)["rules"]
-            for group in rule.get("apiGroups", ["nonResourceURLs"])
-            for resource in rule.get("resources", rule.get("nonResourceURLs"))
-            for verb in rule["verbs"]
-        }
-
     for kind in ("ClusterRole", "Role"):
         assert granted(documents, kind) >= granted(default, kind)
     more = granted(documents, "ClusterRole") - granted(default, "ClusterRole")
     assert more == PROGRESS_RIGHTS
+
+
+def test_the_right_to_run_commands_comes_with_its_gate_and_its_fence(
+    control_plane: ControlPlane, default: list[Document]
+) -> None:
+    documents = kustomized(control_plane, "overlays/progress-pull")
+    more = granted(documents, "ClusterRole") - granted(default, "ClusterRole")
+    assert more == {
+        ("", "pods", "list"),
+        ("", "pods/exec", "create"),
+        ("", "pods/exec", "get"),
+        ("trainer.kubeflow.org", "trainjobs", "get"),
+    }
+    assert granted(documents, "Role") == granted(default, "Role")
+    policy = one(documents, "ValidatingAdmissionPolicy", "kubeflow-trainer-progress-exec")
+    account = one(documents, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
+    (condition,) = policy["spec"]["matchConditions"]
+    assert condition["expression"] == f'request.userInfo.username == "system:serviceaccount:{NAMESPACE}:{account}"'
+    binding = one(documents, "ValidatingAdmissionPolicyBinding", "kubeflow-trainer-progress-exec")
+    assert binding["spec"] == {"policyName": "kubeflow-trainer-progress-exec", "validationActions": ["Deny"]}
+    identities = {(d["kind"], d["metadata"]["name"]) for d in documents} - {
+        (d["kind"], d["metadata"]["name"]) for d in default
+    }
+    assert {kind for kind, _ in identities} == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}

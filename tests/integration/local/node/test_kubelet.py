@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exec and logs through the real API server, of pods that a node of ours runs."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,23 @@ from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.testing.kubelet import ServedNode, served_node
 from trainwright.controller.runtime import Client, ClusterConfig, HTTPTransport, NotFound, load_config
 from trainwright.controller.runtime.client import exec as exec_module
+from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.client.exec import ExecResult
-from trainwright.controller.runtime.errors import BadRequest, Forbidden, OutputTooLarge, RequestTimeout, ServerError
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.errors import (
+    BadRequest,
+    Forbidden,
+    Invalid,
+    OutputTooLarge,
+    RequestTimeout,
+    ServerError,
+)
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.users import PolicyRule
+from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.trainer.progress.policy import exec_policy
+from trainwright.controller.trainer.progress.reading import PYTHON, Place, Result, read_file
 
 POD = Pod.RESOURCE
 MAIN = {"name": "main", "image": "python"}
@@ -94,6 +109,59 @@ async def test_rights(control_plane: ControlPlane, pods: Pods) -> None:
     user = client_with(control_plane, "exec-both", "get", "create")
     assert (await user.exec("p", pods.namespace, ["true"])).code == 0
     await user.close()
+
+
+async def test_the_policy_fences_the_right_of_the_manager(
+    client: Client, config: ClusterConfig, control_plane: ControlPlane, pods: Pods
+) -> None:
+    """Scenario 53 of the page on progress: the account may read files, and do nothing else."""
+    where = pods.namespace
+    rules: list[PolicyRule] = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]}]
+    token = control_plane.users.add_service_account("manager", where, rules=rules)
+    bearer = replace(config, token=token, client_cert_data=None, client_key_data=None, client_cert_file=None)
+    manager = Client(HTTPTransport(replace(bearer, client_key_file=None)))
+    documents = exec_policy(f"system:serviceaccount:{where}:manager")
+    discovery = Discovery(client)
+    for document in documents:
+        await client.create(document, kind=await discovery.resource_of(document))
+
+    async def refused() -> bool:
+        try:
+            await manager.exec("p", where, ["true"])
+        except Invalid as error:
+            return "may only run the commands that read a progress file" in str(error)
+        return False
+
+    await eventually(refused, what="the policy is in force")
+    place = Place(where, "p", "main")
+    found = await read_file(manager, place, "/etc/passwd")
+    assert (found.result, found.reader) == (Result.OK, 0)
+    assert found.data == await asyncio.to_thread(Path("/etc/passwd").read_bytes)
+    by_python = await read_file(manager, place, "/etc/passwd", reader=1)
+    assert (by_python.result, by_python.data) == (Result.OK, found.data)
+    assert (await read_file(manager, place, "/no/such/file")).result is Result.MISSING
+    assert (await read_file(manager, place, "/no/such/file", reader=1)).result is Result.MISSING
+    for command in (
+        ["sh", "-c", "true"],
+        ["tail", "-c", "65537", "relative"],
+        ["tail", "-f", "65537", "/etc/passwd"],
+        ["tail", "-c", "65537", "/etc/passwd", "/etc/shadow"],
+        ["tail", "-c", "65537"],
+        ["python3", "-I", "-S", "-c", "print(1)", "/etc/passwd"],
+        ["python3", "-I", "-S", "-c", PYTHON, "x"],
+    ):
+        with pytest.raises(Invalid, match="may only run the commands"):
+            await manager.exec("p", where, command)
+    request = Request("GET", f"/api/v1/namespaces/{where}/pods/p/exec")
+    for more in ({"stdin": "true"}, {"tty": "true"}):
+        request.query = {"command": ("tail", "-c", "65537", "/x"), "stdout": "true", **more}
+        with pytest.raises(Invalid, match="may not use standard input or a terminal"):
+            async with manager.connect(request, exec_module.PROTOCOLS, limit=1000):
+                pass
+    assert (await client.exec("p", where, ["true"])).code == 0
+    for document in documents:
+        await client.delete(await discovery.resource_of(document), document["metadata"]["name"])
+    await manager.close()
 
 
 async def test_logs(client: Client, pods: Pods) -> None:
