@@ -10,6 +10,7 @@ once. All objects are dictionaries in wire form: a cluster may have other versio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import Enum
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from trainwright.api.base import Resource
@@ -138,24 +139,24 @@ class Picture:
 
     # ------------------------------------------------------------------ what belongs to the job
 
-    @property
+    @cached_property
     def jobset(self) -> Document | None:
         """The JobSet of the job; None too if the one of its name belongs to another."""
         found = self.get(JOBSET, self.name)
         return found if found is not None and self.is_controller_of(found) else None
 
-    @property
+    @cached_property
     def jobs(self) -> tuple[Document, ...]:
         """The Jobs of the JobSet, by name."""
         found = self.list(BATCH_JOB, labels=f"{LABEL_JOBSET}={self.name}")
         return tuple(sorted(found, key=name_of))
 
-    @property
+    @cached_property
     def pods(self) -> tuple[Document, ...]:
         """All pods of the job, those of earlier attempts and those that end included, by rank."""
         return tuple(sorted(self.list(POD, labels=f"{LABEL_JOBSET}={self.name}"), key=pod_order))
 
-    @property
+    @cached_property
     def present_pods(self) -> tuple[Document, ...]:
         """The pods of the present attempt."""
         jobset = self.jobset

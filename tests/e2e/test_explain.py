@@ -21,11 +21,15 @@ from tests.repository import ROOT
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import name_of
 from trainwright.api.times import format_time, wall_clock
+from trainwright.api.volcano.v1beta1 import PodGroup
 from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
+from trainwright.controller.runtime.client.discovery import Discovery
+from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.explain import Explanation, Reader
+from trainwright.controller.trainer.explain.kinds import QUOTA
 
 pytestmark = pytest.mark.parity
 
@@ -69,22 +73,19 @@ class Place:
     def __init__(self, control_plane: ControlPlane, client: Client, namespace: str) -> None:
         self.control_plane = control_plane
         self.client = client
+        self.discovery = Discovery(client)
         self.namespace = namespace
 
     async def create(self, kind: str, api_version: str, name: str, **fields: Any) -> Document:
         metadata = {"name": name, "namespace": self.namespace, **fields.pop("metadata", {})}
         document = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
-        text = await asyncio.to_thread(
-            self.control_plane.kubectl, "create", "--filename=-", "--output=json", stdin=json.dumps(document)
-        )
-        made: Document = json.loads(text)
-        return made
+        return await self.client.create(document, kind=await self.discovery.resource(api_version, kind))
 
-    async def patch(self, kind: str, name: str, patch: Document, *, status: bool = False) -> None:
-        arguments = ["patch", kind, name, f"--namespace={self.namespace}", "--patch", json.dumps(patch)]
-        style = "strategic" if kind == "pod" else "merge"
-        await asyncio.to_thread(
-            self.control_plane.kubectl, *arguments, f"--type={style}", *(["--subresource=status"] if status else [])
+    async def patch_pod(self, pod: Document, status: Document) -> None:
+        """Write what a kubelet would."""
+        patch = {"status": status}
+        await self.client.patch(
+            Pod.RESOURCE, name_of(pod), self.namespace, patch, type="strategic", subresource="status"
         )
 
     async def runtime(self, pod: Document | None = None, **more: Any) -> None:
@@ -127,11 +128,10 @@ class Place:
                 "target": {"apiVersion": "v1", "kind": "Node", "name": "gone"},
             }
             path = f"/api/v1/namespaces/{self.namespace}/pods/{name_of(pod)}/binding"
-            await asyncio.to_thread(
-                self.control_plane.kubectl, "create", f"--raw={path}", "--filename=-", stdin=json.dumps(binding)
-            )
+            headers = {"Content-Type": "application/json"}
+            await self.client.send(Request("POST", path, {}, headers, json.dumps(binding).encode()))
             if status:
-                await self.patch("pod", name_of(pod), {"status": status}, status=True)
+                await self.patch_pod(pod, status)
 
 
 def replicated_job(name: str, step: str, pod: Document, job: Document) -> Document:
@@ -245,10 +245,8 @@ async def quota_exceeded(place: Place) -> None:
     await place.create("ResourceQuota", "v1", "q", spec={"hard": {"requests.nvidia.com/gpu": "4"}})
 
     async def counted() -> object:
-        quota = await asyncio.to_thread(
-            place.control_plane.kubectl, "get", "quota", "q", f"--namespace={place.namespace}", "--output=json"
-        )
-        return json.loads(quota).get("status", {}).get("hard")
+        quota = await place.client.get(QUOTA, "q", place.namespace)
+        return quota.get("status", {}).get("hard")
 
     await eventually(counted)
     await place.runtime({"container": {"resources": {"limits": {"nvidia.com/gpu": "8"}}}, **U})
@@ -319,7 +317,7 @@ async def gang_does_not_fit(place: Place) -> None:
     condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": message}
     condition |= {"lastTransitionTime": format_time(wall_clock()), "transitionID": "x"}
     status = {"status": {"phase": "Pending", "conditions": [condition]}}
-    await place.patch("podgroups.scheduling.volcano.sh", "j", status)
+    await place.client.patch(PodGroup.RESOURCE, "j", place.namespace, status)
 
 
 @fault(44, "GangCannotForm: the gang wants 3 pods at once, and 2 of them are created only after dataset-initializer", 1)
@@ -359,7 +357,7 @@ async def out_of_memory(place: Place) -> None:
     await place.runtime({"container": container, **U, **NEVER}, job={"backoffLimit": 9})
     await place.job(nodes=4)
     pods = await place.pods(4)
-    await place.patch("pod", name_of(pods[2]), {"status": ended(137, reason="OOMKilled")}, status=True)
+    await place.patch_pod(pods[2], ended(137, reason="OOMKilled"))
 
 
 @fault(56, "RankFailed: rank 3 failed with exit code 1; 3 others were stopped after it", 1)
@@ -368,7 +366,7 @@ async def rank_fails(place: Place) -> None:
     await place.job(nodes=4)
     for index, pod in enumerate(await place.pods(4)):
         status = ended(1, ago=12) if index == 3 else ended(143, ago=10)
-        await place.patch("pod", name_of(pod), {"status": status}, status=True)
+        await place.patch_pod(pod, status)
 
 
 @fault(57, "CrashLoop: container node of rank 0 has failed 4 times, last with exit code 1; after 6", 1)
@@ -390,7 +388,7 @@ async def preempted(place: Place) -> None:
     target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     pods = await place.pods(2)
     status = {**ended(143), "conditions": [target, {**ready, "status": "False"}]}
-    await place.patch("pod", name_of(pods[1]), {"status": status}, status=True)
+    await place.patch_pod(pods[1], status)
 
 
 @fault(60, "NodeLost: node gone, on which rank 0 ran, does not exist any more; the pod is made again", 3)
@@ -414,7 +412,7 @@ async def restarts_exhausted(place: Place) -> None:
 
         pod = await eventually(present, what=f"attempt {attempt}")
         assert pod is not None
-        await place.patch("pod", name_of(pod), {"status": ended(1)}, status=True)
+        await place.patch_pod(pod, ended(1))
 
 
 @fault(63, "DeadlineExceeded: the job ran out of its time of 1 s (spec.activeDeadlineSeconds)", 1)

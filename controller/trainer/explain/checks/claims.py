@@ -10,7 +10,7 @@ from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.kinds import CLAIM, CONFIG_MAP, SECRET, STORAGE_CLASS
 from trainwright.controller.trainer.explain.words import quoted
 from trainwright.plugins.contract import About, Cause, Picture, created_at, since_of
-from trainwright.plugins.contract.picture import condition_of, event_since, index_of
+from trainwright.plugins.contract.picture import EVENTS_OF, condition_of, event_since, index_of
 
 CREATING_SECONDS = 60.0
 _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" (not found|is being deleted)')
@@ -72,9 +72,7 @@ def _claim_pending(picture: Picture, claim: Document, more: dict[str, Any]) -> C
 
 def unmounted(picture: Picture) -> Iterator[Cause]:
     """Volumes that a node cannot mount, for pods whose containers are not created for long."""
-    for pod in picture.present_pods:
-        if not _is_creating(picture, pod):
-            continue
+    for pod in [pod for pod in picture.present_pods if _is_creating(picture, pod)][:EVENTS_OF]:
         found = _from_event(picture, pod) or _from_volumes(picture, pod)
         if found is not None:
             yield found

@@ -47,6 +47,7 @@ class _Pull(NamedTuple):
 def unpulled(picture: Picture) -> Iterator[Cause]:
     """Images that pods wait for; one cause for each image and reason."""
     groups: dict[tuple[str, str], list[_Pull]] = {}
+    said: dict[str, str] = {}
     for pod in picture.present_pods:
         for container in containers_of(pod):
             reason = str((container.waiting or {}).get("reason"))
@@ -55,23 +56,29 @@ def unpulled(picture: Picture) -> Iterator[Cause]:
             since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
             if reason == "ErrImagePull" and not picture.lasted(since, FIRST_TRY_SECONDS):
                 continue
-            message = _message(picture, pod, container)
+            message = str((container.waiting or {}).get("message", ""))
+            if not _is_clear(message):
+                # A back-off that does not repeat the answer. The pods of one image were answered alike.
+                if container.image not in said:
+                    said[container.image] = _from_events(picture, pod, container.image)
+                message = said[container.image] or message
             kind = _kind(reason, message.replace(container.image, ""))
             groups.setdefault((kind, container.image), []).append(_Pull(pod, container, message, reason))
     for (kind, image), pulls in sorted(groups.items()):
         yield _told(picture, kind, image, pulls)
 
 
-def _message(picture: Picture, pod: Document, container: Container) -> str:
-    """What the registry said; of a back-off that does not repeat it, from the event."""
-    message = str((container.waiting or {}).get("message", ""))
-    if _ABSENT.search(message) or _REFUSED.search(message) or _SILENT.search(message):
-        return message
+def _is_clear(message: str) -> bool:
+    return any(pattern.search(message) for pattern in (_ABSENT, _REFUSED, _SILENT))
+
+
+def _from_events(picture: Picture, pod: Document, image: str) -> str:
+    """What the registry said, in the last event that quotes it."""
     for event in picture.events(pod):
         text = str(event.get("message", ""))
-        if event.get("reason") == "Failed" and container.image in text and ":" in text.replace(container.image, ""):
+        if event.get("reason") == "Failed" and image in text and ":" in text.replace(image, ""):
             return text
-    return message
+    return ""
 
 
 def _kind(reason: str, message: str) -> str:

@@ -7,7 +7,7 @@ from trainwright.api.objects import Document, controller_of, labels_of, name_of,
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.refusals import about_jobset
 from trainwright.controller.trainer.explain.kinds import SERVICE
-from trainwright.controller.trainer.explain.words import listed, quoted, replicated_jobs
+from trainwright.controller.trainer.explain.words import listed, pods_of, quoted, replicated_jobs
 from trainwright.plugins.contract import About, Cause, Picture, created_at, since_of
 from trainwright.plugins.contract.picture import BATCH_JOB, LABEL_JOBSET, LABEL_REPLICATED_JOB, event_since, holds
 
@@ -150,6 +150,21 @@ def waiting_steps(picture: Picture) -> Iterator[Cause]:
         return
 
 
+def wanted_now(picture: Picture) -> int:
+    """How many pods the steps consist of whose turn has come."""
+    return sum(pods_of(one) for one in replicated_jobs(picture) if not open_dependencies(picture, one))
+
+
+def running_pods(picture: Picture) -> list[Document]:
+    """The pods of the present attempt that run, ready or not yet."""
+    return [
+        pod
+        for pod in picture.present_pods
+        if (pod.get("status") or {}).get("phase") == "Running"
+        and not (pod.get("metadata") or {}).get("deletionTimestamp")
+    ]
+
+
 # ---------------------------------------------------------------------- attempts
 
 
@@ -168,10 +183,9 @@ def restarting(picture: Picture) -> Iterator[Cause]:
     attempt, jobset = attempt_of(picture), picture.jobset
     if attempt is None or jobset is None:
         return
-    condition = holds(jobset, "RestartingJobSet") or {}
-    statuses = (jobset.get("status") or {}).get("replicatedJobsStatus") or ()
-    if not condition and statuses and all((one.get("ready") or 0) + (one.get("succeeded") or 0) for one in statuses):
+    if len(running_pods(picture)) >= wanted_now(picture) > 0:
         return
+    condition = holds(jobset, "RestartingJobSet") or {}
     told = (
         f": the one before ended, {quoted(str(condition['message']), 160)}"
         if condition.get("message")

@@ -6,11 +6,16 @@ from datetime import datetime
 
 from trainwright.api.objects import Document
 from trainwright.controller.trainer.explain.catalogue import cause
-from trainwright.controller.trainer.explain.checks.jobset import attempt_of, open_dependencies
+from trainwright.controller.trainer.explain.checks.jobset import (
+    attempt_of,
+    open_dependencies,
+    running_pods,
+    wanted_now,
+)
 from trainwright.controller.trainer.explain.checks.refusals import about_jobset
-from trainwright.controller.trainer.explain.words import counted, pods_wanted, replicated_jobs, role_of, verb
+from trainwright.controller.trainer.explain.words import counted, listed, pods_wanted, replicated_jobs, role_of, verb
 from trainwright.plugins.contract import About, Cause, Picture, created_at, holds, since_of
-from trainwright.plugins.contract.picture import condition_of, earliest, index_of, moment
+from trainwright.plugins.contract.picture import LABEL_JOBSET, POD, condition_of, earliest, index_of, moment
 from trainwright.plugins.contract.picture import counted as share
 
 NOT_READY_SECONDS = 60.0
@@ -97,9 +102,9 @@ def silent(picture: Picture) -> Iterator[Cause]:
 def ordinary(picture: Picture) -> Cause:
     """What to say where nothing is wrong: the job runs, or is on its way."""
     pods = [pod for pod in picture.present_pods if not (pod.get("metadata") or {}).get("deletionTimestamp")]
-    active = [pod for pod in pods if _is_active(pod)]
+    active = running_pods(picture)
     done = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Succeeded"]
-    wanted = _wanted_now(picture, pods)
+    wanted = wanted_now(picture) or len(pods)
     attempt = attempt_of(picture)
     which = f", attempt {attempt[0]} of {attempt[1]}" if attempt else ", attempt 1"
     if pods and len(active) + len(done) >= wanted:
@@ -107,11 +112,8 @@ def ordinary(picture: Picture) -> Cause:
         text = f"{share(active, len(active) or len(pods))} {verb(len(active), 'runs', 'run')}{ended}{which}"
         since = earliest(_started(pod) for pod in active)
         return cause("Running", text, about=about_jobset(picture), since=since, pods=len(active))
-    if not pods and not replicated_jobs(picture):
-        running = _counters(picture)
-        if running:
-            text = f"{counted(running, 'pod')} {verb(running, 'is', 'are')} active"
-            return cause("Running", text, about=About.of(picture.job, "TrainJob"), pods=running)
+    if not picture.knows(POD, labels=f"{LABEL_JOBSET}={picture.name}"):
+        return _by_counters(picture)
     if picture.jobset is None:
         text = "the job was created a moment ago; the manager makes its JobSet"
         return cause("Starting", text, about=About.of(picture.job, "TrainJob"), since=created_at(picture.job))
@@ -119,27 +121,19 @@ def ordinary(picture: Picture) -> Cause:
     return cause("Starting", text, about=about_jobset(picture), since=created_at(picture.jobset), pods=len(pods))
 
 
-def _is_active(pod: Document) -> bool:
-    """Whether the pod runs, ready or not yet."""
-    return (pod.get("status") or {}).get("phase") == "Running"
-
-
 def _started(pod: Document) -> datetime | None:
     return moment((pod.get("status") or {}).get("startTime"))
 
 
-def _wanted_now(picture: Picture, pods: list[Document]) -> int:
-    """How many pods the steps that have started consist of."""
-    total = 0
-    for one in replicated_jobs(picture):
-        if not open_dependencies(picture, one):
-            spec = (one.get("template") or {}).get("spec") or {}
-            each = spec.get("parallelism")
-            total += (one.get("replicas") or 1) * (1 if each is None else int(each))
-    return total or len(pods)
-
-
-def _counters(picture: Picture) -> int:
-    """Pods that the status of the job counts, for users who may not read pods."""
+def _by_counters(picture: Picture) -> Cause:
+    """What the status of the job says, for users who may not read pods."""
     statuses = (picture.job.get("status") or {}).get("jobsStatus") or ()
-    return sum(int(one.get("active") or 0) + int(one.get("ready") or 0) for one in statuses)
+    about = About.of(picture.job, "TrainJob")
+    ready = sum(int(one.get("ready") or 0) + int(one.get("succeeded") or 0) for one in statuses)
+    waiting = [str(one.get("name")) for one in statuses if not (one.get("ready") or 0) + (one.get("succeeded") or 0)]
+    if ready and not waiting:
+        text = "the pods of all replicated jobs are ready, by the status of the job; pods may not be read"
+        return cause("Running", text, about=about)
+    what = f"pods of {listed(waiting)} are not ready" if waiting else "the job has no pods yet"
+    text = f"{what}, by the status of the job; pods may not be read, which would say why"
+    return cause("Starting", text, about=about, since=created_at(picture.job))

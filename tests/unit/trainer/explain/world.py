@@ -240,6 +240,11 @@ class World:
             reason = condition("PodScheduled", "Unschedulable", message, "False", ago)
             pod["status"] = {"phase": "Pending", "conditions": [reason]}
 
+    def unschedulable_message(self, message: str) -> None:
+        """The scheduler says something else of the pods that wait for it."""
+        for pod in self.pods:
+            pod["status"]["conditions"][0]["message"] = message
+
     def waiting(self, reason: str, message: str = "", *indices: int, restarts: int = 0, **state: Any) -> None:
         """The containers of these pods, or of all, wait."""
         for pod in self._some(indices):
