@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults that processes can show, on the local cluster: the first sentence of `trainwright explain`."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainwright.controller.runtime.testing.waiting import eventually_sync
+
+TRAINWRIGHT = (sys.executable, "-m", "trainwright.controller.cli.main")
+
+
+class Cluster:
+    """A local cluster, as its user has it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+        self._environment["KUBECONFIG"] = str(folder / "cluster" / "kubeconfig")
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*TRAINWRIGHT, *arguments], env=self._environment, capture_output=True, text=True, check=False, timeout=120
+        )
+
+    def local(self, command: str, *arguments: str) -> None:
+        done = self.run("local", command, f"--dir={self.folder / 'cluster'}", *arguments)
+        assert done.returncode == 0, done.stderr
+
+    def submit(self, name: str, nodes: int = 1, **trainer: object) -> None:
+        job = {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "metadata": {"name": name},
+            "spec": {"runtimeRef": {"name": "xgboost-distributed"}, "trainer": {"numNodes": nodes, **trainer}},
+        }
+        file = self.folder / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(job))
+        self.local("run", "--detach", f"--file={file}")
+
+    def says(self, name: str, beginning: str) -> subprocess.CompletedProcess[str]:
+        """The explanation, as soon as it begins like this."""
+        return eventually_sync(
+            lambda: self.run("explain", name),
+            lambda done: done.stdout.startswith(beginning),
+            what=f"{name}: {beginning}",
+        )
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("explain"))
+    made.local("up")
+    yield made
+    made.local("down", "--delete")
+
+
+def test_a_rank_that_fails_with_the_last_line_of_its_log(cluster: Cluster) -> None:
+    ends = "print('no data'); sys.exit(3)"
+    program = f"import os, sys, time\nif os.environ['DMLC_TASK_ID'] == '1': {ends}\ntime.sleep(99)"
+    cluster.submit("fails", 2, command=["python", "-c", program])
+    done = cluster.says("fails", "Stuck: container node of rank 1 has failed")
+    assert "exit code 3" in done.stdout
+    assert "its log ends with: no data" in done.stdout
+    assert done.returncode == 1
+
+
+def test_a_program_that_does_not_exist(cluster: Cluster) -> None:
+    cluster.submit("absent", command=["torchrun-of-nobody"])
+    done = cluster.says(
+        "absent", "Stuck: container node of rank 0 cannot run torchrun-of-nobody: it is not in the image"
+    )
+    assert "correct spec.trainer.command or the image" in done.stdout
+    assert done.returncode == 1
+
+
+def test_a_node_that_is_too_small(cluster: Cluster) -> None:
+    cluster.submit("large", resourcesPerNode={"requests": {"cpu": "4k"}}, command=["python", "-c", ""])
+    done = cluster.says("large", "Stuck: no node has 4k cpu (the largest has ")
+    assert done.returncode == 1
+
+
+def test_a_variable_of_a_secret_that_does_not_exist(cluster: Cluster) -> None:
+    reference = {"secretKeyRef": {"name": "s", "key": "k"}}
+    env = [{"name": "TOKEN", "valueFrom": reference}]
+    cluster.submit("token", command=["python", "-c", ""], env=env)
+    done = cluster.says("token", "Stuck: variable TOKEN of container node comes from Secret s, which does not exist")
+    assert done.returncode == 1
+
+
+def test_a_job_that_runs_and_one_that_is_complete(cluster: Cluster) -> None:
+    cluster.submit("runs", 2, command=["python", "-c", "import time; time.sleep(99)"])
+    assert cluster.says("runs", "Running: 2 of 2 pods run, attempt 1").returncode == 0
+    cluster.submit("ends", command=["python", "-c", ""])
+    assert cluster.says("ends", "Complete: the job is complete").returncode == 0
