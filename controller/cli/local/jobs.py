@@ -96,11 +96,24 @@ class Follower:
                     await self._drain()
                     return ended
                 if not self._started and loop.time() > limit:
-                    why = f": {self._last}" if self._last else ""
+                    said = await self._why()
+                    why = f": {said}" if said else ""
                     return Followed(OUT_OF_TIME, f"nothing of the job runs after {start_seconds:g} s{why}")
                 if end is not None and loop.time() > end:
                     return Followed(OUT_OF_TIME, f"the job is not finished after {seconds:g} s")
                 await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _why(self) -> str:
+        """Why nothing runs: the sentence of `trainwright explain`; of a job that is only slow, what was said last."""
+        # Imported here: most jobs start.
+        from trainwright.controller.cli.explain import explaining_plugins  # noqa: PLC0415
+        from trainwright.controller.trainer.explain import Reader  # noqa: PLC0415
+
+        with suppress(KubernetesError):
+            found = await Reader(self._client, explaining_plugins()).explain(self._namespace, self._name)
+            if found.cause.reason not in ("Starting", "Running"):
+                return found.cause.message
+        return self._last
 
     async def _job(self) -> Document:
         return await self._client.get(TRAINJOB, self._name, self._namespace)

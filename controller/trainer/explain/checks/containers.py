@@ -94,6 +94,7 @@ def failures(picture: Picture) -> list[Failure]:
         Failure(pod, container, state)
         for pod in picture.present_pods
         for container in containers_of(pod)
-        if (state := container.ended) is not None
+        for state in (container.terminated, container.last)
+        if state is not None and state.get("exitCode")
     ]
     return sorted(found, key=lambda one: one.order)

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from trainwright.api.objects import Document, name_of
+from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.containers import failures
 from trainwright.controller.trainer.explain.checks.failures import told
 from trainwright.controller.trainer.explain.checks.nodes import remaining
 from trainwright.controller.trainer.explain.checks.starting import not_created
-from trainwright.controller.trainer.explain.words import quoted
+from trainwright.controller.trainer.explain.kinds import CONFIG_MAP
+from trainwright.controller.trainer.explain.words import last_line, quoted
+from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds, since_of
-from trainwright.plugins.contract.picture import EVENT, event_time
+from trainwright.plugins.contract.picture import EVENT, event_time, moment
 
 _LAST_WORDS = frozenset({"FailedScheduling", "FailedCreate", "Failed", "FailedMount", "BackOff", "Unhealthy"})
 _FIRST_JOB = re.compile(r"first failed job: ([\w.-]+)")
@@ -53,7 +56,25 @@ def _first_failure(picture: Picture) -> Cause | None:
     if program is not None:
         return program
     found = failures(picture)
-    return told(picture, found) if found else None
+    return told(picture, found) if found else _recorded(picture)
+
+
+def _recorded(picture: Picture) -> Cause | None:
+    """The first failure of the last attempt, from the record that a manager took while the pods were there."""
+    name = name_of_record(picture.name)
+    record = picture.get(CONFIG_MAP, name)
+    entries = entries_of(record.get("data")) if record is not None and picture.is_controller_of(record) else {}
+    if not entries:
+        return None
+    entry = entries[max(entries)]
+    is_rank = entry.replicated_job == NODE and not entry.job_index
+    who = f"rank {entry.rank}" if is_rank else entry.failure.where
+    why = f" ({entry.reason})" if entry.reason not in ("", "Error") else ""
+    how = f"failed with exit code {entry.exit_code}{why}" if entry.exit_code is not None else f"failed{why}"
+    text = f"{who} {how}{last_line(entry.log.splitlines())}; ConfigMap {name} keeps more of the log"
+    reason = "OutOfMemory" if entry.reason == "OOMKilled" else "RankFailed"
+    about = About(kind="ConfigMap", namespace=picture.namespace, name=name)
+    return cause(reason, text, about=about, since=moment(entry.finished_at), pods=1, index=entry.rank)
 
 
 def _as_ended(found: Cause, message: str, reason: str = "") -> Cause:

@@ -132,9 +132,8 @@ def _step(picture: Picture, pod: Document) -> str:
 
 
 def _log(picture: Picture, failure: Failure) -> str:
-    if failure.container.terminated is not failure.state and failure.container.running is None:
-        return last_line(picture.log(failure.pod, failure.container.name, previous=bool(failure.container.restarts)))
-    return last_line(picture.log(failure.pod, failure.container.name, previous=failure.container.running is not None))
+    previous = failure.state is failure.container.last
+    return last_line(picture.log(failure.pod, failure.container.name, previous=previous))
 
 
 def _made(reason: str, picture: Picture, first: Failure, text: str, **more: object) -> Cause:

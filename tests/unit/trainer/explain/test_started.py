@@ -4,6 +4,7 @@
 import pytest
 
 from tests.unit.trainer.explain.world import World, at, condition, container
+from trainwright.api.manifest import dump
 
 # ---------------------------------------------------------------------- containers cannot start
 
@@ -308,6 +309,31 @@ def test_65_the_evidence_is_gone() -> None:
         "restartPolicy: "
         "Never in the runtime keeps failed pods"
     )
+
+
+def test_65_of_pods_that_are_gone_the_record_tells() -> None:
+    world = World()
+    world.without_pods()
+    job = next(obj for obj in world.objects if obj["kind"] == "Job")
+    job["status"] = {"conditions": [condition("Failed", "BackoffLimitExceeded")]}
+    world.ended("Failed", "FailedJobs", "jobset failed due to one or more job failures (first failed job: j-node-0)")
+    entry = {
+        "attempt": 0,
+        "pod": "j-node-0-2-x",
+        "replicatedJob": "node",
+        "rank": 2,
+        "container": "node",
+        "exitCode": 137,
+    }
+    data = {"attempt-0": dump({**entry, "reason": "OOMKilled", "finishedAt": at(50)}), "attempt-0.log": "a\nstep 41\n"}
+    record = world.add("v1", "ConfigMap", "j-failures", owner=world.job, data=data)
+    assert world.says() == (
+        "OutOfMemory: rank 2 failed with exit code 137 (OOMKilled); its log ends with: step 41; ConfigMap j-failures "
+        "keeps more of the log"
+    )
+    assert world.explained().exit_code == 1
+    record["metadata"]["ownerReferences"] = []
+    assert world.says().startswith("EvidenceGone: ")
 
 
 def test_66_never_ready() -> None:
