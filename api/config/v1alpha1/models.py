@@ -273,6 +273,10 @@ class Progress(Struct, kw_only=True):
     """Time between two writes of a TrainJob's progress, from 2s to 300s. The first values and 100 % are written at
     once.
     """
+    stall_after: str | None = field(name="stallAfter", default=None)
+    """Time without a report after which a TrainJob whose pods run gets the condition Stalled, such as 15m, unless
+    its annotation trainwright.dev/progress-stall-after says otherwise. At least 2m. Unset means never.
+    """
     push: ProgressPush | None = None
     """Reports that training processes send."""
     pull: ProgressPull | None = None

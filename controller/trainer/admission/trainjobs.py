@@ -42,6 +42,7 @@ from trainwright.controller.trainer.build.snapshot import (
     Snapshots,
     too_large,
 )
+from trainwright.controller.trainer.job import silence
 from trainwright.controller.trainer.job.defects import Defects, During, is_defect
 from trainwright.controller.trainer.job.lifetime import NEVER, asked, problems
 from trainwright.plugins.contract import (
@@ -117,7 +118,11 @@ class TrainJobAdmission:
             return _refused([invalid(_runtime_path(job), _reference(job), str(error))], warnings)
         if old is None:
             warnings = [*_deprecations(runtime), *self._about_lifetimes(job, old)]
-            errors = [*(_unusable_lifetimes(job) if self._cleans_up else ()), *_size_errors(job, runtime)]
+            errors = [
+                *(_unusable_lifetimes(job) if self._cleans_up else ()),
+                *_stall_errors(job),
+                *_size_errors(job, runtime),
+            ]
             if errors:
                 return _refused(errors, warnings)
         run = self._pipeline.begin(job, runtime, old)
@@ -182,6 +187,12 @@ class TrainJobAdmission:
                 kind = namesake.RESOURCE.kind
                 return f"; a {kind} of this name exists: to use it, set spec.runtimeRef.kind to {kind}"
         return ""
+
+
+def _stall_errors(job: TrainJob) -> Iterable[FieldError]:
+    for name, value in silence.problems(job):
+        problem = f"must be a duration of {silence.SHORTEST_SECONDS / 60:g}m or more, such as 15m"
+        yield invalid(f"metadata.annotations[{name}]", value, problem)
 
 
 def _size_errors(job: TrainJob, runtime: Runtime) -> Iterable[FieldError]:

@@ -247,6 +247,13 @@ def _declare_progress(assembly: Assembly) -> None:
         serve_self_signed(assembly.serving, host)
 
 
+def _declare_standstill(assembly: Assembly) -> None:
+    # Imported here, because a manager without it needs none of it.
+    from trainwright.controller.trainer.progress.standstill import Standstill  # noqa: PLC0415
+
+    Standstill(assembly.manager, assembly.events, assembly.settings.stall_after)
+
+
 def _declare_pull(assembly: Assembly) -> None:
     # Imported here, because a manager without it needs none of it.
     from trainwright.controller.trainer.assembly.pull import Read, read_progress  # noqa: PLC0415
@@ -343,6 +350,11 @@ PARTS = (
         is_on=lambda settings: settings.features.enabled(PROGRESS_PULL),
         rights=_pull_rights,
         declare=_declare_pull,
+    ),
+    Part(
+        name="standstill",
+        is_on=lambda settings: settings.features.enabled(TRAIN_JOB_STATUS) or settings.features.enabled(PROGRESS_PULL),
+        declare=_declare_standstill,
     ),
     Part(
         name="metrics",

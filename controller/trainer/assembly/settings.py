@@ -31,6 +31,7 @@ from trainwright.controller.runtime.servers.http import parse_address
 from trainwright.controller.trainer.assembly.features import Features, features_of
 from trainwright.controller.trainer.assembly.selection import selection_of
 from trainwright.controller.trainer.job.lifetime import Lifetimes
+from trainwright.controller.trainer.job.silence import SHORTEST_SECONDS
 from trainwright.plugins.registry import Selection
 
 LEASE = "trainer.kubeflow.org"
@@ -126,6 +127,8 @@ class Settings:
     cleanup: Lifetimes | None
     """Times after the end of jobs; None: nothing is deleted, whatever annotations say."""
     status_server: StatusServerSettings
+    stall_after: float | None
+    """Seconds without a report after which a job without the annotation counts as stalled; None: never."""
     progress_interval: float
     """Seconds between two writes of a job's progress."""
     progress_needs_pod: bool
@@ -192,6 +195,7 @@ def settings_of(configuration: Configuration) -> Settings:
         cleanup=_cleanup(full.cleanup, complain),
         limit=_limit("clientConnection", configuration.client_connection, full.client_connection, None, complain),
         status_server=_status_server(configuration.status_server, full.status_server, complain),
+        stall_after=_stall_after(full.progress, complain),
         progress_interval=_progress_interval(full.progress, complain),
         progress_needs_pod=bool(full.progress.push.require_pod),
         progress_by_exec=bool(full.progress.pull.exec),
@@ -331,6 +335,15 @@ def _status_server(given: StatusServer | None, full: StatusServer, complain: Com
     assert full.port is not None
     _check_port("statusServer.port", full.port, complain)
     return StatusServerSettings(port=full.port, limit=_limit("statusServer", given, full, PROGRESS_WRITES, complain))
+
+
+def _stall_after(section: Progress, complain: Complain) -> float | None:
+    if not section.stall_after:
+        return None
+    seconds = _seconds("progress.stallAfter", section.stall_after, SHORTEST_SECONDS, complain)
+    if seconds < SHORTEST_SECONDS:
+        complain("progress.stallAfter", f"{section.stall_after} is too short; use {SHORTEST_SECONDS:g}s or more")
+    return seconds
 
 
 def _progress_interval(section: Progress, complain: Complain) -> float:

@@ -20,6 +20,8 @@ from trainwright.controller.runtime import Cache, Event
 from trainwright.controller.trainer.build.ends import had_pods
 
 CONDITION_BLOCKED = "Blocked"
+CONDITION_STALLED = "Stalled"
+"""A job whose pods run, and whose reports of progress do not come or do not change; see `progress.standstill`."""
 CONDITION_WAITING = "Waiting"
 """Behind the gate `Explain`: why the job does not train; see `explain.waiting`."""
 """A condition that Kubeflow Trainer does not have; see `obstacles`."""

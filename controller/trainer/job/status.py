@@ -28,7 +28,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 from trainwright.controller.runtime import set_condition
 from trainwright.controller.trainer.job import deadline
 from trainwright.controller.trainer.job.obstacles import Obstacle
-from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_WAITING
+from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_STALLED, CONDITION_WAITING
 
 CONDITION_CREATED = "Created"
 """Behind a feature gate: True once all objects are applied."""
@@ -91,7 +91,7 @@ def wanted_status(
     elif settled:
         conditions = remove_condition(conditions, CONDITION_BLOCKED)
     if any(condition.type in {CONDITION_COMPLETE, CONDITION_FAILED} for condition in conditions):
-        conditions = remove_condition(conditions, CONDITION_WAITING)
+        conditions = _while_on_its_way(conditions)
     status.conditions = _in_order(conditions) or None
     return status
 
@@ -110,7 +110,7 @@ def _failed(status: TrainJobStatus, reason: str, message: str, now: Now) -> Trai
     marked = status.deepcopy()
     failed = _condition(CONDITION_FAILED, "True", reason, message)
     conditions = set_condition(remove_condition(status.conditions or [], CONDITION_BLOCKED), failed, now=now)
-    marked.conditions = _in_order(remove_condition(conditions, CONDITION_WAITING))
+    marked.conditions = _in_order(_while_on_its_way(conditions))
     return marked
 
 
@@ -141,13 +141,18 @@ def is_urgent(patch: dict[str, Any]) -> bool:
     return patch["status"] is None or "conditions" in patch["status"]
 
 
-def _in_order(conditions: list[Condition]) -> list[Condition]:
-    """The conditions with `Waiting` and `Created` at the end, and the others in their order.
+def _while_on_its_way(conditions: list[Condition]) -> list[Condition]:
+    """The conditions without those that only a job has that is not over."""
+    return remove_condition(remove_condition(conditions, CONDITION_WAITING), CONDITION_STALLED)
 
-    kubectl's column State shows the first condition that is True. `Created` stays True for good, and `Waiting` explains
-    other conditions, so any other condition has to come before them.
+
+def _in_order(conditions: list[Condition]) -> list[Condition]:
+    """The conditions with `Stalled`, `Waiting` and `Created` at the end, and the others in their order.
+
+    kubectl's column State shows the first condition that is True. `Created` stays True for good, and the two others
+    only explain, so any other condition has to come before them.
     """
-    last = (CONDITION_WAITING, CONDITION_CREATED)
+    last = (CONDITION_STALLED, CONDITION_WAITING, CONDITION_CREATED)
     return sorted(conditions, key=lambda condition: last.index(condition.type) + 1 if condition.type in last else 0)
 
 

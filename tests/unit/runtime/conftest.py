@@ -51,7 +51,7 @@ class Scenario:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def queries(self) -> list[dict[str, str]]:
+    def queries(self) -> list[dict[str, str | tuple[str, ...]]]:
         return [{k: v for k, v in r.query.items() if k != "timeoutSeconds"} for r in self.transport.requests]
 
 

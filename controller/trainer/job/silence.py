@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a job whose pods run counts as stalled: its reports stopped, or they come and say the same.
+
+Asked for by an annotation of the TrainJob, else by the Configuration. Time is counted by one process from what it sees,
+so a manager that was away, or has just become leader, never blames a job for its own absence.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trainwright.api.objects import annotations_of
+from trainwright.api.times import parse_duration
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
+from trainwright.controller.trainer.job.state import State, state_of
+
+SHORTEST_SECONDS = 120.0
+"""A shorter time would blame jobs for an evaluation or a checkpoint."""
+_STEP = "current_step"
+
+
+class Reason(StrEnum):
+    """Why a job counts as stalled."""
+
+    NEVER_REPORTED = "NeverReported"
+    NO_REPORT = "NoReport"
+    NO_ADVANCE = "NoAdvance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stall:
+    """A job that stands still."""
+
+    reason: Reason
+    message: str
+    """The same text for the same standstill."""
+
+
+@dataclass(slots=True)
+class Silence:
+    """What was seen of one job's reports, on a clock that never goes back."""
+
+    reported: str = ""
+    """`lastUpdatedTime` of the last report; empty: none came."""
+    reported_since: float = 0.0
+    position: tuple[int | None, str] = (None, "")
+    """Percentage and step of that report."""
+    position_since: float = 0.0
+
+    def see(self, job: TrainJob, now: float, *, running: bool) -> None:
+        """Note the job as it is now. While it does not run, no time counts."""
+        status = job.status.trainer_status if job.status is not None else None
+        reported = (status.last_updated_time or "") if status is not None else ""
+        position = _position(job)
+        if not running or reported != self.reported:
+            self.reported, self.reported_since = reported, now
+        if not running or position != self.position:
+            self.position, self.position_since = position, now
+
+
+def stall_after(job: TrainJob, default: float | None) -> float | None:
+    """Seconds of standstill after which the job counts as stalled; None: never.
+
+    A value of the annotation that cannot be used counts as not set.
+    """
+    text = annotations_of(job).get(ANNOTATION_PROGRESS_STALL_AFTER)
+    if text is None:
+        return default
+    seconds = _seconds(text)
+    return default if seconds is None else seconds
+
+
+def problems(job: TrainJob) -> Iterator[tuple[str, str]]:
+    """The annotation, if its value cannot be used: name and value."""
+    text = annotations_of(job).get(ANNOTATION_PROGRESS_STALL_AFTER)
+    if text is not None and _seconds(text) is None:
+        yield ANNOTATION_PROGRESS_STALL_AFTER, text
+
+
+def is_running(job: TrainJob) -> bool:
+    """Whether pods of the job are ready, so that reports can be expected."""
+    ready = any(one.ready for one in (job.status.jobs_status if job.status is not None else None) or ())
+    return ready and state_of(job).state is State.RUNNING
+
+
+def stall_of(silence: Silence, after: float, now: float) -> tuple[Stall | None, float]:
+    """How the job stands still, if it does; and the seconds until that may change.
+
+    Args:
+        silence: of a job whose pods run.
+        after: seconds of standstill.
+        now: on the clock of `silence`.
+    """
+    minutes = f"{after / 60:g} min"
+    advice = "look at its logs, it may hang"
+    left = silence.reported_since + after - now
+    if left <= 0 and not silence.reported:
+        text = f"the pods run, and for {minutes} no report of progress came; {advice}, or it does not report"
+        return Stall(reason=Reason.NEVER_REPORTED, message=text), after
+    if left <= 0:
+        text = f"no report of progress for {minutes}, the last at {silence.reported}; {advice}"
+        return Stall(reason=Reason.NO_REPORT, message=text), after
+    stands = silence.position_since + after - now
+    if stands <= 0 and silence.position != (None, ""):
+        percent, step = silence.position
+        where = " and ".join(
+            filter(None, (f"step {step}" if step else "", f"{percent} %" if percent is not None else ""))
+        )
+        text = f"reports come, and for {minutes} they have shown {where}; {advice}"
+        return Stall(reason=Reason.NO_ADVANCE, message=text), left
+    return None, min(left, stands) if stands > 0 else left
+
+
+def _position(job: TrainJob) -> tuple[int | None, str]:
+    status = job.status.trainer_status if job.status is not None else None
+    if status is None:
+        return None, ""
+    steps = [metric.value for metric in status.metrics or () if metric.name == _STEP]
+    return status.progress_percentage, steps[0] if steps else ""
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        seconds = parse_duration(text).total_seconds()
+    except ValueError:
+        return None
+    return seconds if seconds >= SHORTEST_SECONDS else None

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The condition `Stalled`, and the events about progress: a controller of the leader, from what the cache shows.
+
+So there is one event and one condition, whatever way a report came and whichever replica took it.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from trainwright.api.conditions import find, remove_condition, set_condition
+from trainwright.api.kubernetes.meta.v1 import Condition
+from trainwright.api.objects import Key, deletion_timestamp_of, resource_version_of, uid_of
+from trainwright.api.times import Now, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
+from trainwright.controller.runtime import Done, Manager, Result, RetryAfter
+from trainwright.controller.trainer.job.silence import Silence, Stall, is_running, stall_after, stall_of
+from trainwright.controller.trainer.job.state import CONDITION_STALLED
+
+STARTED, FINISHED = "TrainingStarted", "ProgressFinished"
+NOT_FINITE, STALLED = "LossNotFinite", "Stalled"
+_NOT_FINITE = frozenset({"nan", "inf", "infinity", "-inf", "-infinity", "+inf", "+infinity"})
+_COMPLETE = 100
+
+
+class ToldOfProgress(Protocol):
+    """Tells users how a training goes."""
+
+    def progress(self, job: TrainJob, reason: str, note: str, *, warning: bool) -> None:
+        """One event about the job."""
+        ...
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What this process knows of one job."""
+
+    uid: str
+    silence: Silence = field(default_factory=Silence)
+    said: set[str] = field(default_factory=set)
+    """Reasons of the events of this attempt."""
+    seen: bool = False
+    percent: int | None = None
+
+
+class Standstill:
+    """Follows the reports of all jobs. The constructor declares its controller on the manager."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        told: ToldOfProgress,
+        default: float | None,
+        *,
+        now: Now = wall_clock,
+        monotonic: Callable[[], float] | None = None,
+    ) -> None:
+        """Declare everything; `manager.run` starts it.
+
+        Args:
+            manager: of the process.
+            told: tells users.
+            default: seconds of standstill after which a job without the annotation counts as stalled; None: never.
+            now: the wall clock, for transition times.
+            monotonic: seconds on a clock that never goes back; None: the event loop's.
+        """
+        self._client, self._cache, self._told, self._default = manager.client, manager.cache, told, default
+        self._now, self._monotonic = now, monotonic or asyncio.get_running_loop().time
+        self._memories: dict[Key, _Memory] = {}
+        builder = manager.controller("standstill_controller").for_(TrainJob)
+        builder.reconcile(self.reconcile)
+
+    async def reconcile(self, key: Key) -> Result:
+        """Look at one job: tell what is new, write or remove the condition."""
+        job = self._cache.get(TrainJob, key.name, key.namespace)
+        if job is None or not _is_ours(job):
+            self._memories.pop(key, None)
+            return Done()
+        memory = self._memories.get(key)
+        if memory is None or memory.uid != uid_of(job):
+            memory = self._memories[key] = _Memory(uid_of(job))
+        self._tell(job, memory)
+        running, now = is_running(job), self._monotonic()
+        memory.silence.see(job, now, running=running)
+        after = stall_after(job, self._default)
+        if after is None or not running:
+            await self._write(job, None)
+            return Done()
+        stall, left = stall_of(memory.silence, after, now)
+        if await self._write(job, stall) and stall is not None:
+            self._told.progress(job, STALLED, stall.message, warning=True)
+        return RetryAfter(max(left, 1.0), reason="standstill")
+
+    def _tell(self, job: TrainJob, memory: _Memory) -> None:
+        """One event for each thing that happens for the first time in an attempt, as far as this process saw it."""
+        status = job.status.trainer_status if job.status is not None else None
+        percent = status.progress_percentage if status is not None else None
+        if percent is not None and memory.percent is not None and percent < memory.percent:
+            memory.said.clear()  # the training began again, from a checkpoint or from the start
+            memory.said.add(STARTED)
+        first_look, memory.seen = not memory.seen, True
+        memory.percent = percent
+        if status is None or first_look:
+            # What was there before this process looked was told by the one before it.
+            if status is not None:
+                memory.said.add(STARTED)
+                memory.said |= {reason for reason, _, _ in _facts(job)}
+            return
+        self._once(job, memory, STARTED, "training reports its progress", warning=False)
+        for reason, note, warning in _facts(job):
+            self._once(job, memory, reason, note, warning=warning)
+
+    def _once(self, job: TrainJob, memory: _Memory, reason: str, note: str, *, warning: bool) -> None:
+        if reason not in memory.said:
+            memory.said.add(reason)
+            self._told.progress(job, reason, note, warning=warning)
+
+    async def _write(self, job: TrainJob, stall: Stall | None) -> bool:
+        """Write the condition, or remove it; returns whether a new stall was written."""
+        had: Sequence[Condition] = (job.status.conditions if job.status is not None else None) or ()
+        held = find(had, CONDITION_STALLED)
+        if stall is None:
+            wanted = remove_condition(had, CONDITION_STALLED)
+        else:
+            condition = Condition(
+                type=CONDITION_STALLED,
+                status="True",
+                reason=stall.reason,
+                message=stall.message,
+                last_transition_time="",
+            )
+            wanted = set_condition(had, condition, now=self._now)
+        if list(had) == wanted:
+            return False
+        patch = {
+            # With the version, so that a condition that somebody adds meanwhile is not lost.
+            "metadata": {"resourceVersion": resource_version_of(job)},
+            "status": {"conditions": msgspec.to_builtins(wanted)},
+        }
+        await self._client.patch(TrainJob, job.name, job.namespace, patch, type="merge", subresource="status")
+        return held is None
+
+
+def _facts(job: TrainJob) -> list[tuple[str, str, bool]]:
+    """What a report tells beside its numbers: reason, sentence, whether it is a warning."""
+    status = job.status.trainer_status if job.status is not None else None
+    if status is None:
+        return []
+    facts = [
+        (NOT_FINITE, f"metric {metric.name} is {metric.value}: the training has diverged", True)
+        for metric in status.metrics or ()
+        if (metric.name == "loss" or metric.name.endswith("_loss")) and not _is_finite(metric.value)
+    ]
+    if status.progress_percentage == _COMPLETE:
+        facts.append((FINISHED, "training reports 100 %", False))
+    return facts
+
+
+def _is_finite(text: str) -> bool:
+    if text.strip().lower() in _NOT_FINITE:
+        return False
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return True
+
+
+def _is_ours(job: TrainJob) -> bool:
+    managed_by = job.spec.managed_by if job.spec is not None else None
+    return (managed_by or MANAGED_BY_TRAINER) == MANAGED_BY_TRAINER and deletion_timestamp_of(job) is None

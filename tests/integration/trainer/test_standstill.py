@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The condition `Stalled` and the events about progress, over the local API server."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from tests.integration.trainer.reporting import definitions
+from trainwright.api.conditions import find
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.local.cluster import api_server, install
+from trainwright.controller.runtime import Client, Manager
+from trainwright.controller.runtime.manager.settings import ServerSettings
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.testing.waiting import equals, eventually
+from trainwright.controller.trainer.progress.standstill import Standstill
+
+STALL_SECONDS = 0.5
+RUNNING = [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]
+
+
+class Told:
+    """Keeps the events."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, bool]] = []
+
+    def progress(self, job: TrainJob, reason: str, note: str, *, warning: bool) -> None:  # noqa: ARG002 - the protocol's
+        self.events.append((job.name, reason, warning))
+
+    def of(self, name: str) -> list[tuple[str, bool]]:
+        return [(reason, warning) for job, reason, warning in self.events if job == name]
+
+
+async def test_a_job_stalls_recovers_and_finishes(tmp_path: Path) -> None:
+    async with api_server(tmp_path, memory=True) as api, TaskScope("test") as tasks:
+        client, told = Client(api.transport(), user_agent="user"), Told()
+        await install(client, definitions(), owner="test")
+        servers = ServerSettings(metrics=None, probes=None)
+        manager = Manager(api.config, field_manager="test", servers=servers, transport=api.transport())
+        Standstill(manager, told, STALL_SECONDS)
+        running = tasks.start("manager", manager.run())
+        await manager.wait_ready()
+
+        async def job(name: str) -> None:
+            document = {
+                "apiVersion": "trainer.kubeflow.org/v1alpha1",
+                "kind": "TrainJob",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"runtimeRef": {"name": "none"}},
+            }
+            await client.create(document, kind=TrainJob.RESOURCE)
+            await set_status(name, jobsStatus=RUNNING)
+
+        async def set_status(name: str, **status: Any) -> None:
+            await client.patch(TrainJob.RESOURCE, name, "default", {"status": status}, subresource="status")
+
+        async def report(name: str, second: int, percent: int, *metrics: tuple[str, str]) -> None:
+            said = [{"name": key, "value": value} for key, value in metrics]
+            reported = {
+                "progressPercentage": percent,
+                "lastUpdatedTime": f"2026-01-01T00:00:{second:02}Z",
+                "metrics": said,
+            }
+            await set_status(name, trainerStatus=reported)
+
+        async def stalled(name: str) -> str:
+            found = await client.get(TrainJob, name, "default")
+            condition = find(found.status.conditions if found.status is not None else None, "Stalled")
+            return condition.reason if condition is not None else ""
+
+        await job("silent")
+        await eventually(lambda: stalled("silent"), equals("NeverReported"))
+        await job("a")
+        await eventually(lambda: stalled("a"), equals("NeverReported"))
+        await report("a", 1, 10, ("loss", "0.5"))
+        await eventually(lambda: stalled("a"), equals(""))
+        await eventually(lambda: stalled("a"), equals("NoReport"))
+        await report("a", 2, 20, ("train_loss", "nan"), ("loss", "0.4"))
+        await report("a", 3, 100, ("loss", "0.4"))
+        await eventually(lambda: told.of("a")[-1:], equals([("ProgressFinished", False)]), ignore=(IndexError,))
+        await set_status("a", jobsStatus=[{**RUNNING[0], "active": 0, "ready": 0, "succeeded": 1}])
+        await eventually(lambda: stalled("a"), equals(""))
+        reasons = [event for event in told.of("a") if event[0] != "Stalled"]
+        assert reasons[0] == ("TrainingStarted", False)
+        assert set(reasons) <= {("TrainingStarted", False), ("LossNotFinite", True), ("ProgressFinished", False)}
+        assert len(reasons) == len(set(reasons))
+        assert told.of("silent") == [("Stalled", True)]
+        manager.stop()
+        await asyncio.wait({running})

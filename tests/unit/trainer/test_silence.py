@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a job counts as stalled, on a clock of the test (progress P-91, P-92, scenario 70)."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.trainer.job.silence import Silence, is_running, problems, stall_after, stall_of
+
+ANNOTATION = "trainwright.dev/progress-stall-after"
+AFTER = 120.0
+
+
+def job(
+    reported: str = "",
+    *,
+    percent: int | None = None,
+    step: str = "",
+    ready: int = 1,
+    suspend: bool = False,
+    annotations: dict[str, str] | None = None,
+    conditions: tuple[str, ...] = (),
+) -> TrainJob:
+    status: dict[str, Any] = {
+        "jobsStatus": [{"name": "node", "active": 1, "ready": ready, "succeeded": 0, "failed": 0, "suspended": 0}],
+        "conditions": [
+            {"type": one, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            for one in conditions
+        ],
+    }
+    if reported:
+        metrics = [{"name": "current_step", "value": step}] if step else []
+        status["trainerStatus"] = {"lastUpdatedTime": reported, "progressPercentage": percent, "metrics": metrics}
+    document = {
+        "metadata": {"name": "j", "annotations": annotations or {}},
+        "spec": {"runtimeRef": {"name": "r"}, "suspend": suspend},
+        "status": status,
+    }
+    return msgspec.convert(document, TrainJob)
+
+
+def told(*seen: tuple[float, TrainJob]) -> tuple[str, float]:
+    """The reason after these sights, and the seconds until that may change; empty: it does not stand still."""
+    silence = Silence()
+    now = 0.0
+    for now, one in seen:
+        silence.see(one, now, running=is_running(one))
+    stall, left = stall_of(silence, AFTER, now)
+    return (stall.reason if stall is not None else ""), left
+
+
+def test_reports_that_go_on_are_no_standstill() -> None:
+    assert told((0, job("t1", percent=1)), (100, job("t2", percent=2))) == ("", 120.0)
+    assert told((0, job("t1", percent=1)), (100, job("t1", percent=1))) == ("", 20.0)
+
+
+def test_silence_is_told_from_reports_that_never_came() -> None:
+    assert told((0, job("t1", percent=1)), (120, job("t1", percent=1)))[0] == "NoReport"
+    assert told((0, job()), (119, job())) == ("", 1.0)
+    assert told((0, job()), (120, job()))[0] == "NeverReported"
+
+
+def test_reports_that_say_the_same_are_a_standstill_too() -> None:
+    assert told((0, job("t1", percent=1, step="7")), (60, job("t2", percent=1, step="7")))[0] == ""
+    assert told((0, job("t1", percent=1, step="7")), (120, job("t2", percent=1, step="7")))[0] == "NoAdvance"
+    assert told((0, job("t1", percent=1, step="7")), (120, job("t2", percent=1, step="8")))[0] == ""
+    # Reports without percentage and step cannot show an advance.
+    assert told((0, job("t1")), (120, job("t2")))[0] == ""
+
+
+def test_a_report_that_returns_ends_it() -> None:
+    assert told((0, job()), (500, job("t1", percent=1))) == ("", 120.0)
+
+
+@pytest.mark.parametrize("pause", [job("t1", ready=0), job("t1", suspend=True, conditions=("Suspended",))])
+def test_time_without_pods_does_not_count(pause: TrainJob) -> None:
+    assert not is_running(pause)
+    assert told((0, job("t1", percent=1)), (500, pause), (500, job("t1", percent=1))) == ("", 120.0)
+
+
+def test_time_before_this_process_looked_does_not_count() -> None:
+    assert told((10_000, job("2020-01-01T00:00:00Z", percent=1))) == ("", 120.0)
+
+
+def test_messages_name_the_place_and_stay_the_same() -> None:
+    silence = Silence()
+    silence.see(job("t1", percent=40, step="7"), 0, running=True)
+    silence.see(job("t2", percent=40, step="7"), 100, running=True)
+    first, _ = stall_of(silence, AFTER, 130)
+    later, _ = stall_of(silence, AFTER, 140)
+    assert first == later
+    assert first is not None
+    assert first.message == (
+        "reports come, and for 2 min they have shown step 7 and 40 %; look at its logs, it may hang"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "default", "seconds"),
+    [(None, None, None), (None, 900.0, 900.0), ("5m", None, 300.0), ("5m", 900.0, 300.0), ("1m", 900.0, 900.0)],
+)
+def test_the_annotation_goes_before_the_configuration(
+    value: str | None, default: float | None, seconds: float | None
+) -> None:
+    annotated = job(annotations={ANNOTATION: value} if value else {})
+    assert stall_after(annotated, default) == seconds
+
+
+@pytest.mark.parametrize("value", ["", "5", "1m", "-5m", "soon"])
+def test_an_annotation_that_cannot_be_used_is_named(value: str) -> None:
+    assert list(problems(job(annotations={ANNOTATION: value}))) == [(ANNOTATION, value)]
