@@ -49,6 +49,8 @@ _KINDS = (
     "node/v1.RuntimeClass",
     "storage/v1.StorageClass",
     "admissionregistration/v1.MutatingWebhookConfiguration",
+    "admissionregistration/v1.ValidatingAdmissionPolicy",
+    "admissionregistration/v1.ValidatingAdmissionPolicyBinding",
     "admissionregistration/v1.ValidatingWebhookConfiguration",
     *(f"rbac/v1.{kind}" for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")),
 )

@@ -22,6 +22,7 @@ extensions:
 - name: lists
 - name: two-var-comprehensions
 """
+_OF_RULES = ("self", "oldSelf", "newValue", "oldValue", "hasOld")
 _ONLY_IN_KUBERNETES = frozenset({"authorizer", "jsonpatch"})
 """What an API server offers elsewhere than in a CRD."""
 _UNDECLARED = re.compile(r"undeclared reference to '(\w+)[.\w]*'|found no matching overload for '(\w+)'")
@@ -107,19 +108,25 @@ def compiled(rule: str) -> Expression:
 @cache
 def compiled_with_text(rule: str) -> Expression:
     """Compile a rule. Raises `ValueError` with all lines of the compiler: each error with its place in the rule."""
+    return compiled_over(rule, _OF_RULES)
+
+
+@cache
+def compiled_over(expression: str, variables: tuple[str, ...]) -> Expression:
+    """Compile an expression over variables of any type, such as those of admission. Raises as `compiled_with_text`."""
     try:
-        return Expression(_environment().compile(rule))
+        return Expression(_environment(variables).compile(expression))
     except RuntimeError as error:
         raise ValueError(re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", str(error))) from error
 
 
 @cache
-def _environment() -> Any:
+def _environment(names: tuple[str, ...]) -> Any:
     cel = load("cel_expr_python.cel")
     config = cel.NewEnvConfigFromYaml(_ENVIRONMENT)
     overloads: dict[str, list[Any]] = {}
     for name, identity, result, parameters, is_method, call in declarations(cel.Type):
         overloads.setdefault(name, []).append(cel.Overload(identity, result, parameters, is_method, impl=call))
     functions = cel.CelExtension("kubernetes", [cel.FunctionDecl(name, found) for name, found in overloads.items()])
-    variables = dict.fromkeys(("self", "oldSelf", "newValue", "oldValue", "hasOld"), cel.Type.DYN)
+    variables = dict.fromkeys(names, cel.Type.DYN)
     return cel.NewEnv(config=config, variables=variables, extensions=[functions])

@@ -40,6 +40,7 @@ from trainwright.controller.local.apiserver.podaccess import (
     UnavailableExecError,
     UnavailableLogError,
 )
+from trainwright.controller.local.apiserver.policies import Policies
 from trainwright.controller.local.apiserver.presets import add_presets
 from trainwright.controller.local.apiserver.requestlog import RequestLog
 from trainwright.controller.local.apiserver.resources import Registry
@@ -149,7 +150,7 @@ async def api_server(
             store,
             registry,
             authenticator,
-            Chain(plugins, Webhooks(store, registry, caller)),
+            Chain(plugins, Policies(store, registry), Webhooks(store, registry, caller)),
             pages=(
                 health,
                 version,
@@ -163,7 +164,7 @@ async def api_server(
         serve_identity(server, tokens, authenticator, plugins)
         server.handle_specially("", "pods", "binding", Bindings(server.writes).create)
         server.handle_specially("", "pods", "log", PodLogs(store, _no_logs).get)
-        server.handle_specially("", "pods", "exec", PodExecs(store, _no_execs).connect)
+        server.handle_specially("", "pods", "exec", PodExecs(store, _no_execs, server.admission).connect)
         server.handle_specially("", "pods", "eviction", Evictions(server.writes, server.deletes, plugins).create)
         definitions.load()
         await add_presets(server.writes, registry, now=now)
@@ -249,7 +250,9 @@ async def local_cluster(
         node.declare(manager)
         logs = PodLogs(api.server.store, logs_of(node))
         api.server.handle_specially("", "pods", "log", logs.get)
-        api.server.handle_specially("", "pods", "exec", PodExecs(api.server.store, execs_of(node)).connect)
+        api.server.handle_specially(
+            "", "pods", "exec", PodExecs(api.server.store, execs_of(node), api.server.admission).connect
+        )
         async with TaskScope("local cluster") as tasks:
             running = tasks.start("controllers", manager.run())
             try:

@@ -13,6 +13,7 @@ import msgspec
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import errors
+from trainwright.controller.local.apiserver.admission import Admission
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.podaccess import (
     ExecRequest,
@@ -21,7 +22,7 @@ from trainwright.controller.local.apiserver.podaccess import (
     UnavailableExecError,
     container_of,
 )
-from trainwright.controller.local.apiserver.requests import Answer, Upgrade, WebSocket, encode
+from trainwright.controller.local.apiserver.requests import Answer, Upgrade, WebSocket, WriteOptions, encode
 from trainwright.controller.local.apiserver.store import Store
 from trainwright.controller.runtime.tasks import TaskScope
 
@@ -43,15 +44,20 @@ class _Size(msgspec.Struct):
 class PodExecs:
     """Serves `pods/exec`."""
 
-    def __init__(self, store: Store, source: ExecSource) -> None:
+    def __init__(self, store: Store, source: ExecSource, admission: Admission) -> None:
         self._store = store
         self._source = source
+        self._admission = admission
 
     async def connect(self, call: Call) -> Answer:
         """Make the connection a websocket. Raises StatusError."""
         if call.request.method not in ("GET", "POST"):
             raise errors.method_not_allowed()
-        request = self._request(call)
+        options = WriteOptions(manager="", dry_run=False, validation="")
+        wanted = await self._admission.mutate(call, "CONNECT", _exec_options(call), None, options)
+        assert wanted is not None
+        await self._admission.validate(call, "CONNECT", wanted, None, options)
+        request = self._request(call, wanted)
         if "websocket" not in call.request.headers.get("upgrade", "").lower():
             spdy = "spdy" in call.request.headers.get("upgrade", "").lower()
             raise errors.bad_request(_NO_SPDY if spdy else "Upgrade request required")
@@ -64,24 +70,23 @@ class PodExecs:
 
         return Answer(status=101, upgrade=Upgrade(PROTOCOLS, serve))
 
-    def _request(self, call: Call) -> ExecRequest:
+    def _request(self, call: Call, wanted: Document) -> ExecRequest:
         """What is asked for, in a pod that has a node. Raises StatusError."""
         stored = self._store.get("pods", call.key)
         if stored is None:
             raise call.not_found()
         pod = stored.document()
-        asked = call.request
-        container = container_of(pod, asked.asked("container"))
+        container = container_of(pod, wanted.get("container") or "")
         if not (pod.get("spec") or {}).get("nodeName"):
             raise errors.bad_request(f"pod {call.name} does not have a host assigned")
-        tty = asked.flag("tty")
+        tty = bool(wanted.get("tty"))
         made = ExecRequest(
             container=container,
-            command=tuple(asked.all("command")),
-            stdin=asked.flag("stdin"),
-            stdout=asked.flag("stdout"),
+            command=tuple(wanted.get("command") or ()),
+            stdin=bool(wanted.get("stdin")),
+            stdout=bool(wanted.get("stdout")),
             # A terminal has one output.
-            stderr=asked.flag("stderr") and not tty,
+            stderr=bool(wanted.get("stderr")) and not tty,
             tty=tty,
         )
         if not made.command:
@@ -89,6 +94,16 @@ class PodExecs:
         if not (made.stdin or made.stdout or made.stderr):
             raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
         return made
+
+
+def _exec_options(call: Call) -> Document:
+    """What the query asks for, as the object that admission is about."""
+    asked = call.request
+    made: Document = {"kind": "PodExecOptions", "apiVersion": "v1"}
+    made |= {name: True for name in ("stdin", "stdout", "stderr", "tty") if asked.flag(name)}
+    if container := asked.asked("container"):
+        made["container"] = container
+    return {**made, "command": list(asked.all("command")) or None}
 
 
 async def serve_exec(socket: WebSocket, source: ExecSource, namespace: str, pod: str, request: ExecRequest) -> None:

@@ -68,7 +68,7 @@ class APIServer:
         self._pages = pages
         self._requests = requests
         self._now = now
-        chain = admission or Chain()
+        self.admission = chain = admission or Chain()
         self.reads = Reads(store)
         self.writes = Writes(store, chain)
         self.deletes = Deletes(store, chain)

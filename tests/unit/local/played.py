@@ -63,7 +63,8 @@ class Server:
         self.api = api
         self.session: Session | UnavailableExecError = Session()
         self.asked: ExecRequest | None = None
-        api.server.handle_specially("", "pods", "exec", PodExecs(api.server.store, self._start).connect)
+        execs = PodExecs(api.server.store, self._start, api.server.admission)
+        api.server.handle_specially("", "pods", "exec", execs.connect)
 
     async def _start(self, namespace: str, pod: str, request: ExecRequest) -> Session:
         assert (namespace, pod) == ("default", "p")

@@ -55,6 +55,11 @@ def _resource(
     )
 
 
+def _admission(kind: str, plural: str, *subresources: Subresource) -> Resource:
+    group = "admissionregistration.k8s.io"
+    return _resource(group, kind, plural, *subresources, namespaced=False, categories=_EXTENSIONS)
+
+
 _POD = (
     Subresource("binding", _CREATE, "Binding"),
     Subresource("eviction", _CREATE, "Eviction", "policy", "v1"),
@@ -64,7 +69,7 @@ _POD = (
 )
 _TOKEN = Subresource("token", _CREATE, "TokenRequest", "authentication.k8s.io", "v1")
 _EXTENSIONS = ("api-extensions",)
-_ADMISSION, _EXTENSION = "admissionregistration.k8s.io", "apiextensions.k8s.io"
+_EXTENSION = "apiextensions.k8s.io"
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -95,10 +100,10 @@ BUILT_IN: tuple[Resource, ...] = (
     _resource("scheduling.k8s.io", "PriorityClass", "priorityclasses", namespaced=False, short_names=("pc",)),
     _resource("node.k8s.io", "RuntimeClass", "runtimeclasses", namespaced=False),
     _resource("storage.k8s.io", "StorageClass", "storageclasses", namespaced=False, short_names=("sc",)),
-    *(
-        _resource(_ADMISSION, kind, f"{kind.lower()}s", namespaced=False, categories=_EXTENSIONS)
-        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-    ),
+    _admission("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+    _admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies", _STATUS),
+    _admission("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    _admission("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
     _resource(
         _EXTENSION,
         "CustomResourceDefinition",

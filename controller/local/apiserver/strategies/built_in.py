@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.strategies import events
+from trainwright.controller.local.apiserver.strategies.admission_policies import PolicyBindingStrategy, PolicyStrategy
 from trainwright.controller.local.apiserver.strategies.configuration import (
     ConfigMapStrategy,
     SecretStrategy,
@@ -180,6 +181,25 @@ BUILT_IN: tuple[BuiltIn, ...] = (
         "mutatingwebhookconfigurations",
         False,
         WebhookStrategy(mutating=True),
+        categories=_EXTENSIONS,
+    ),
+    BuiltIn(
+        _ADMISSION,
+        "v1",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        False,
+        PolicyStrategy(),
+        categories=_EXTENSIONS,
+        subresources=(_status("ValidatingAdmissionPolicy"),),
+    ),
+    BuiltIn(
+        _ADMISSION,
+        "v1",
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        False,
+        PolicyBindingStrategy(),
         categories=_EXTENSIONS,
     ),
     BuiltIn(

@@ -32,13 +32,13 @@ def webhook_errors(webhooks: list[Document]) -> Errors:
         where, name = f"webhooks[{index}]", webhook.get("name") or ""
         found += _name_errors(name, f"{where}.name")
         for position, rule in enumerate(entries(webhook, "rules")):
-            found += _rule_errors(rule, f"{where}.rules[{position}]")
+            found += rule_errors(rule, f"{where}.rules[{position}]")
         found += _policy_errors(webhook, where)
         for selector in ("namespaceSelector", "objectSelector"):
             found += selector_errors(webhook.get(selector), f"{where}.{selector}")
         found += _choice(webhook, "reinvocationPolicy", ("IfNeeded", "Never"), where)
         found += _client_errors(part(webhook, "clientConfig"), f"{where}.clientConfig")
-        found += _condition_errors(entries(webhook, "matchConditions"), f"{where}.matchConditions")
+        found += condition_errors(entries(webhook, "matchConditions"), f"{where}.matchConditions")
         found += _version_errors(texts(webhook, "admissionReviewVersions"), f"{where}.admissionReviewVersions")
         if name:
             found += repeated(seen, name, f"{where}.name")
@@ -101,7 +101,8 @@ def _client_errors(config: Document, field: str) -> Errors:
     return found
 
 
-def _condition_errors(conditions: list[Document], field: str) -> Errors:
+def condition_errors(conditions: list[Document], field: str) -> Errors:
+    """Errors of match conditions. That they compile is not checked here."""
     found = [too_many(field, len(conditions), _MOST_CONDITIONS)] if len(conditions) > _MOST_CONDITIONS else []
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
@@ -128,7 +129,8 @@ def _version_errors(versions: list[str], field: str) -> Errors:
     return found
 
 
-def _rule_errors(rule: Document, field: str) -> Errors:
+def rule_errors(rule: Document, field: str) -> Errors:
+    """Errors of a rule with operations, groups, versions and resources."""
     operations = texts(rule, "operations")
     found = [] if operations else [required(f"{field}.operations")]
     if len(operations) > 1 and "*" in operations:

@@ -286,6 +286,24 @@ def webhook_cells(configuration: Document, now: datetime) -> Cells:
     return [name_of(configuration), len(parts(configuration, "webhooks")), _age(configuration, now)]
 
 
+def policy_cells(policy: Document, now: datetime) -> Cells:
+    """The cells of a ValidatingAdmissionPolicy."""
+    kind = part(policy, "spec", "paramKind")
+    shown = f"{text(kind, 'apiVersion')}/{text(kind, 'kind')}" if kind else _UNSET
+    return [name_of(policy), len(parts(part(policy, "spec"), "validations")), shown, _age(policy, now)]
+
+
+def policy_binding_cells(binding: Document, now: datetime) -> Cells:
+    """The cells of a ValidatingAdmissionPolicyBinding."""
+    spec, reference = part(binding, "spec"), part(binding, "spec", "paramRef")
+    shown = _UNSET
+    if text(reference, "name"):
+        shown = f"{text(reference, 'namespace', '*')}/{text(reference, 'name')}"
+    elif part(reference, "selector"):
+        shown = selector_text(part(reference, "selector"))
+    return [name_of(binding), text(spec, "policyName"), shown, _age(binding, now)]
+
+
 def binding_cells(binding: Document, now: datetime) -> Cells:
     """The cells of a RoleBinding or ClusterRoleBinding."""
     role = part(binding, "roleRef")

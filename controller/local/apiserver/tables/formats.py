@@ -55,6 +55,8 @@ _FORMATS: Mapping[tuple[str, str], TableFormat] = {
     ("node.k8s.io/v1", "RuntimeClass"): TableFormat(columns.RUNTIME_CLASS, cells.runtime_class_cells),
     (_ADMISSION, "MutatingWebhookConfiguration"): _WEBHOOKS,
     (_ADMISSION, "ValidatingWebhookConfiguration"): _WEBHOOKS,
+    (_ADMISSION, "ValidatingAdmissionPolicy"): TableFormat(columns.POLICY, cells.policy_cells),
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): TableFormat(columns.POLICY_BINDING, cells.policy_binding_cells),
     (_RBAC, "RoleBinding"): _BINDING,
     (_RBAC, "ClusterRoleBinding"): _BINDING,
 }

@@ -13,7 +13,7 @@ from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.call import Call, Operation
 from trainwright.controller.local.apiserver.patch import PatchError, json_patch, read_json
 from trainwright.controller.local.apiserver.requests import WriteOptions
-from trainwright.controller.local.apiserver.resources import Registry
+from trainwright.controller.local.apiserver.resources import Registry, ServedResource
 from trainwright.controller.local.apiserver.schema import DecodeError
 from trainwright.controller.local.apiserver.store import Name, Store
 from trainwright.controller.local.apiserver.webhooks.calling import Caller, CallError
@@ -22,6 +22,7 @@ from trainwright.controller.local.apiserver.webhooks.matching import (
     GROUP,
     Hook,
     Invocation,
+    body_kind,
     is_exempt,
 )
 
@@ -134,10 +135,14 @@ class Webhooks:
                 f'admission webhook "{name}" attempted to modify the object, which is not supported for this operation'
             )
         try:
-            patched = json_patch(invocation.served.named(new), base64.b64decode(response["patch"]))
+            shown = new if operation == "CONNECT" else invocation.served.named(new)
+            patched = json_patch(shown, base64.b64decode(response["patch"]))
         except (PatchError, ValueError) as error:
             cause = getattr(error, "cause", None) or str(error)
             raise errors.internal(str(cause)) from error
+        if operation == "CONNECT":
+            connected: Document = patched
+            return connected
         made = call.served.named(patched)
         try:
             call.served.decode(made)
@@ -202,16 +207,16 @@ def _review(
     namespace = call.name if (group, call.plural) == ("", "namespaces") else call.namespace
     request: Document = {
         "uid": uid,
-        "kind": {"group": group, "version": served.version, "kind": call.kind},
+        "kind": _kind(call, served),
         "resource": {"group": group, "version": served.version, "resource": call.plural},
-        "requestKind": {"group": group, "version": call.served.version, "kind": call.kind},
+        "requestKind": _kind(call, call.served),
         "requestResource": {"group": group, "version": call.served.version, "resource": call.plural},
         "operation": operation,
         "userInfo": {"username": call.user.name, "groups": list(call.user.groups)},
-        "object": served.named(new) if new is not None else None,
+        "object": new if new is None or operation == "CONNECT" else served.named(new),
         "oldObject": served.named(old) if old is not None else None,
         "dryRun": options.dry_run,
-        "options": options.document(_OPTIONS[operation]),
+        "options": options.document(_OPTIONS[operation]) if operation in _OPTIONS else None,
     }
     for field, value in (
         ("subResource", call.subresource),
@@ -226,6 +231,12 @@ def _review(
     if call.user.extra:
         request["userInfo"]["extra"] = {key: list(values) for key, values in call.user.extra.items()}
     return {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": request}
+
+
+def _kind(call: Call, served: ServedResource) -> Document:
+    """The kind that is asked about, in a version of the resource if it is of its group."""
+    group, version, kind = body_kind(call)
+    return {"group": group, "version": served.version if group == call.group else version, "kind": kind}
 
 
 def _response(body: bytes, uid: str, version: str, *, mutating: bool) -> Document:

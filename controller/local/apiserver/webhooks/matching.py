@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which webhooks a request concerns: rules, selectors, conditions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -30,6 +30,88 @@ def is_exempt(call: Call) -> bool:
     return call.group == GROUP and call.plural in _EXEMPT
 
 
+class Scope:
+    """Which requests the rules and selectors of a webhook or of a policy are about.
+
+    Args:
+        document: with `namespaceSelector`, `objectSelector`, `matchPolicy`.
+        rules: those of which one must match.
+        excluded: those of which none may match.
+    """
+
+    def __init__(self, document: Document, rules: Sequence[Document], excluded: Sequence[Document] = ()) -> None:
+        self._rules = rules
+        self._excluded = excluded
+        self._exact = document.get("matchPolicy") == "Exact"
+        self._namespaces = label_selector_of(document.get("namespaceSelector") or {})
+        self._objects = label_selector_of(document.get("objectSelector") or {})
+
+    def served(
+        self,
+        call: Call,
+        operation: Operation,
+        new: Document | None,
+        old: Document | None,
+        *,
+        registry: Registry,
+        namespace: Callable[[], Mapping[str, str] | None],
+    ) -> ServedResource | None:
+        """The version of the resource in which a request is meant; None if it is not. Raises StatusError."""
+        if not self._objects_match(new, old):
+            return None
+        if self._matching(self._excluded, call, operation, registry) is not None:
+            return None
+        served = self._matching(self._rules, call, operation, registry)
+        return served if served is not None and self._namespace_matches(call, new or old, namespace) else None
+
+    def _objects_match(self, new: Document | None, old: Document | None) -> bool:
+        if self._objects is None:
+            return False
+        return not self._objects or any(
+            one is not None and self._objects.matches((one.get("metadata") or {}).get("labels") or {})
+            for one in (new, old)
+        )
+
+    def _namespace_matches(
+        self, call: Call, document: Document | None, namespace: Callable[[], Mapping[str, str] | None]
+    ) -> bool:
+        if self._namespaces is None:
+            return False
+        if not self._namespaces:
+            return True
+        if (call.group, call.plural) == ("", "namespaces"):
+            return self._namespaces.matches((document or {}).get("metadata", {}).get("labels") or {})
+        if not call.served.type.namespaced:
+            return True
+        labels = namespace()
+        if labels is None:
+            raise errors.not_found("", "namespaces", call.namespace)
+        return self._namespaces.matches(labels)
+
+    def _matching(
+        self, rules: Sequence[Document], call: Call, operation: Operation, registry: Registry
+    ) -> ServedResource | None:
+        for rule in rules:
+            if _rule_matches(rule, call, operation, call.served):
+                return call.served
+        if not self._exact:
+            kind = call.served.type
+            others = [one for one in registry if one.type.plural == kind.plural and one.type.group == kind.group]
+            for rule in rules:
+                for other in others:
+                    if other is not call.served and _rule_matches(rule, call, operation, other):
+                        return other
+        return None
+
+
+def body_kind(call: Call) -> tuple[str, str, str]:
+    """Group, version and kind of the object that admission is about: that of the subresource, if it has its own."""
+    sub = call.served.subresources.get(call.subresource)
+    if sub is None:
+        return call.group, call.served.version, call.kind
+    return (sub.group if sub.version else call.group), sub.version or call.served.version, sub.kind
+
+
 @dataclass(frozen=True, slots=True)
 class Invocation:
     """A webhook that is asked, and in which version of the resource."""
@@ -46,8 +128,7 @@ class Hook:
         self.document = document
         self.mutating = mutating
         self.name: str = document["name"]
-        self._namespaces = label_selector_of(document.get("namespaceSelector") or {})
-        self._objects = label_selector_of(document.get("objectSelector") or {})
+        self._scope = Scope(document, document.get("rules") or ())
 
     @property
     def ignores_failures(self) -> bool:
@@ -80,52 +161,13 @@ class Hook:
         namespace: Callable[[], Mapping[str, str] | None],
     ) -> Invocation | None:
         """How it is asked about a call; None if it is not asked. Raises StatusError."""
-        if not self._objects_match(new, old):
-            return None
-        served = self._served(call, operation, registry)
-        if served is None or not self._namespace_matches(call, new or old, namespace):
+        served = self._scope.served(call, operation, new, old, registry=registry, namespace=namespace)
+        if served is None:
             return None
         conditions = self.document.get("matchConditions") or ()
         if conditions and not self._conditions_hold(call, operation, new, old, conditions):
             return None
         return Invocation(self, served)
-
-    def _objects_match(self, new: Document | None, old: Document | None) -> bool:
-        if self._objects is None:
-            return False
-        return not self._objects or any(
-            one is not None and self._objects.matches(one["metadata"].get("labels") or {}) for one in (new, old)
-        )
-
-    def _namespace_matches(
-        self, call: Call, document: Document | None, namespace: Callable[[], Mapping[str, str] | None]
-    ) -> bool:
-        if self._namespaces is None:
-            return False
-        if not self._namespaces:
-            return True
-        if (call.group, call.plural) == ("", "namespaces"):
-            return self._namespaces.matches((document or {}).get("metadata", {}).get("labels") or {})
-        if not call.served.type.namespaced:
-            return True
-        labels = namespace()
-        if labels is None:
-            raise errors.not_found("", "namespaces", call.namespace)
-        return self._namespaces.matches(labels)
-
-    def _served(self, call: Call, operation: Operation, registry: Registry) -> ServedResource | None:
-        rules = self.document.get("rules") or ()
-        for rule in rules:
-            if _rule_matches(rule, call, operation, call.served):
-                return call.served
-        if self.document.get("matchPolicy") != "Exact":
-            kind = call.served.type
-            others = [one for one in registry if one.type.plural == kind.plural and one.type.group == kind.group]
-            for rule in rules:
-                for other in others:
-                    if other is not call.served and _rule_matches(rule, call, operation, other):
-                        return other
-        return None
 
     def _conditions_hold(
         self, call: Call, operation: Operation, new: Document | None, old: Document | None, conditions: Any
@@ -153,7 +195,7 @@ def _request_facts(call: Call, operation: Operation) -> Document:
         "namespace": call.namespace,
         "subResource": call.subresource,
         "resource": resource,
-        "kind": {"group": call.group, "version": call.served.version, "kind": call.kind},
+        "kind": dict(zip(("group", "version", "kind"), body_kind(call), strict=True)),
         "userInfo": {"username": call.user.name, "groups": list(call.user.groups), "uid": call.user.uid},
     }
 
@@ -171,6 +213,9 @@ def _rule_matches(rule: Document, call: Call, operation: Operation, served: Serv
     if not ("*" in operations or operation in operations):
         return False
     if not ("*" in groups or served.type.group in groups) or not ("*" in versions or served.version in versions):
+        return False
+    names = rule.get("resourceNames")
+    if names and call.name not in names:
         return False
     scope = rule.get("scope") or "*"
     namespaced = served.type.namespaced and (served.type.group, served.type.plural) != ("", "namespaces")
