@@ -20,6 +20,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
 from trainwright.api.objects import AnyObject, Document, Key, key_of, name_of, namespace_of, uid_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node import capacity, gpus, recovery
+from trainwright.controller.local.node.folders import log_folder
 from trainwright.controller.local.node.gpus import Gpus
 from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.hostnames import group_of
@@ -31,7 +32,6 @@ from trainwright.controller.local.node.plan import inherited
 from trainwright.controller.local.node.pods import is_deleted, is_finished, spec_of, status_of
 from trainwright.controller.local.node.ports import Ports
 from trainwright.controller.local.node.registration import Registration
-from trainwright.controller.local.node.runs import log_folder
 from trainwright.controller.local.node.sessions import Session
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.local.node.sources import ClusterSources

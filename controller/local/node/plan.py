@@ -70,6 +70,8 @@ class Plan:
     """Mode B: what does the same for the commands that run beside that of the container."""
     warnings: Sequence[str]
     """For events."""
+    text: Callable[[str], str]
+    """Mode B: the same replacements, for what runs beside the process; else nothing is replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,7 @@ async def make_plan(
     folder = container.get("workingDir") or environment.folder or str(places.work)
     replaced: Mapping[str, str] = {}
     warnings: list[str] = []
+    text: Callable[[str], str] = str
     node_variables = {
         **devices,
         "HOSTNAME": hostname_of(pod),
@@ -153,6 +156,7 @@ async def make_plan(
         rewriter = Rewriter(
             name_pattern(pod, workplace.pods()), {mount.path: mount.source for mount in [*mounts, termination]}
         )
+        text = rewriter.text
         command = rewriter.texts(command)
         document_variables = rewriter.variables(document_variables)
         folder = _folder(rewriter, folder, places)
@@ -171,6 +175,7 @@ async def make_plan(
         replaced=replaced,
         rewriter=rewriter,
         warnings=warnings,
+        text=text,
     )
 
 

@@ -4,29 +4,33 @@
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from trainwright.api.objects import Document, name_of, namespace_of, uid_of
+from trainwright.api.objects import Document, uid_of
 from trainwright.api.times import Now
 from trainwright.controller.local.node import termination
 from trainwright.controller.local.node.backoff import CrashBackoff, go_duration
 from trainwright.controller.local.node.containers import ContainerProcess, Exit, Order, StartError
 from trainwright.controller.local.node.environment import ConfigError, SourceUnavailableError
+from trainwright.controller.local.node.folders import Folders
+from trainwright.controller.local.node.handlers import Target, attempt, shortened
 from trainwright.controller.local.node.interface import UnavailableError
 from trainwright.controller.local.node.plan import CreateError, Places, Plan
-from trainwright.controller.local.node.pods import describe, should_restart
+from trainwright.controller.local.node.pods import describe, grace_of, should_restart
+from trainwright.controller.local.node.probes import LIVENESS, READINESS, STARTUP, Probes
 from trainwright.controller.local.node.sessions import Session, open_session
 from trainwright.controller.local.node.state import EPOCH, ContainerState, Running, Terminated, Waiting
-from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.tasks import TaskScope, together
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 10.0
 """Time until a container that cannot be configured is tried again, if nothing that it refers to changes before."""
 START_ERROR = 128
+LEAST_SECONDS = 2.0
+"""Time between SIGTERM and SIGKILL after a preStop hook that used up the grace period."""
 
 
 class Host(Protocol):
@@ -59,26 +63,9 @@ class Host(Protocol):
         """Wait until a ConfigMap or Secret of the namespace changes."""
         ...
 
-
-@dataclass(frozen=True, slots=True)
-class Folders:
-    """Where one container's files lie."""
-
-    container: Path
-    """Working folder, termination message, record of the process."""
-    logs: Path
-    """One log file per run."""
-    temporary: Path
-
-    def places(self) -> Places:
-        """The places that a plan names."""
-        return Places(
-            work=self.container / "work", temporary=self.temporary, termination=self.container / "termination-log"
-        )
-
-    def log(self, run: int) -> Path:
-        """The log file of a run; runs count from 0."""
-        return self.logs / f"{run}.log"
+    def moved(self) -> Mapping[int, int]:
+        """The ports of the pod that differ from what it declares: the real one by declared one."""
+        ...
 
 
 class ContainerRunner:
@@ -102,6 +89,7 @@ class ContainerRunner:
         self._sessions: list[Session] = []
         self._opened = 0
         self._opening = asyncio.Lock()
+        self._closing: list[asyncio.Task[None]] = []
         self._closed = False
         self.started = asyncio.Event()
         """Set at the first start."""
@@ -141,7 +129,7 @@ class ContainerRunner:
         if isinstance(started, Exception):
             return self._not_started(str(started))
         self._begin(started)
-        self.started.set()
+        await self._attend(started)
         self._ended(started, await started.wait())
         assert isinstance(self.state.state, Terminated)
         return self.state.state.exit_code
@@ -187,9 +175,102 @@ class ContainerRunner:
         if self.process is process:
             return
         self.process = process
-        self.state.begin(process.started_at, self._container_id())
+        self.state.begin(process.started_at, self._container_id(), started=not self._is_attended())
         self._host.event("Normal", "Started", "Container started")
         self._host.changed()
+
+    # ------------------------------------------------------------------ hooks and probes
+
+    def _is_attended(self) -> bool:
+        """Whether more than the start of the process decides if the container is started, ready and alive."""
+        return any(self.container.get(kind) for kind in (STARTUP, READINESS, LIVENESS)) or bool(self._hook("postStart"))
+
+    def _hook(self, name: str) -> Document:
+        hook: Document = (self.container.get("lifecycle") or {}).get(name) or {}
+        return hook
+
+    async def _attend(self, process: ContainerProcess) -> None:
+        """Run the hook and the probes until the process ends; end it if they say so."""
+        if not self._is_attended():
+            self.started.set()
+            return
+        async with TaskScope(f"attend:{self.name}") as tasks:
+            ended = tasks.start("attend/end", _awaited(process.wait()))
+            judged = tasks.start("attend/probes", self._judged())
+            await asyncio.wait({ended, judged}, return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                return
+            reason, probe = judged.result()
+            self._host.event("Normal", "Killing", reason)
+            seconds = probe.get("terminationGracePeriodSeconds") or grace_of(self._host.pod)
+            await self._end(process, lambda: asyncio.sleep(float(seconds)))
+
+    async def _judged(self) -> tuple[str, Document]:
+        """Wait until the container has to end; returns the note of the event, and the probe."""
+        if (hook := self._hook("postStart")) and (failure := await attempt(hook, self._target())):
+            self._host.event("Warning", "FailedPostStartHook", f"PostStartHook failed: {failure}")
+            return "FailedPostStartHook", {}
+        probes = Probes(
+            self.container,
+            self._target(),
+            self.state,
+            changed=self._host.changed,
+            event=lambda reason, note: self._host.event("Warning", reason, note),
+        )
+        failed = await probes.run(self.started)
+        return f"Container {self.name} failed {failed} probe, will be restarted", self.container[f"{failed}Probe"]
+
+    async def _end(self, process: ContainerProcess, until: Callable[[], Awaitable[Any]]) -> None:
+        """The preStop hook, SIGTERM, and SIGKILL once `until` is over. Returns when the process has ended."""
+        hook = self._hook("preStop")
+        if hook:
+            await _first(self._pre_stop(hook), process.wait(), until())
+        if not process.ended:
+            process.terminate()
+            least = LEAST_SECONDS if hook else 0.0
+            await _first(process.wait(), together("end", _awaited(until()), asyncio.sleep(least)))
+        process.kill()
+        await process.wait()
+
+    async def _pre_stop(self, hook: Document) -> None:
+        if failure := await attempt(hook, self._target()):
+            self._host.event("Warning", "FailedPreStopHook", f"PreStopHook failed: {failure}")
+
+    def _target(self) -> Target:
+        return Target(execute=self._execute, container=self.container, moved=self._host.moved())
+
+    async def _execute(self, command: Sequence[str]) -> tuple[int, bytes]:
+        """Run a command to its end, for hooks and probes."""
+        text = self.plan.text if self.plan is not None else str
+        # A task of its own: a cancellation must not lose a process that is just being started.
+        opening = self._tasks.start(f"exec:{self.name}", self._opened_or_why([text(word) for word in command]))
+        try:
+            opened = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            self._closing = [one for one in self._closing if not one.done()]
+            self._closing.append(self._tasks.start(f"close:{self.name}", _closed(opening)))
+            raise
+        if isinstance(opened, UnavailableError):
+            return START_ERROR, str(opened).encode()
+        output = bytearray()
+
+        async def copy(stream: AsyncIterator[bytes]) -> None:
+            async for chunk in stream:
+                output.extend(shortened(chunk))
+
+        try:
+            await together("exec", copy(opened.stdout), copy(opened.stderr))
+            return await opened.wait(), shortened(bytes(output))
+        finally:
+            await opened.close()
+
+    async def _opened_or_why(self, command: Sequence[str]) -> Session | UnavailableError:
+        try:
+            return await self.exec(command, stdin=False, tty=False)
+        except UnavailableError as error:
+            return error
+
+    # ------------------------------------------------------------------ exec and the end
 
     def has_ended(self, run: int) -> bool:
         """Whether a run is over; runs count from 0."""
@@ -295,15 +376,15 @@ class ContainerRunner:
         if self.process is not None:
             if not self.process.ended:
                 self._host.event("Normal", "Killing", f"Stopping container {self.name}")
-                self.process.terminate()
-                await _first(self.process.wait(), until())
-                self.process.kill()
+                await self._end(self.process, until)
             self._ended(self.process, await self.process.wait())
         self._closed = True
         async with self._opening:
             for session in self._sessions:
                 session.process.kill()
                 await session.process.wait()
+        for closing in self._closing:
+            await closing
         self.state.settle()
 
 
@@ -318,6 +399,8 @@ async def _awaited(one: Awaitable[Any]) -> None:
     await one
 
 
-def log_folder(root: Path, pod: Document, container: str) -> Path:
-    """Where the logs of a container lie: `<namespace>_<pod>_<uid>/<container>`, as on any node."""
-    return root / f"{namespace_of(pod)}_{name_of(pod)}_{uid_of(pod)}" / container
+async def _closed(opening: "asyncio.Task[Session | UnavailableError]") -> None:
+    """Close what is being opened."""
+    opened = await opening
+    if isinstance(opened, Session):
+        await opened.close()

@@ -49,9 +49,14 @@ class ContainerState:
     restarts: int = 0
     image_id: str = ""
     container_id: str = ""
+    started: bool = True
+    """Whether the present run has passed its startup probe and its postStart hook."""
+    ready: bool = True
+    """Whether the present run has passed its readiness probe."""
 
-    def begin(self, moment: datetime, container_id: str) -> None:
-        """A new run has started."""
+    def begin(self, moment: datetime, container_id: str, *, started: bool = True) -> None:
+        """A new run has started; `started` is False if probes or hooks have to say more."""
+        self.started = self.ready = started
         if isinstance(self.state, Terminated):
             self.last = self.state
         self.state = Running(moment)

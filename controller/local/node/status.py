@@ -124,9 +124,9 @@ def _container(container: Document, state: ContainerState, *, init: bool) -> Doc
         "image": container.get("image") or "",
         "imageID": state.image_id,
         "restartCount": state.restarts,
-        # No probes: a container is started and ready as soon as it runs. An init container is ready when it is done.
-        "ready": succeeded if init and not is_sidecar(container) else running,
-        "started": running,
+        # An init container is ready when it is done.
+        "ready": succeeded if init and not is_sidecar(container) else running and state.ready,
+        "started": running and state.started,
         "state": _state(state.state),
         "lastState": _state(state.last) if state.last is not None else {},
     }
@@ -203,7 +203,7 @@ def _containers_ready(pod: Document, state: PodState, phase: str) -> tuple[str, 
     unready = [
         one["name"]
         for one in [*(one for one in init if is_sidecar(one)), *main]
-        if not isinstance(_of(state, one["name"]).state, Running)
+        if not _is_ready(_of(state, one["name"]))
     ]
     if unready:
         return "False", "ContainersNotReady", f"containers with unready status: {_listed(unready)}"
@@ -238,8 +238,12 @@ def _initialized(pod: Document, state: PodState, phase: str) -> tuple[str, str, 
 
 def _is_initialized(container: Document, state: ContainerState) -> bool:
     if is_sidecar(container):
-        return isinstance(state.state, Running)
+        return isinstance(state.state, Running) and state.started
     return isinstance(state.state, Terminated) and state.state.exit_code == 0
+
+
+def _is_ready(state: ContainerState) -> bool:
+    return isinstance(state.state, Running) and state.ready
 
 
 def _of(state: PodState, name: str) -> ContainerState:

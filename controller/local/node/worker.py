@@ -7,13 +7,14 @@ stop in reverse order. A deletion, a deadline or the end of the node stops every
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from trainwright.api.objects import Document, annotations_of, labels_of, uid_of
 from trainwright.api.times import Now
 from trainwright.controller.local.node.containers import ContainerProcess, Order
+from trainwright.controller.local.node.folders import Folders, log_folder
 from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.plan import Places, Plan
 from trainwright.controller.local.node.pods import (
@@ -28,7 +29,7 @@ from trainwright.controller.local.node.pods import (
     start_time_of,
 )
 from trainwright.controller.local.node.projections import VolumeError
-from trainwright.controller.local.node.runs import ContainerRunner, Folders, log_folder
+from trainwright.controller.local.node.runs import ContainerRunner
 from trainwright.controller.local.node.state import ContainerState, PodState, Verdict, Waiting
 from trainwright.controller.local.node.temporary import TEMPORARY, make_temporary, remove_temporary
 from trainwright.controller.local.node.volumes import Volumes
@@ -133,6 +134,10 @@ class PodWorker:
     ) -> ContainerProcess:
         """Start a process, beside that of `join` if it is given."""
         return await self._hosting.start(self.pod, order, plan, record, tasks, join=join)
+
+    def moved(self) -> Mapping[int, int]:
+        """The ports of the pod that differ from what it declares."""
+        return self._hosting.ports.moved(self.pod)
 
     async def source_change(self) -> None:
         """Wait for the next change of a ConfigMap, a Secret or the pod."""
