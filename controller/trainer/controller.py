@@ -9,13 +9,15 @@ shows where these steps belong between the watch and the status.
 import asyncio
 from dataclasses import dataclass
 
-from trainwright.api.objects import Key, deletion_timestamp_of
+from msgspec.structs import replace
+
+from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
-from trainwright.controller.runtime import Backoff, Done, Manager, Result, RetryAfter
+from trainwright.controller.runtime import Backoff, Done, Event, Manager, Result, RetryAfter
 from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
 from trainwright.controller.trainer.build.ends import EndUnknown
 from trainwright.controller.trainer.build.facts import CachedFacts
@@ -97,7 +99,7 @@ class TrainJobController:
         self._events = events
         self._objects = JobObjects(manager, pipeline, kinds, facts, snapshots, events)
         self._memories = Memories(asyncio.get_running_loop().time)
-        builder = manager.controller(NAME).for_(TrainJob)
+        builder = manager.controller(NAME).for_(TrainJob, predicates=[_is_more_than_progress])
         for runtime in RUNTIMES:
             builder.watches(runtime, self._waiting_for)
         kinds.declare(builder, self._cache, runtimes)
@@ -217,3 +219,16 @@ def _is_ours(job: TrainJob) -> bool:
 def _is_built(job: TrainJob) -> bool:
     """Whether to make the job's objects: not once it has ended, and not while it is being deleted."""
     return not is_finished(job) and deletion_timestamp_of(job) is None
+
+
+def _is_more_than_progress(event: Event[AnyObject]) -> bool:
+    """Whether an event shows more than new progress, which reconciles neither read nor write."""
+    old, new = event.old, event.new
+    if not isinstance(old, TrainJob) or not isinstance(new, TrainJob) or old.metadata is None or new.metadata is None:
+        return True
+    before, after = old.status or TrainJobStatus(), new.status or TrainJobStatus()
+    if before.trainer_status == after.trainer_status or before.conditions != after.conditions:
+        return True
+    version = new.metadata.resource_version
+    same = before.jobs_status == after.jobs_status and replace(old.metadata, resource_version=version) == new.metadata
+    return not same

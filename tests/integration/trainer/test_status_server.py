@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from tests.integration.trainer.reporting import SPACE, World, running
 from tests.reports import TIME, path_of, progress
+from trainwright.controller.runtime.testing.settle import settle_manager
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -135,3 +136,21 @@ async def test_what_the_manager_writes_and_what_is_reported_leave_each_other_alo
     await world.settled("a", 61)
     found = await world.whole("a")
     assert [condition["type"] for condition in found["status"]["conditions"]] == ["Suspended"]
+
+
+async def test_progress_starts_no_reconcile(world: World) -> None:
+    manager = world.managers[0]
+
+    async def reconciles() -> float:
+        await settle_manager(manager)
+        labels = {"controller": "trainjob_controller", "result": "success"}
+        return manager.metrics.registry.get_sample_value("controller_runtime_reconcile_total", labels) or 0.0
+
+    await world.job("a")
+    before = await reconciles()
+    for percentage in (1, 2):
+        await world.report("a", progress(percentage))
+        await world.settled("a", percentage)
+    assert await reconciles() == before
+    await world.set_status("a", conditions=[COMPLETE])
+    assert await reconciles() == before + 1
