@@ -14,6 +14,7 @@ import ssl
 import statistics
 import sys
 import time
+import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,12 +130,21 @@ def writes(control_plane: ControlPlane) -> int:
     return sum(1 for call in calls if call.verb == "patch" and "fieldManager=trainer-status" in call.uri)
 
 
+def lag(address: str) -> float:
+    """Seconds that the manager's event loop was late; its part in the time of an answer."""
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
+        text = answer.read().decode()
+    return next(float(line.split()[1]) for line in text.splitlines() if line.startswith("event_loop_lag_seconds "))
+
+
 async def measure(control_plane: ControlPlane, jobs: int, pause: float, seconds: float) -> None:
     names = [f"job-{index:05}" for index in range(jobs)]
     more = [f"more-{index:05}" for index in range(jobs)]
     namespace, warm = control_plane.create_namespace("reports"), control_plane.create_namespace("warm")
     client, port = BareClient(control_plane), free_port()
+    metrics = f"127.0.0.1:{free_port()}"
     gate: dict[str, Any] = {"featureGates": {"TrainJobStatus": True}, "statusServer": {"port": port}}
+    gate["metrics"] = {"bindAddress": metrics, "secureServing": False}
     kept = fresh = None
     try:
         await client.call("POST", f"{TRAINER}/clustertrainingruntimes", RUNTIME)
@@ -170,6 +180,7 @@ async def measure(control_plane: ControlPlane, jobs: int, pause: float, seconds:
             print(f"    answers p50 / p99                   {answers.percentile(0.5):8.1f} / "
                   f"{answers.percentile(0.99):.1f} ms  (p99 {budget})")  # fmt: skip
             print(f"    mean                                {1000 * statistics.fmean(answers.seconds):8.1f} ms")
+            print(f"    lag of the manager's event loop     {1000 * lag(metrics):8.1f} ms at most in the last minute")
             print(f"    API writes of progress              {count / took:8.1f} /s  (20)")
             print(f"    CPU of the manager                  {100 * cpu / took:8.1f} % of a processor")
             print(f"    memory of the manager               {resident_mib(pid):8.0f} MiB, {before:.0f} before")
