@@ -64,6 +64,19 @@ class Replica:
         except OSError:
             return 0, ""
 
+    def report(self, audience: str, token: str, context: ssl.SSLContext) -> int:
+        """The status of the answer to an empty report; 0 where nothing answers, or the certificate is not trusted."""
+        url, headers = f"https://127.0.0.1:{self.status}/apis/{audience}", {"Authorization": f"Bearer {token}"}
+        handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
+        try:
+            request = urllib.request.Request(url, b"{}", headers)
+            with urllib.request.build_opener(*handlers).open(request, timeout=5) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
     def ready(self) -> bool:
         return self.get("health", "/readyz")[0] == 200
 
@@ -131,6 +144,23 @@ class Installation:
 
     def ca(self) -> bytes:
         return base64.b64decode(self.get("secret", SECRET)["data"]["ca.crt"])
+
+    def replace_authority(self) -> bytes:
+        """Put a new authority into the Secret as if a replica had announced it in time; returns its certificate."""
+        authority = make_authority("new", now=wall_clock() - timedelta(minutes=20), lifetime=timedelta(days=3650))
+        new = certificate_pem(authority.certificate)
+        data = {"ca.crt": self.ca() + new, "next-ca.key": key_pem(authority.key)}
+        patch = {"data": {key: base64.b64encode(value).decode() for key, value in data.items()}}
+        name = [f"--namespace={NAMESPACE}", "secret", SECRET]
+        self.control_plane.kubectl("patch", *name, "--type=merge", f"--patch={json.dumps(patch)}")
+        return new
+
+
+def trusting(authority: bytes) -> ssl.SSLContext:
+    """What training makes at its start, on Python 3.13 and later."""
+    context = ssl.create_default_context(cadata=authority.decode())
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    return context
 
 
 @pytest.fixture(scope="module")
@@ -228,6 +258,16 @@ def test_two_replicas_as_pods(installation: Installation) -> None:
     control_plane.kubectl("create", "--filename=-", stdin=manifest("TrainJob", "second", JOB))
     eventually_sync(lambda: installation.get("jobset", "second", "default"))
     assert two.ready()
+
+    # Training that loaded the authorities at its start reports on after their replacement.
+    old = trusting(authority)
+    control_plane.users.add_service_account("reporter", "default")
+    audience = "trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/second/status"
+    token = control_plane.kubectl("create", "token", "reporter", "--namespace=default", f"--audience={audience}")
+    assert two.report(audience, token.strip(), old) == 200
+    new = trusting(installation.replace_authority())
+    eventually_sync(lambda: two.report(audience, token.strip(), new), equals(200))
+    assert two.report(audience, token.strip(), old) == 200
 
 
 def test_files_of_somebody_else_are_served(installation: Installation) -> None:
