@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from tests.installation import CONFIG, Installation, install
+from tests.installation import CONFIG, Installation, forbidden, install
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
@@ -25,7 +25,7 @@ def test_1_and_2_reports_are_answered_and_stored_as_recorded() -> None:
     """Scenarios 1 and 2 of the page on progress."""
     # JobSet's controllers must not run: the cases play their part.
     crds = [CONFIG / "crd", CONFORMANCE / "crds", provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]
-    with ControlPlane(crds=crds) as control_plane:
+    with ControlPlane(crds=crds, audit=True) as control_plane:
         installation = install(control_plane, "overlays/progress")
         start(installation, HOSTS[0], installation.port)
         replay(control_plane, f"https://{HOSTS[0]}:{PORT}")
@@ -33,6 +33,7 @@ def test_1_and_2_reports_are_answered_and_stored_as_recorded() -> None:
             start(installation, host, free_port())
         with turns([(host, PORT) for host in HOSTS]) as port:
             replay(control_plane, f"https://127.0.0.1:{port}")
+        assert forbidden(control_plane) == []
 
 
 def start(installation: Installation, host: str, webhook_port: int) -> None:
