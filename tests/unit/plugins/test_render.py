@@ -269,6 +269,28 @@ def test_the_configuration_of_the_manager_decides_which_plugins_run(
         assert "error: plugin Plain: disabled in the Configuration, but not installed" in capsys.readouterr().err
 
 
+def test_a_feature_gate_loads_its_plugin_and_the_certificates_are_a_placeholder(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gated = {"featureGates": {"TrainJobStatus": True}, "statusServer": {"port": 1234}}
+    (folder / "manager").write_text(json.dumps(gated))
+
+    assert main(["plugins", "-o", "json", "--config", str(folder / "manager")]) == 0
+    assert "TrainJobStatus" in {row["name"] for row in json.loads(capsys.readouterr().out)}
+    assert render("-f", folder, "-n", "team", "--config", folder / "manager") == 0
+    config_map, jobset = yaml.safe_load_all(capsys.readouterr().out)
+    assert config_map["data"] == {"ca.crt": "(the CA certificates of the manager)\n"}
+    (node,) = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+    address = "https://kubeflow-trainer-controller-manager.kubeflow-system.svc:1234/"
+    assert node["env"][0]["value"].startswith(address)
+
+    gated["plugins"] = {"enabled": ["TrainJobStatus"]}
+    del gated["featureGates"]
+    (folder / "manager").write_text(json.dumps(gated))
+    assert render("-f", folder, "--config", folder / "manager") == 1
+    assert "set featureGates.TrainJobStatus to true" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("form", ["table", "json", "yaml"])
 def test_plugins_are_listed_in_their_order(capsys: pytest.CaptureFixture[str], form: str) -> None:
     assert main(["plugins", "-o", form]) == 0
