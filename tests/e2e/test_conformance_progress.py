@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+import pytest
+
 from tests.installation import CONFIG, Installation, forbidden, install
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane
@@ -21,17 +23,16 @@ PORT = 10443
 HOSTS = ("127.0.0.1", "127.0.44.2", "127.0.44.3")
 
 
-def test_1_and_2_reports_are_answered_and_stored_as_recorded() -> None:
+@pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.parity), 3])
+def test_1_and_2_reports_are_answered_and_stored_as_recorded(replicas: int) -> None:
     """Scenarios 1 and 2 of the page on progress."""
     # JobSet's controllers must not run: the cases play their part.
     crds = [CONFIG / "crd", CONFORMANCE / "crds", provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]
     with ControlPlane(crds=crds, audit=True) as control_plane:
         installation = install(control_plane, "overlays/progress")
-        start(installation, HOSTS[0], installation.port)
-        replay(control_plane, f"https://{HOSTS[0]}:{PORT}")
-        for host in HOSTS[1:]:
-            start(installation, host, free_port())
-        with turns([(host, PORT) for host in HOSTS]) as port:
+        for number, host in enumerate(HOSTS[:replicas]):
+            start(installation, host, free_port() if number else installation.port)
+        with turns([(host, PORT) for host in HOSTS[:replicas]]) as port:
             replay(control_plane, f"https://127.0.0.1:{port}")
         assert forbidden(control_plane) == []
 
