@@ -11,6 +11,7 @@ from rich.console import Console
 
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.main import main
 from trainwright.controller.cli.progress import screen, text
 from trainwright.controller.cli.progress.history import POINTS, History
 from trainwright.controller.cli.progress.view import View, as_json, observe, sorted_views, view_of
@@ -268,3 +269,8 @@ def test_as_json() -> None:
         "ageSeconds": 3,
         "metrics": {"loss": "0.23456"},
     }
+
+
+def test_a_job_is_in_one_namespace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["progress", "bert", "--all-namespaces"]) == 2
+    assert capsys.readouterr().err == "error: JOB is in one namespace; use -n instead of -A\n"

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright progress` against an API server: once, while jobs change, and on a real terminal."""
+
+import asyncio
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import AsyncIterator, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from tests.repository import ROOT
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import Namespace
+from trainwright.api.times import format_micro_time, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.main import main
+from trainwright.controller.local.cluster import RunningServer, api_server, install
+from trainwright.controller.local.workloads import jobset
+from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.testing.waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+RUNNING = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]}
+COMMAND = [sys.executable, "-m", "trainwright.controller.cli.main", "progress"]
+
+
+class World:
+    """An API server with TrainJobs, whose status the test writes."""
+
+    def __init__(self, client: Client, kubeconfig: Path, space: str) -> None:
+        self.client, self.kubeconfig, self.space = client, kubeconfig, space
+
+    async def create(self, name: str, **progress: Any) -> None:
+        spec = {"runtimeRef": {"name": "torch"}}
+        metadata = {"name": name, "namespace": self.space}
+        document = {"apiVersion": TrainJob.RESOURCE.api_version, "kind": "TrainJob", "metadata": metadata, "spec": spec}
+        await self.client.create(document, kind=TrainJob.RESOURCE)
+        await self.report(name, **progress)
+
+    async def report(self, name: str, *, condition: str = "", **progress: Any) -> None:
+        now = format_micro_time(wall_clock())
+        status: dict[str, Any] = dict(RUNNING)
+        if progress:
+            status["trainerStatus"] = {**progress, "lastUpdatedTime": now}
+        if condition:
+            told = {
+                "type": condition,
+                "status": "True",
+                "reason": "Because",
+                "message": "so",
+                "lastTransitionTime": now,
+            }
+            status["conditions"] = [told]
+        await self.client.patch(TrainJob.RESOURCE, name, self.space, {"status": status}, subresource="status")
+
+    async def command(self, *arguments: str) -> tuple[int, str, str]:
+        """Run the command to its end, in this process: exit code, output, errors."""
+        out, errors = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(errors):
+            code = await asyncio.to_thread(main, ["progress", *self._where(), *arguments])
+        return code, out.getvalue(), errors.getvalue()
+
+    def line(self, *arguments: str) -> list[str]:
+        return [*COMMAND, *self._where(), *arguments]
+
+    def _where(self) -> list[str]:
+        return [f"--kubeconfig={self.kubeconfig}", f"--namespace={self.space}"]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "LANG": "C.UTF-8", "COLUMNS": ""}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
+    async with api_server(tmp_path_factory.mktemp("server"), memory=True) as api:
+        client = Client(api.transport())
+        found = [
+            yaml.safe_load(path.read_text()) for path in sorted((ROOT / "config" / "crd").glob("trainer*jobs.yaml"))
+        ]
+        definition = json.loads((Path(jobset.__file__).parent / "jobsets.crd.json").read_bytes())
+        definition.pop("//")
+        await install(client, [*found, definition], owner="test")
+        yield api
+        await client.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(server: RunningServer) -> AsyncIterator[World]:
+    """A namespace of its own for each test."""
+    client = Client(server.transport())
+    space = await client.create({"metadata": {"generateName": "test-"}}, kind=Namespace.RESOURCE)
+    yield World(client, server.kubeconfig, space["metadata"]["name"])
+    await client.close()
+
+
+async def test_once(world: World) -> None:
+    assert await world.command() == (0, "no TrainJobs\n", "")
+    loss = [{"name": "loss", "value": "0.25"}, {"name": "current_step", "value": "4"}]
+    await world.create("bert", progressPercentage=42, estimatedRemainingSeconds=6000, metrics=loss)
+    await world.create("quiet")
+    code, out, errors = await world.command()
+    assert (code, errors) == (0, "")
+    head, bert, quiet = out.splitlines()
+    assert head.split() == ["JOB", "STATE", "PROGRESS", "ETA", "REPORTED", "LOSS"]
+    assert re.fullmatch(r"bert +Running +42% +1h39m +\d+s ago +0.25", bert)
+    assert re.fullmatch(r"quiet +Running +- +- +- +-", quiet)
+    code, out, _ = await world.command("bert")
+    assert code == 0
+    assert "[############------------------] 42%, step 4" in out
+    code, out, _ = await world.command("-o", "json")
+    assert [one["progressPercentage"] for one in json.loads(out)["jobs"]] == [42, None]
+
+
+async def test_the_attempt_comes_from_the_jobset(world: World) -> None:
+    await world.create("bert", progressPercentage=4)
+    document = {
+        "apiVersion": JobSet.RESOURCE.api_version,
+        "kind": "JobSet",
+        "metadata": {"name": "bert", "namespace": world.space},
+        "spec": {"replicatedJobs": []},
+    }
+    assert json.loads((await world.command("bert", "-o", "json"))[1])["attempt"] is None
+    await world.client.create(document, kind=JobSet.RESOURCE)
+    await world.client.patch(JobSet.RESOURCE, "bert", world.space, {"status": {"restarts": 2}}, subresource="status")
+    assert json.loads((await world.command("bert", "-o", "json"))[1])["attempt"] == 3
+
+
+async def test_exit_codes(world: World, tmp_path: Path) -> None:
+    await world.create("good", progressPercentage=100)
+    await world.report("good", condition="Complete")
+    await world.create("bad", progressPercentage=10)
+    await world.report("bad", condition="Failed")
+    assert (await world.command("good"))[0] == 0
+    assert (await world.command("bad"))[0] == 1
+    assert (await world.command())[0] == 0
+    code, _, errors = await world.command("none")
+    assert (code, errors) == (2, f"error: there is no TrainJob none in namespace {world.space}\n")
+    with pytest.raises(SystemExit):
+        await world.command("-A")
+    code, _, errors = await world.command("--context=none")
+    assert code == 2
+    assert errors.startswith("error: ")
+
+
+async def test_a_cluster_without_the_kind(tmp_path: Path) -> None:
+    async with api_server(tmp_path, memory=True) as api:
+        client = Client(api.transport())
+        code, _, errors = await World(client, api.kubeconfig, "default").command()
+        await client.close()
+    assert code == 2
+    assert errors.startswith("error: ")
+    assert len(errors.splitlines()) == 1
+
+
+async def test_watching_without_a_terminal_is_a_line_for_each_change(world: World) -> None:
+    await world.create("bert", progressPercentage=10)
+    process = await asyncio.create_subprocess_exec(
+        *world.line("--watch"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    )
+    assert process.stdout is not None
+
+    async def line() -> str:
+        assert process.stdout is not None
+        return (await process.stdout.readline()).decode().strip().partition(" ")[2]
+
+    assert (await line()).startswith("bert: Running, 10%")
+    await world.report("bert", progressPercentage=20)
+    assert (await line()).startswith("bert: Running, 20%")
+    await world.create("other")
+    # Created and reported are two changes, which may be seen as one.
+    assert (await line()).startswith("other: ")
+    await world.client.delete(TrainJob.RESOURCE, "bert", world.space)
+    while (told := await line()).startswith("other: "):
+        pass
+    assert told == "bert: deleted"
+    process.send_signal(signal.SIGINT)
+    _, errors = await process.communicate()
+    assert (process.returncode, errors) == (130, b"")
+
+
+@pytest.mark.parametrize(("condition", "code"), [("Complete", 0), ("Failed", 1)])
+async def test_watching_one_job_ends_with_it(world: World, condition: str, code: int) -> None:
+    await world.create("bert", progressPercentage=10)
+    process = await asyncio.create_subprocess_exec(
+        *world.line("bert", "--watch", "-o", "json"), stdout=subprocess.PIPE, env=environment()
+    )
+    assert process.stdout is not None
+    first = json.loads(await process.stdout.readline())
+    await world.report("bert", condition=condition, progressPercentage=90)
+    rest = [json.loads(line) for line in (await process.communicate())[0].splitlines()]
+    assert (first["state"], first["progressPercentage"]) == ("Running", 10)
+    assert (rest[-1]["state"], rest[-1]["progressPercentage"]) == (condition, 90)
+    assert process.returncode == code
+
+
+class Terminal:
+    """The command on a terminal of its own."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._master, terminal = pty.openpty()
+        self.resize(30, 110, terminal)
+        self.before = termios.tcgetattr(terminal)
+        self.process = subprocess.Popen(
+            command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment(), start_new_session=True
+        )
+        self._terminal = terminal
+        self.seen = ""
+
+    def resize(self, lines: int, columns: int, terminal: int | None = None) -> None:
+        fcntl.ioctl(terminal or self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    async def read(self) -> str:
+        """All that was drawn so far."""
+        while select.select([self._master], [], [], 0)[0]:
+            self.seen += os.read(self._master, 65536).decode(errors="replace")
+        return self.seen
+
+    def attributes(self) -> list[Any]:
+        return termios.tcgetattr(self._terminal)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._master)
+        os.close(self._terminal)
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    made: list[Terminal] = []
+    yield made
+    for terminal in made:
+        terminal.close()
+
+
+async def test_a_live_picture_which_leaves_the_terminal_whole(world: World, terminals: list[Terminal]) -> None:
+    for number in range(40):
+        await world.create(f"job-{number}", progressPercentage=number)
+    terminal = Terminal(world.line("--watch"))
+    terminals.append(terminal)
+    await eventually(terminal.read, lambda seen: "more jobs do not fit" in seen)
+    assert "\x1b[?25l" in terminal.seen  # the cursor is hidden
+    for loss in ("0.9", "0.5", "0.1"):
+        await world.report("job-3", progressPercentage=77, metrics=[{"name": "loss", "value": loss}])
+        await eventually(terminal.read, lambda seen, loss=loss: f" {loss} " in seen)  # type: ignore[misc]
+    assert "█▅▁" in await terminal.read()
+    terminal.resize(12, 50)
+    terminal.seen = ""
+    terminal.process.send_signal(signal.SIGWINCH)
+    await eventually(terminal.read, lambda seen: "32 more jobs" in seen)
+    terminal.process.send_signal(signal.SIGINT)
+    assert await asyncio.to_thread(terminal.process.wait) == 130
+    assert "\x1b[?25h" in await terminal.read()  # and shown again
+    assert "Traceback" not in terminal.seen
+    assert terminal.attributes() == terminal.before
