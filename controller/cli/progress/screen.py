@@ -2,6 +2,7 @@
 """Views on a terminal, drawn by rich, which the extra `progress` brings."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 _STYLES = {State.RUNNING: "green", State.FAILED: "red", State.BLOCKED: "red", State.PENDING: "yellow"}
 _AROUND = 4
-"""Lines beside those of the jobs: head, rule, note, prompt."""
+"""Lines beside those of the jobs: head, two notes, prompt."""
+_GAP = 2
+_NAME = 24
+"""So many characters of a name matter more than curves and bars."""
 
 
 def is_available() -> bool:
@@ -28,35 +32,57 @@ def is_available() -> bool:
     return console.is_terminal and not console.is_dumb_terminal
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The widths of the columns that vary, in characters; 0: left out."""
+
+    name: int
+    bar: int
+    spark: int
+    reported: bool
+    loss: bool
+
+
+def layout(views: Sequence[View], width: int, *, namespaces: bool) -> Layout:
+    """What fits the width. Names keep their first letters; curves, bars, loss and age go first, in this order."""
+    longest = max((len(view.name) for view in views), default=0)
+    state = max((len(text.state(view)) for view in views), default=0)
+    fixed = max(len("STATE"), state) + len("100%") + len("12h34m") + 3 * _GAP
+    if namespaces:
+        fixed += max((len(view.namespace) for view in views), default=0) + _GAP
+    wanted = min(max(longest, len("JOB")), _NAME)
+    for bar, spark, reported, loss in (
+        (20, 16, True, True),
+        (10, 8, True, True),
+        (10, 0, True, True),
+        (0, 0, True, True),
+        (0, 0, True, False),
+    ):
+        more = (bar and bar + 1) + (spark and spark + _GAP) + (len("59m ago") + _GAP if reported else 0)
+        room = width - fixed - more - (len("0.0001234") + _GAP if loss else 0)
+        if room >= wanted:
+            return Layout(min(room, longest or len("JOB")), bar, spark, reported, loss)
+    return Layout(max(8, width - fixed), 0, 0, reported=False, loss=False)
+
+
 def overview(views: Sequence[View], console: "Console", *, namespaces: bool, note: str = "") -> "RenderableType":
-    """The table of all jobs, as far as it fits the height of the terminal."""
+    """The table of all jobs, as far as it fits the terminal."""
     from rich.console import Group  # noqa: PLC0415 - optional, and 50 ms
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    ascii_only = console.options.ascii_only
-    wide = console.width >= 100
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in (*(["NAMESPACE"] if namespaces else []), "JOB"):
-        table.add_column(head, overflow="ellipsis", no_wrap=True, min_width=8)
-    for head in ("STATE", "PROGRESS", "ETA", "REPORTED", "LOSS"):
-        table.add_column(head, overflow="ellipsis", no_wrap=True)
     room = max(1, console.height - _AROUND)
-    for view in views[:room]:
-        drawn = text.bar(view, 20 if wide else 8, ascii_only=ascii_only)
-        spark = _spark(view, 16 if wide else 6, ascii_only=ascii_only)
-        style = _STYLES.get(view.state, "")
+    shown = views[:room]
+    fits = layout(shown, console.width, namespaces=namespaces)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
+    heads = [*(["NAMESPACE"] if namespaces else []), "JOB", "STATE", "PROGRESS" if fits.bar else "DONE", "ETA"]
+    heads += [*(["REPORTED"] if fits.reported else []), *(["LOSS"] if fits.loss else [])]
+    heads += [""] if fits.spark else []
+    for head in heads:
+        table.add_column(head, overflow="ellipsis", no_wrap=True)
+    for view in shown:
         # Text, not str: rich reads square brackets in a str as markup.
-        cells = [
-            *([Text(view.namespace)] if namespaces else []),
-            Text(text.printable(view.name)),
-            Text(text.state(view), style),
-            Text.assemble((drawn, style), f" {text.percent(view):>4}"),
-            Text(text.remaining(view), "yellow" if view.remaining is not None and view.remaining.late else ""),
-            Text(text.reported(view)),
-            Text(f"{text.loss(view)}  {spark}".rstrip()),
-        ]
-        table.add_row(*cells)
+        table.add_row(*(Text(cell, style) for cell, style in _cells(view, fits, console, namespaces=namespaces)))
     hidden = len(views) - room
     notes = [f"{hidden} more jobs do not fit; name a namespace or a job" if hidden > 0 else "", note]
     if not views:
@@ -64,10 +90,25 @@ def overview(views: Sequence[View], console: "Console", *, namespaces: bool, not
     return Group(table, *(Text(text.printable(one), "italic") for one in notes if one))
 
 
-def _spark(view: View, width: int, *, ascii_only: bool) -> str:
-    if view.loss is None:
-        return ""
-    return text.sparkline(view.history.curve(view.loss), width=width, ascii_only=ascii_only)
+def _cells(view: View, fits: Layout, console: "Console", *, namespaces: bool) -> list[tuple[str, str]]:
+    """Texts and styles of one row."""
+    ascii_only, style = console.options.ascii_only, _STYLES.get(view.state, "")
+    name = text.printable(view.name)
+    cut = "~" if ascii_only else "…"
+    cells = [(view.namespace, "")] if namespaces else []
+    cells.append((name if len(name) <= fits.name else name[: fits.name - 1] + cut, ""))
+    cells.append((text.state(view), style))
+    drawn = f"{text.bar(view, fits.bar, ascii_only=ascii_only)} " if fits.bar else ""
+    cells.append((f"{drawn}{text.percent(view):>4}", style))
+    cells.append((text.remaining(view), "yellow" if view.remaining is not None and view.remaining.late else ""))
+    if fits.reported:
+        cells.append((text.reported(view), ""))
+    if fits.loss:
+        cells.append((text.loss(view), ""))
+    if fits.spark:
+        curve = view.history.curve(view.loss) if view.loss is not None else ()
+        cells.append((text.sparkline(curve, width=fits.spark, ascii_only=ascii_only), style))
+    return cells
 
 
 def one_job(view: View, console: "Console", now: datetime, *, note: str = "") -> "RenderableType":
@@ -76,12 +117,13 @@ def one_job(view: View, console: "Console", now: datetime, *, note: str = "") ->
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="ellipsis", no_wrap=True)
     width = max(8, min(40, console.width - 60))
     rows = text.details(view, now, ascii_only=console.options.ascii_only, width=width)
     room = max(4, console.height - _AROUND)
+    names = min(max(len(name) for name, _ in rows[:room]), max(8, console.width // 3))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, _GAP, 0, 0))
+    table.add_column(style="bold", overflow="ellipsis", no_wrap=True, width=names)
+    table.add_column(overflow="ellipsis", no_wrap=True, max_width=max(8, console.width - names - _GAP))
     for name, shown in rows[:room]:
         table.add_row(Text(name), Text(shown, _STYLES.get(view.state, "") if name in {"state", "progress"} else ""))
     hidden = len(rows) - room

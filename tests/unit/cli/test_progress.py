@@ -236,6 +236,24 @@ def test_the_live_table_fits_the_terminal(width: int) -> None:
     assert max(map(len, lines)) <= width
     assert "more jobs do not fit"[: width - 4] in target.file.getvalue()
     assert "trouble" in target.file.getvalue()
+    # What is told first is not cut for long names.
+    assert width < 60 or {"newer", "Running", "42%", "57s"} <= set(
+        " ".join(lines).replace("█", " ").replace("░", " ").split()
+    )
+
+
+@pytest.mark.parametrize("width", [200, 120, 80, 60, 44])
+def test_long_names_are_cut_before_states_and_times(width: int) -> None:
+    name = "a-rather-long-name-of-a-training-job-that-goes-on"
+    one = seen(job(name, progressPercentage=42, estimatedRemainingSeconds=4000, metrics={"loss": "0.25"}))
+    target = Console(file=io.StringIO(), width=width, height=12)
+    target.print(screen.overview([one], target, namespaces=False))
+    assert isinstance(target.file, io.StringIO)
+    head, row = target.file.getvalue().splitlines()
+    assert ("…" in row) == (width <= 120)
+    for shown in ("a-rather-long", "Running", "42%", "1h06m"):
+        assert shown in row
+    assert ("REPORTED" in head, "LOSS" in head) == (width >= 60, width >= 80)
 
 
 def test_the_live_table_shows_bars_states_and_curves() -> None:
