@@ -14,7 +14,7 @@ from trainwright.api.times import format_time
 from trainwright.controller.cli.progress import screen, text
 from trainwright.controller.cli.progress.view import View, as_json
 
-INSTALL = "for a live table, install the extra: pip install 'trainwright[progress]'"
+INSTALL = "for a live table, install rich: pip install rich"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@
 https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/
 """
 
+import os
 from pathlib import Path
 
 from trainwright.api.objects import Document
@@ -15,8 +16,13 @@ LOG_LINES = 80
 
 
 def message(container: Document, file: Path, log: Path, *, code: int) -> str:
-    """The message of a run that ended with `code`. The file is cut at 4 KiB, a log at 80 lines or 2 KiB."""
+    """The message of a run that ended with `code`: 4 KiB of the end of its file, or 80 lines or 2 KiB of its log."""
     with file.open("rb") if file.is_file() else Path("/dev/null").open("rb") as stream:
+        # Like a kubelet: what a container appends counts, however much it wrote before.
+        if stream.seek(0, os.SEEK_END) > MESSAGE_BYTES:
+            stream.seek(-MESSAGE_BYTES, os.SEEK_END)
+        else:
+            stream.seek(0)
         text = stream.read(MESSAGE_BYTES).decode("utf-8", "replace")
     if not text and code != 0 and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
         text = last_lines(log, LOG_LINES, LOG_BYTES).decode("utf-8", "replace")
