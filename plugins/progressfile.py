@@ -104,12 +104,12 @@ class ProgressFilePlugin:
             pods.set_volume(Volume(name=VOLUME, empty_dir=EmptyDirVolumeSource(size_limit=VOLUME_SIZE)), why=_WHY)
             folder = DEFAULT_FILE.rpartition("/")[0]
             container.set_mount(VolumeMount(name=VOLUME, mount_path=folder), why=_WHY)
-        if _is_tuned(info):
+        if _is_tuned(job):
             _log_metrics(info, job, pods, container)
 
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
         """The writer, for a torchtune job."""
-        if _declaration(info, job).reads_file and _is_tuned(info):
+        if _declaration(info, job).reads_file and _is_tuned(job):
             data = {"data": {f"{WRITER_MODULE}.py": _writer()}}
             yield Component.owned_by(job, ConfigMap.RESOURCE, _writer_name(job), data, stage=Stage.POD_INPUT)
 
@@ -133,8 +133,10 @@ def _reporting(info: Info, wanted: Declaration) -> tuple[PodSet | None, Containe
     return pods, pods.container(_container_name(info, wanted)) if pods is not None else None
 
 
-def _is_tuned(info: Info) -> bool:
-    return (info.trainer.command or ())[: len(_TUNE)] == _TUNE
+def _is_tuned(job: TrainJob) -> bool:
+    """Whether the Torch plugin makes the command of torchtune. A longer command is the user's own."""
+    trainer = job.spec.trainer if job.spec is not None else None
+    return trainer is not None and tuple(trainer.command or ()) == _TUNE
 
 
 def _log_metrics(info: Info, job: TrainJob, pods: PodSet, container: ContainerModel) -> None:

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plugin ProgressFile, and which pod of each framework reports."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.plugins.blueprints import blueprint, container, job_template
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.plugins.contract import OFFLINE, PodRef
+from trainwright.plugins.contract import OFFLINE, PodRef, Stage
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection, built_in
 from trainwright.plugins.testing import Result, train_job
@@ -95,6 +99,42 @@ def test_a_wrong_value_is_refused_unless_it_was_there_before() -> None:
         f"annotation {P} is ignored: 'files' must be one of push, file, none"
     ]
     assert outcome(blueprint(ONE), way="files", old={P: "fil"}).verdict.errors
+
+
+def test_torchtune_gets_the_writer_as_its_metric_logger(tmp_path: Path) -> None:
+    made = blueprint({"numNodes": 1, "torch": {}}, name="torchtune-llama3.2-1b")
+    reference = {"runtimeRef": {"name": "torchtune-llama3.2-1b", "kind": "TrainingRuntime"}}
+    wanted = {"trainer": {"command": ["tune", "run"], "args": ["epochs=1"]}, **reference}
+    result = outcome(made, json.dumps(wanted), way="file")
+    logger = "metric_logger._component_=trainwright_progress.TorchtuneLogger"
+    plain = outcome(made, json.dumps(wanted))
+    assert result.container()["command"] == [*plain.container()["command"], logger]
+    assert result.container()["args"] == ["epochs=1"]
+    assert result.env()["PYTHONPATH"] == "/etc/trainwright/python"
+    mount = {"name": "trainwright-progress-writer", "mountPath": "/etc/trainwright/python", "readOnly": True}
+    assert mount in result.container()["volumeMounts"]
+    volume = {"name": "trainwright-progress-writer", "configMap": {"name": "job-progress-writer"}}
+    assert volume in result.pod()["volumes"]
+    writer = result.component("ConfigMap", "job-progress-writer")
+    assert writer.stage is Stage.POD_INPUT
+    for name, text in writer.document["data"].items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    code = "import trainwright_progress as p; print(p.TorchtuneLogger.__name__)"
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-S", "-c", code], env=environment, capture_output=True, check=True)
+    assert done.stdout == b"TorchtuneLogger\n"
+    assert "job-progress-writer" not in [component.reference.name for component in plain.rendering.components]
+
+
+def test_the_path_of_python_is_kept_and_other_commands_are_left_alone() -> None:
+    reference = {"runtimeRef": {"name": "torchtune-llama3.2-1b", "kind": "TrainingRuntime"}}
+    main = container(env=[{"name": "PYTHONPATH", "value": "/own"}])
+    made = blueprint({"numNodes": 1, "torch": {}}, job_template("node", "trainer", main), name="torchtune-llama3.2-1b")
+    tuned = outcome(made, json.dumps({"trainer": {"command": ["tune", "run"]}, **reference}), way="file")
+    assert tuned.env()["PYTHONPATH"] == "/etc/trainwright/python:/own"
+    other = outcome(made, json.dumps({"trainer": {"command": ["tune", "run", "mine"]}, **reference}), way="file")
+    assert other.container()["command"] == ["tune", "run", "mine"]
+    assert other.env()["PYTHONPATH"] == "/own"
 
 
 MPI: dict[str, Any] = {"numNodes": 2, "mpi": {"numProcPerNode": 1, "mpiImplementation": "OpenMPI"}}
