@@ -150,4 +150,5 @@ def _exit_code(data: bytes, request: Request) -> int:
             return int(next(cause.message or "" for cause in causes if cause.reason == "ExitCode"))
     except (msgspec.MsgspecError, ValueError, StopIteration) as error:
         raise DecodeError(f"{request}: the Status of the command is unreadable: {error!r}") from error
-    raise error_of(0, {}, data, request=str(request))
+    # Nodes leave out the kind, which an error answer has.
+    raise error_of(0, {}, msgspec.json.encode({"kind": "Status", **msgspec.json.decode(data)}), request=str(request))

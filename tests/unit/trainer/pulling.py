@@ -171,7 +171,9 @@ def _output(pod: PretendPod, command: tuple[str, ...]) -> Any:
         yield b"\x03" + pod.answer
     elif command[0] not in pod.programs:
         text = f'exec: "{command[0]}": executable file not found in $PATH'
-        yield b"\x03" + msgspec.json.encode(status_body(500, "InternalError", text))
+        yield b"\x03" + msgspec.json.encode(
+            {"status": "Failure", "message": text, "reason": "InternalError", "code": 500}
+        )
     elif pod.breaks:
         return
     else:
