@@ -508,7 +508,8 @@ def said(found: Explanation) -> str:
 @pytest.fixture(scope="module")
 def answers(request: pytest.FixtureRequest) -> Iterator[dict[str, Explanation | BaseException]]:
     """What is said of each fault that a test of this run asks for."""
-    asked = {item.callspec.params.get("number") for item in request.session.items if hasattr(item, "callspec")}
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    asked = {str(item.callspec.params["number"]) for item in items if "number" in item.fixturenames}
     crds = [ROOT / "config" / "crd", *sorted((ROOT / "tests" / "conformance" / "crds").glob("*.yaml"))]
     with ControlPlane.complete(crds=crds) as control_plane:
         control_plane.apply(*KUEUE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many tests need the real control plane, and why. A number may rise only for what the local server does not have."""
+"""How many tests need the real control plane, and why. A number may rise only for what the local server lacks."""
 
 import re
 from collections import Counter

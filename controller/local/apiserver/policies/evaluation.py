@@ -8,11 +8,8 @@ from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.api.validation.cel import EvaluationError, compiled_over
+from trainwright.controller.local.apiserver.expressions import CONDITION_VARIABLES, VARIABLES
 
-VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
-"""What expressions may name."""
-CONDITION_VARIABLES = ("object", "oldObject", "request", "params")
-"""What expressions of match conditions may name."""
 _LONGEST_MESSAGE = 5 * 1024
 _USED = re.compile(r"\bvariables\.(\w+)")
 

@@ -7,8 +7,8 @@ from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.api.validation.cel import compiled_over
 from trainwright.controller.local.apiserver import names
+from trainwright.controller.local.apiserver.expressions import CONDITION_VARIABLES, VARIABLES
 from trainwright.controller.local.apiserver.fields import duplicate, not_allowed, required, unsupported, wrong
-from trainwright.controller.local.apiserver.policies.evaluation import CONDITION_VARIABLES, VARIABLES
 from trainwright.controller.local.apiserver.strategies.formats import (
     Errors,
     choice_errors,
