@@ -128,13 +128,14 @@ class Registry:
 
     def __init__(self) -> None:
         self._served: dict[tuple[str, str, str], ServedResource] = {}
+        self._versions: dict[tuple[str, str], list[ServedResource]] = {}
         self.generation = 0
         """Rises with each change; what is made from the registry is kept by it."""
 
     def add(self, served: ServedResource) -> None:
         """Serve a version, instead of what was served there before."""
         self._served[served.type.group, served.version, served.type.plural] = served
-        self.generation += 1
+        self._changed(served.type.group, served.type.plural)
 
     def refuse_creations(self, group: str, plural: str) -> None:
         """Let no more objects of a resource be created: its definition is being deleted."""
@@ -146,11 +147,20 @@ class Registry:
         """Serve a resource no more, in none of its versions."""
         for key in [key for key in self._served if (key[0], key[2]) == (group, plural)]:
             del self._served[key]
+        self._changed(group, plural)
+
+    def _changed(self, group: str, plural: str) -> None:
+        found = [one for key, one in self._served.items() if (key[0], key[2]) == (group, plural)]
+        self._versions[group, plural] = found
         self.generation += 1
 
     def find(self, group: str, version: str, plural: str) -> ServedResource | None:
         """One version of a resource."""
         return self._served.get((group, version, plural))
+
+    def versions_of(self, group: str, plural: str) -> list[ServedResource]:
+        """All versions of a resource."""
+        return self._versions.get((group, plural), [])
 
     def has_version(self, group: str, version: str) -> bool:
         """Whether anything is served in that version of the group."""

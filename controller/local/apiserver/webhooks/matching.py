@@ -95,9 +95,8 @@ class Scope:
             if _rule_matches(rule, call, operation, call.served):
                 return call.served
         if not self._exact:
-            kind = call.served.type
-            others = [one for one in registry if one.type.plural == kind.plural and one.type.group == kind.group]
-            for rule in rules:
+            others = registry.versions_of(call.group, call.plural)
+            for rule in rules if len(others) > 1 else ():
                 for other in others:
                     if other is not call.served and _rule_matches(rule, call, operation, other):
                         return other
