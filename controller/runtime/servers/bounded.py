@@ -250,9 +250,7 @@ class _Connection(web.RequestHandler):
         assert isinstance(self._manager, _Server)
         if len(self._manager.connections) > self._limits.connections:
             self._on_refused()
-            self.force_close()
-            assert isinstance(transport, asyncio.Transport)
-            transport.abort()  # a TLS shutdown would wait for the peer
+            self._abort()
             return
         self._expect_header()
 
@@ -291,7 +289,11 @@ class _Connection(web.RequestHandler):
 
     def _give_up(self) -> None:
         self._deadline = None
+        self._abort()
+
+    def _abort(self) -> None:
+        """Close the connection at once; a TLS shutdown would wait for the peer."""
         transport = self.transport
         self.force_close()
-        if isinstance(transport, asyncio.Transport):
+        if transport is not None:
             transport.abort()

@@ -60,6 +60,14 @@ class World:
     async def set_status(self, name: str, **status: Any) -> None:
         await self.client.patch(TrainJob.RESOURCE, self.own(name), SPACE, {"status": status}, subresource="status")
 
+    async def apply_status(self, name: str, status: Document, *, field_manager: str) -> None:
+        """Apply a part of the status, as another controller would."""
+        document = {"metadata": {"name": self.own(name), "namespace": SPACE}, "status": status}
+        await self.client.apply(document, kind=TrainJob.RESOURCE, field_manager=field_manager, subresource="status")
+
+    async def delete(self, name: str) -> None:
+        await self.client.delete(TrainJob.RESOURCE, self.own(name), SPACE)
+
     async def token(self, name: str, *, to: str = "") -> str:
         """A token for the reports of a TrainJob, or with another audience."""
         spec = {"audiences": [to or audience(SPACE, self.own(name))], "expirationSeconds": 900}

@@ -138,6 +138,24 @@ async def test_what_the_manager_writes_and_what_is_reported_leave_each_other_alo
     assert [condition["type"] for condition in found["status"]["conditions"]] == ["Suspended"]
 
 
+async def test_a_value_of_kubeflow_trainers_status_server_is_taken_over(world: World) -> None:
+    await world.job("a")
+    old = {**progress(30)["trainerStatus"], "metrics": [{"name": "loss", "value": "1"}], "estimatedRemainingSeconds": 9}
+    await world.apply_status("a", {"trainerStatus": old}, field_manager="trainer-status")
+    assert (await world.report("a", progress(31))).code == 200
+    await eventually(lambda: world.stored("a"), equals(progress(31)["trainerStatus"]))
+
+
+async def test_a_recreated_trainjob_does_not_get_values_of_its_namesake(world: World) -> None:
+    await world.job("a")
+    for percentage in range(1, 6):
+        await world.report("a", progress(percentage))
+    await world.delete("a")
+    await world.job("a")
+    assert (await world.report("a", progress(50))).code == 200
+    await world.settled("a", 50)
+
+
 async def test_progress_starts_no_reconcile(world: World) -> None:
     manager = world.managers[0]
 

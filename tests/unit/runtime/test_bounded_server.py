@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
+import uvloop
 
 from trainwright.controller.runtime.servers.bounded import (
     Answer,
@@ -186,7 +187,19 @@ async def test_an_answer_that_takes_too_long_fails() -> None:
         assert b" 500 " in await served.raw(request("/p"))
 
 
-async def test_connections_over_the_limit_are_closed_and_others_go_on() -> None:
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_connections_over_the_limit_are_closed_and_others_go_on(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(_over_the_limit())
+        runner.run(_half_a_header())
+
+
+async def _half_a_header() -> None:
+    async with serving(read_seconds=0.2) as served:
+        assert await served.raw(b"POST /p HTTP/1.1\r\nHo") == b""
+
+
+async def _over_the_limit() -> None:
     async with serving(connections=2) as served:
         async with served.connection() as first, served.connection() as second:
             for reader, writer in (first, second):
