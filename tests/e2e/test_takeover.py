@@ -24,6 +24,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.errors import ApiError
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually
 
 CONFORMANCE = ROOT / "tests" / "conformance"
@@ -186,6 +187,36 @@ async def test_suspended_jobs_resume_whatever_order_kubeflow_trainer_wrote_thing
             (jobset,) = (await client.list(JobSet.RESOURCE, namespace)).items
             (kept,) = (document for document in case.made if document["kind"] == "JobSet")
             assert _variables(jobset) == _variables(kept)
+    finally:
+        await client.close()
+
+
+async def test_jobs_of_before_the_gate_go_on_without_reports(plane: ControlPlane) -> None:
+    """JobSet lets the pods of a suspended JobSet get no other volume, so its job resumes as it was."""
+    client = Client(HTTPTransport(load_config(plane.kubeconfig)))
+    plane.kubectl("create", "namespace", "kubeflow-system")
+    plane.kubectl(
+        *("create", "secret", "generic", "kubeflow-trainer-webhook-cert", "--namespace=kubeflow-system"),
+        "--from-literal=ca.crt=PEM",
+    )
+    try:
+        (case,) = (case for case in recorded() if case.name == "020-torch-defaults")
+        name = case.job["metadata"]["name"]
+        namespaces = [await Original(client).namespace(one) for one in ("running", "suspended")]
+        for namespace in namespaces:
+            assert await Original(client).leave(case, namespace, suspended=namespace == "suspended")
+        gate: Json = {"featureGates": {"TrainJobStatus": True}, "statusServer": {"port": free_port()}}
+        await asyncio.to_thread(start_manager, plane, webhook={"host": "127.0.0.1"}, **gate)
+        await client.patch(TrainJob.RESOURCE, name, "suspended", {"spec": {"suspend": False}})
+        for namespace in namespaces:
+            await until(client, namespace, lambda found: not found[0]["spec"].get("suspend"))
+            (jobset,) = (await client.list(JobSet.RESOURCE, namespace)).items
+            assert "KUBEFLOW_TRAINER_SERVER_URL" not in _variables(jobset)
+        new = await Original(client).namespace("new")
+        await Original(client).leave(Recorded("", case.given, case.job, []), new)
+        await until(client, new, bool)
+        (jobset,) = (await client.list(JobSet.RESOURCE, new)).items
+        assert "KUBEFLOW_TRAINER_SERVER_URL" in _variables(jobset)
     finally:
         await client.close()
 
