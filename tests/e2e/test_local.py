@@ -26,7 +26,7 @@ spec:
   runtimeRef:
     name: xgboost-distributed
   trainer:
-    numNodes: 2
+    numNodes: {nodes}
     command: [python, -c]
     args:
       - |
@@ -61,10 +61,14 @@ class Shell:
             text=True,
         )
 
-    def job(self, program: str, name: str = "job.yaml") -> str:
+    def set(self, name: str, value: str) -> None:
+        """Set a variable of the shell."""
+        self._environment[name] = value
+
+    def job(self, program: str, name: str = "job.yaml", *, nodes: int = 2) -> str:
         """A manifest whose processes run the program."""
         file = self.folder / name
-        file.write_text(JOB.format(program=program.strip().replace("\n", "\n        ")))
+        file.write_text(JOB.format(program=program.strip().replace("\n", "\n        "), nodes=nodes))
         return str(file)
 
 
@@ -88,6 +92,27 @@ def test_a_job_runs_and_its_lines_are_shown(shell: Shell, isolation: str) -> Non
     # What the controllers log is in a file.
     assert done.stderr == ""
     assert (shell.folder / "trainwright" / "local" / "default" / "cluster.log").is_file()
+
+
+@pytest.mark.parametrize("isolation", ["auto", "rewrite"])
+def test_training_reports_its_progress(shell: Shell, isolation: str) -> None:
+    """With client code as in the page for users. A proxy of the user is not asked."""
+    program = """
+import os, ssl, urllib.request
+print(os.environ['KUBEFLOW_TRAINER_SERVER_URL'].partition('/apis')[0])
+body = b'{"trainerStatus": {"progressPercentage": 42, "lastUpdatedTime": "2026-01-02T03:04:05.6+00:00"}}'
+token = open(os.environ['KUBEFLOW_TRAINER_SERVER_TOKEN']).read()
+request = urllib.request.Request(os.environ['KUBEFLOW_TRAINER_SERVER_URL'], body, {'Authorization': 'Bearer ' + token})
+authority = ssl.create_default_context(cafile=os.environ['KUBEFLOW_TRAINER_SERVER_CA_CERT'])
+with urllib.request.urlopen(request, timeout=30, context=authority) as answer:
+    print(answer.status, answer.read().decode())
+"""
+    shell.set("HTTPS_PROXY", "http://127.0.0.1:9")
+    done = shell.local("run", "--file", shell.job(program, nodes=1), f"--isolation={isolation}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"progressPercentage":42' in done.stdout.replace(" ", "")
+    port = (shell.folder / "trainwright" / "local" / "default" / "status-port").read_text()
+    assert f"[node-0] https://127.0.0.1:{port}\n" in done.stdout
 
 
 @pytest.mark.parametrize("isolation", ["auto", "rewrite"])
