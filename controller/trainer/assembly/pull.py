@@ -46,6 +46,8 @@ def read_progress(manager: Manager, settings: Settings, read: Read) -> Puller:
         read.events,
         ProbeMetrics(manager.metrics.registry),
         jobs=lambda: manager.cache.list(TrainJob),
+        # Where there is no election, the leader's work begins before the first lists have arrived.
+        synced=lambda: manager.cache.wait_synced([TrainJob]),
         reads_files=settings.progress_by_exec,
     )
     puller.watch(manager.cache)

@@ -10,7 +10,7 @@ pushed. A bad read never clears what is stored.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -53,6 +53,10 @@ class KnowsTargets(Protocol):
         ...
 
 
+async def _at_once() -> None:
+    """Nothing to wait for."""
+
+
 class Puller:
     """The runnable, for the leader."""
 
@@ -70,6 +74,7 @@ class Puller:
         metrics: ProbeMetrics,
         *,
         jobs: Callable[[], Sequence[TrainJob]],
+        synced: Callable[[], Awaitable[None]] = _at_once,
         reads_files: bool = True,
         now: Now = wall_clock,
         uniform: Uniform = random.uniform,
@@ -81,6 +86,7 @@ class Puller:
         told: tells users.
         metrics: counts.
         jobs: the TrainJobs of this manager, from the cache.
+        synced: waits until `jobs` can be called.
         reads_files: False leaves the last reports, for which no command is run.
         now: the time of day.
         uniform: a random number between two, to spread the reads.
@@ -89,6 +95,7 @@ class Puller:
         self._targets = targets
         self._metrics = metrics
         self._list = jobs
+        self._synced = synced
         self._reads_files = reads_files
         self._now = now
         self._uniform = uniform
@@ -180,6 +187,7 @@ class Puller:
 
     async def run(self) -> None:
         """Read until cancelled."""
+        await self._synced()
         self._unresolved = asyncio.Queue()
         try:
             for job in self._list():

@@ -17,7 +17,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.controller.runtime import Client, Event, EventType
 from trainwright.controller.runtime.client.transport import Request, Response
-from trainwright.controller.runtime.errors import ConnectionLost, KubernetesError
+from trainwright.controller.runtime.errors import ConnectionLost, KubernetesError, NotSynced
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.scripted import listing, status_body
 from trainwright.controller.trainer.progress.coalescer import Arrivals, Source
@@ -206,6 +206,9 @@ class Bench:
         self.registry = CollectorRegistry()
         self.client = Client(self.cluster)
         self.jobs: dict[str, TrainJob] = {}
+        self.listed = asyncio.Event()
+        """Whether the first list of TrainJobs has arrived."""
+        self.listed.set()
         self.accepted: list[tuple[float, str, int | None, Source]] = []
         self.reports: list[Report] = []
         self.pods_of_reports: list[str] = []
@@ -223,7 +226,8 @@ class Bench:
             self,
             self,
             ProbeMetrics(CollectorRegistry() if hasattr(self, "puller") else self.registry),
-            jobs=lambda: list(self.jobs.values()),
+            jobs=self.known_jobs,
+            synced=self.wait_listed,
             reads_files=reads_files,
             now=lambda: START + timedelta(seconds=self.now),
             uniform=lambda low, high: (low + high) / 2,
@@ -242,6 +246,14 @@ class Bench:
             yield
 
     # ------------------------------------------------------------------ the puller's surroundings
+
+    def known_jobs(self) -> list[TrainJob]:
+        if not self.listed.is_set():
+            raise NotSynced("the first list has not arrived")
+        return list(self.jobs.values())
+
+    async def wait_listed(self) -> None:
+        await self.listed.wait()
 
     async def of(self, job: TrainJob) -> Target | None:
         self.targets_asked += 1

@@ -39,6 +39,20 @@ async def test_a_running_job_is_read_five_seconds_after_its_pod_is_ready_and_the
 
 
 @jumping
+async def test_nothing_is_read_before_the_jobs_are_known() -> None:
+    b = Bench()
+    b.listed.clear()
+    pod = b.pod()
+    b.show()
+    async with b.running():
+        await asyncio.sleep(10)
+        assert pod.times == []
+        b.listed.set()
+        await asyncio.sleep(6)
+    assert pod.times == [15]
+
+
+@jumping
 async def test_each_change_of_the_file_is_passed_on_once() -> None:
     b = Bench()
     pod = b.pod()
