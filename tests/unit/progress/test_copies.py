@@ -59,12 +59,32 @@ def run(command: list[str], folder: Path) -> None:
 
 
 def test_it_is_python_3_9() -> None:
-    """The syntax; that each function is there in 3.9, type checkers do not know any more."""
+    """The syntax, and what was new in 3.10; `hack/check` looks for what is newer, which is all that pyright knows."""
     ast.parse(SOURCE, feature_version=(3, 9))
     for node in ast.walk(ast.parse(SOURCE)):
         # Unions of types are evaluated in signatures, and Python 3.9 has none.
         for annotation in _annotations(node):
             assert not any(isinstance(inner, ast.BinOp) for inner in ast.walk(annotation)), ast.unparse(annotation)
+
+
+def test_it_needs_nothing_that_python_3_10_brought() -> None:
+    """Of the modules that it imports; https://docs.python.org/3/whatsnew/3.10.html has the list."""
+    tree = ast.parse(SOURCE)
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names |= {
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names
+    }
+    assert {"register_at_fork", "Mapping", "suppress"} <= names
+    new = {"aiter", "anext", "EncodingWarning", "bit_count", "aclosing", "pairwise", "orig_argv", "stdlib_module_names"}
+    new |= {"getprofile", "gettrace", "eventfd", "splice", "NoneType", "UnionType", "EllipsisType"}
+    new |= {"ParamSpec", "Concatenate", "TypeAlias", "TypeGuard", "is_typeddict", "get_annotations"}
+    assert names & new == set()
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    assert {word.arg for call in calls for word in call.keywords} & {"strict", "slots", "kw_only", "root_dir"} == set()
+    for call in calls:
+        if isinstance(call.func, ast.Name) and call.func.id in {"isinstance", "issubclass"}:
+            assert not isinstance(call.args[1], ast.BinOp), ast.unparse(call)
 
 
 def _annotations(node: ast.AST) -> list[ast.expr]:
