@@ -752,8 +752,8 @@ class Reporter:
 
     def _finish(self) -> None:
         """Send once more, within 2 seconds, and leave the termination message."""
-        if self._first is None and self._end is None:
-            return
+        if self._first is None and (self._end is None or self._end[0] == "running"):
+            return  # nothing was reported, and nothing is said now
         deadline = time.monotonic() + _END_SECONDS
         done: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._left = False

@@ -65,6 +65,13 @@ def test_ends(tmp_path: Path, program: str, end: str, code: int, state: str, per
     assert b"secret" not in training.file.read_bytes() + training.final.read_bytes()
 
 
+@pytest.mark.parametrize(("end", "state"), [("", None), ("reporter.close()", "completed"), ("1 / 0", "failed")])
+def test_a_training_without_a_step(tmp_path: Path, end: str, state: str | None) -> None:
+    training = Training(tmp_path, f"reporter = Reporter(total=10)\n{end}")
+    training.end()
+    assert (training.said().state if training.file.exists() else None) == state
+
+
 def test_os_exit_leaves_the_last_periodic_report(tmp_path: Path) -> None:
     training = Training(tmp_path, BARE.format(end="reporter._tick(); reporter.update(step=9); os._exit(4)"))
     assert training.end()[0] == 4
