@@ -205,7 +205,7 @@ def test_two_replicas_as_pods(installation: Installation) -> None:
     effects: dict[str, Any] = {
         "controller": {"groupKindConcurrency": {"TrainJob.trainer.kubeflow.org": 3}},
         # All metrics are on the page, also those of features.
-        "featureGates": {"CreatedCondition": True, "TrainJobStatus": True},
+        "featureGates": {"CreatedCondition": True, "ProgressPull": True, "TrainJobStatus": True},
         "clientConnection": {"qps": 100, "burst": 200},
         "tls": {"minVersion": "1.3"},
     }
