@@ -2,6 +2,7 @@
 """One look at the progress of a job: find the pod, read the file or the termination message, pass the report on."""
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable
 from datetime import timedelta
@@ -121,8 +122,9 @@ class Looker:
     async def _read(self, watched: Watched, data: bytes, interval: float) -> Interpreted:
         """Interpret a text. One without a time has that of the first look at it."""
         now = self._now()
-        if watched.last is None or watched.last[0] != data:
-            watched.last, watched.passed_on = (data, now), False
+        digest = hashlib.blake2b(data, digest_size=16).digest()
+        if watched.last is None or watched.last[0] != digest:
+            watched.last, watched.passed_on = (digest, now), False
         read = partial(interpret, watched.key, data, seen=watched.last[1], now=now, interval=interval)
         # Many lines of nonsense take a third of a second; a usual document less than the way to another thread.
         return read() if len(data) <= INLINE_BYTES else await asyncio.to_thread(read)

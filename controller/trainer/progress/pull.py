@@ -149,10 +149,13 @@ class Puller:
         if watched.phase is Phase.NOTHING:
             self._turns.cancel(watched.uid)
         elif not watched.resolved:
-            assert self._unresolved is not None
-            self._unresolved.put_nowait(watched)
+            if not watched.asking:
+                assert self._unresolved is not None
+                watched.asking = True
+                self._unresolved.put_nowait(watched)
         elif watched.target is None:
-            return
+            if watched.phase is Phase.LAST:
+                self._finish(watched)
         elif watched.phase is Phase.LAST:
             self._plan(watched, self._time())
         elif _is_ready(watched.job, watched.target.pod.job):
@@ -161,6 +164,8 @@ class Puller:
             self._turns.cancel(watched.uid)
 
     def _plan(self, watched: Watched, at: float) -> None:
+        if watched.phase is Phase.FILE:
+            at = max(at, self._silent_until)
         watched.planned = True
         self._turns.plan(watched.uid, at, watched.pod.node if watched.pod is not None else "")
         self._wake.set()
@@ -169,6 +174,11 @@ class Puller:
         self._jobs.pop(uid, None)
         self._done.discard(uid)
         self._turns.cancel(uid)
+
+    def _finish(self, watched: Watched) -> None:
+        """Nothing more is to be read of a job that has ended."""
+        self._forget(watched.uid)
+        self._done.add(watched.uid)
 
     def _may_lack_last(self, job: TrainJob) -> bool:
         """Whether the job ended lately, and 100 % is not stored."""
@@ -197,7 +207,7 @@ class Puller:
                 while True:
                     self._wake.clear()
                     now = self._time()
-                    while now >= self._silent_until and (uid := self._turns.next(now)) is not None:
+                    while (uid := self._turns.next(now)) is not None:
                         watched = self._jobs[uid]
                         watched.planned = False
                         tasks.start(f"progress/pull {watched.key}", self._turn(watched))
@@ -211,7 +221,7 @@ class Puller:
     async def _sleep(self, now: float) -> None:
         pause = self._turns.pause(now)
         try:
-            async with asyncio.timeout(None if pause is None else max(pause, self._silent_until - now)):
+            async with asyncio.timeout(pause):
                 await self._wake.wait()
         except TimeoutError:
             return
@@ -220,17 +230,18 @@ class Puller:
         """Find out for one job after another whether and where it is read."""
         while True:
             watched = await unresolved.get()
-            if watched.resolved or self._jobs.get(watched.uid) is not watched:
+            if self._jobs.get(watched.uid) is not watched:
                 continue
             job = watched.job
             try:
-                target = await self._targets.of(job)
-            except KubernetesError as error:
-                log.debug("%s: where the progress is read is not known yet: %s", watched.key, error)
+                watched.target = await self._targets.of(job)
+            except Exception as error:
+                level = logging.DEBUG if isinstance(error, KubernetesError) else logging.ERROR
+                log.log(level, "%s: it is not known yet where its progress is read: %s", watched.key, error)
                 asyncio.get_running_loop().call_later(RESOLVE_SECONDS, unresolved.put_nowait, watched)
                 continue
-            if annotations_of(job) == annotations_of(watched.job):
-                watched.target, watched.resolved = target, True
+            watched.asking = False
+            watched.resolved = annotations_of(job) == annotations_of(watched.job)
             self._begin(watched)
 
     def _interval(self, watched: Watched) -> float:
@@ -248,7 +259,7 @@ class Puller:
             pause = 0.0
         except Forbidden as error:
             self._stop_reading(str(error))
-            pause = 0.0
+            pause = FORBIDDEN_SECONDS
         except KubernetesError as error:
             log.debug("%s: the pod cannot be looked for: %s", watched.key, error)
             pause = self._after(watched, Result.UNREACHABLE)
@@ -263,8 +274,7 @@ class Puller:
             if pause is not None:
                 self._plan(watched, self._time() + pause)
             elif phase is Phase.LAST:
-                self._forget(watched.uid)
-                self._done.add(watched.uid)
+                self._finish(watched)
 
     async def _file(self, watched: Watched) -> float | None:
         """Read the file once. Returns the pause until the next look; None: there is none in this pod."""
@@ -293,8 +303,11 @@ class Puller:
         return LAST_SECONDS if watched.failures < LAST_ATTEMPTS else None
 
     def _stop_reading(self, refusal: str) -> None:
-        """The API server refuses: read nothing for a while, and say so once."""
+        """The API server refuses: read no file for a while, and say so once. Last reports need no command."""
         self._silent_until = self._time() + FORBIDDEN_SECONDS
+        for watched in self._jobs.values():
+            if watched.phase is Phase.FILE and self._turns.has(watched.uid):
+                self._plan(watched, self._silent_until)
         if not self._complained:
             self._complained = True
             log.error(

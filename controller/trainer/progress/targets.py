@@ -107,8 +107,8 @@ async def find_pod(client: Client, job: TrainJob, target: Target) -> FoundPod | 
         LABEL_INDEX: where.index,
     }
     selector = ",".join(f"{name}={value}" for name, value in labels.items())
-    # "0": the API server answers from its cache. Two: while a pod is replaced, both may be there.
-    page = await client.list_page(POD, job.namespace, label_selector=selector, limit=2, resource_version="0")
+    # "0": the API server answers from its cache. All: pods of an index that have failed stay beside the one that runs.
+    page = await client.list_page(POD, job.namespace, label_selector=selector, limit=0, resource_version="0")
     pods: list[Document] = [msgspec.json.decode(item) for item in page.items]
     current = [pod for pod in pods if deletion_timestamp_of(pod) is None]
     if not current:

@@ -41,6 +41,10 @@ class Turns:
         self._nodes[uid] = node
         heapq.heappush(self._heap, (at, next(self._order), uid))
 
+    def has(self, uid: str) -> bool:
+        """Whether a read of this job is planned."""
+        return uid in self._due
+
     def cancel(self, uid: str) -> None:
         """Do not read this job."""
         self._due.pop(uid, None)

@@ -73,11 +73,13 @@ class Watched:
     target: Target | None = None
     resolved: bool = False
     """Whether `target` is known; None then means that no file is read."""
+    asking: bool = False
+    """Whether the target is being asked for."""
     pod: FoundPod | None = None
     """None: to be looked for."""
     reader: int = 0
     last: tuple[bytes, datetime] | None = None
-    """The text that was read last, and when it was seen first."""
+    """Digest of the text that was read last, and when it was seen first."""
     passed_on: bool = False
     """Whether that text was taken."""
     own: deque[str] = field(default_factory=lambda: deque(maxlen=OWN))

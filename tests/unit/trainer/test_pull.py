@@ -333,6 +333,19 @@ def test_a_refusal_stops_all_reading_for_five_minutes_and_is_told_once(
 
 
 @jumping
+async def test_last_reports_come_also_while_commands_are_refused() -> None:
+    b = Bench()
+    pod = b.pod(refusal=(403, "Forbidden"))
+    b.show()
+    async with b.running():
+        await asyncio.sleep(20)
+        pod.running, pod.message = False, '{"progressPercentage": 100}'
+        b.show(ready=0, active=0, condition="Complete", ended=20)
+        await asyncio.sleep(1)
+    assert b.accepted == [(20, "job", 100, Source.FINAL)]
+
+
+@jumping
 async def test_pods_may_not_be_listed() -> None:
     b = Bench()
     b.cluster.list_status = 403
@@ -495,6 +508,24 @@ async def test_a_job_of_three_seconds() -> None:
 
 
 @jumping
+async def test_a_message_that_was_cut() -> None:
+    """Kubelets keep the last 4,096 bytes of a message, and cut its end if the containers of a pod share too little."""
+    b = Bench()
+    document = '{"progressPercentage": 99}'
+    for name, message in {
+        "at-the-start": ("x" * 5000 + "\n" + document + "\n")[-4096:],
+        "at-the-end": (document + "\n" + document)[: len(document) + 9],
+    }.items():
+        b.pod(name, running=False, message=message)
+    async with b.running():
+        for name in b.cluster.pods:
+            b.show(name)
+            b.show(name, ready=0, active=0, condition="Failed")
+        await asyncio.sleep(5)
+    assert [entry[1:3] for entry in b.accepted] == [("at-the-start", 99), ("at-the-end", 99)]
+
+
+@jumping
 async def test_a_message_of_others_is_no_report() -> None:
     b = Bench()
     for name, message in {"text": "Segmentation fault", "none": "", "gone": ""}.items():
@@ -571,6 +602,24 @@ async def test_a_target_that_is_not_known_yet_is_asked_for_again() -> None:
         b.show(marks={P: "file", f"{P}-interval": "1m"})
         await asyncio.sleep(67)
     assert pod.times == [20, 26, 86]
+
+
+@jumping
+async def test_a_defect_in_a_plugin_costs_no_other_job_its_progress(caplog: pytest.LogCaptureFixture) -> None:
+    b = Bench()
+    pod = b.pod()
+    b.target_error = ZeroDivisionError("bug")  # type: ignore[assignment]  # what no target may raise
+    b.show()
+    async with b.running():
+        await asyncio.sleep(6)
+        b.show(ready=2)
+        b.show(ready=1)
+        await asyncio.sleep(5)
+        assert b.targets_asked == 3
+        b.target_error = None
+        await asyncio.sleep(10)
+    assert pod.times == [20]
+    assert "bug" in caplog.text
 
 
 @jumping
