@@ -87,19 +87,20 @@ def explain(picture: Picture, plugins: Sequence[Explains] = ()) -> Explanation:
         picture: the job and what is known around it.
         plugins: those with the hook `explain`.
     """
-    first, *others = _causes(picture, plugins)
+    failed: list[str] = []
+    first, *others = _causes(picture, plugins, failed)
     return Explanation(
         namespace=picture.namespace,
         name=picture.name,
         outcome=_outcome(picture, first),
         cause=first,
         others=tuple(others),
-        unread=tuple(_unread(picture)),
+        unread=(*_unread(picture), *failed),
     )
 
 
-def _causes(picture: Picture, plugins: Sequence[Explains]) -> list[Cause]:  # noqa: PLR0911 - one for each rule
-    """At least one cause, in the order in which they are said."""
+def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) -> list[Cause]:  # noqa: PLR0911 - rules
+    """At least one cause, in the order in which they are said. Notes plugins that raise in `failed`."""
     if over := list(ended.over(picture)):
         return over
     if (picture.job.get("metadata") or {}).get("deletionTimestamp"):
@@ -118,7 +119,12 @@ def _causes(picture: Picture, plugins: Sequence[Explains]) -> list[Cause]:  # no
     if alone := list(unattended.unattended(picture)):
         return alone
     found = [cause for check in CHECKS for cause in check(picture)]
-    found += [cause for plugin in plugins for cause in plugin.explain(picture)]
+    for plugin in plugins:
+        try:
+            found += plugin.explain(picture)
+        except Exception as error:  # a defect of one plugin must not hide what the others say
+            name = getattr(plugin, "name", type(plugin).__name__)
+            failed.append(f"what plugin {name} knows: it failed with {type(error).__name__}: {error}")
     return _with_attempt(picture, [*_sorted(_not_explained(found)), *_at_last(picture, found)])
 
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How ranks, amounts and lists are called in the sentences of causes."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, labels_of, name_of
+from trainwright.api.quantity import Quantity
 from trainwright.plugins.contract.picture import (
     LABEL_JOB_INDEX,
     LABEL_REPLICATED_JOB,
@@ -71,6 +73,24 @@ def listed(words: Iterable[str], limit: int = 3) -> str:
 def quoted(text: str, limit: int = QUOTED) -> str:
     """A foreign message, in one line and shortened."""
     return shortened(" ".join(str(text).split()), limit)
+
+
+def scheduler_says(message: str) -> str:
+    """The message of a pod without a node, without what the scheduler tells of its attempts to make room."""
+    return re.split(r"\.? (?:no new claims to deallocate|preemption:)", message)[0].rstrip(".") + "."
+
+
+def amount(resource: str, quantity: Quantity) -> str:
+    """How much of a resource; devices are counted."""
+    return str(quantity.rounded_up()) if "/" in resource else str(quantity)
+
+
+def lasting(seconds: float) -> str:
+    """A length of time in the largest unit that fits."""
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= size:
+            return counted(int(seconds // size), unit)
+    return counted(int(seconds), "second")
 
 
 def last_line(lines: Sequence[str], limit: int = 100) -> str:

@@ -61,7 +61,9 @@ def _claim_pending(picture: Picture, claim: Document, more: dict[str, Any]) -> C
         warned = [one for one in picture.events(claim) if one.get("type") == "Warning"]
         any_of = warned or list(picture.events(claim))
         why = (
-            quoted(any_of[0]["message"]) if any_of else f"no volume was made for it; see `kubectl describe pvc {name}`"
+            quoted(str(any_of[0].get("message", "")))
+            if any_of
+            else f"no volume was made for it; see `kubectl describe pvc {name}`"
         )
     about = About.of(claim, "PersistentVolumeClaim")
     return cause("ClaimPending", f"PersistentVolumeClaim {name} is Pending: {why}", **{**more, "about": about})

@@ -8,6 +8,7 @@ from typing import Any
 
 from trainwright.api.objects import Document, labels_of, name_of
 from trainwright.api.quantity import Quantity
+from trainwright.controller.trainer.explain import words
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.capacity import requests_of
 from trainwright.controller.trainer.explain.kinds import (
@@ -17,12 +18,13 @@ from trainwright.controller.trainer.explain.kinds import (
     RUNTIME_CLASS,
     SERVICE_ACCOUNT,
 )
-from trainwright.controller.trainer.explain.words import listed, quoted
+from trainwright.controller.trainer.explain.words import listed, quoted, replicated_jobs
 from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at, holds
 from trainwright.plugins.contract.picture import LABEL_REPLICATED_JOB, event_since
 
 _UNMADE_SECONDS = 10.0
 _QUOTA = re.compile(r"exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: (.+?)(?:; |$)")
+_UNCOUNTED = re.compile(r"status unknown for quota: ([^,\s]+), resources: (\S+)")
 _MUST_SPECIFY = re.compile(r"failed quota: ([^:]+): must specify (.+)")
 _SECURITY = re.compile(r'violates PodSecurity "([\w-]+):[^"]*": (.+)', re.DOTALL)
 _ACCOUNT = re.compile(r'error looking up service account \S+?/(\S+?):|serviceaccount "([^"]+)" not found')
@@ -65,10 +67,15 @@ def _translated(  # noqa: PLR0911 - one return for each answer that is known
 ) -> Cause:
     message = message.removeprefix("Error creating: ")
     role = labels_of(job).get(LABEL_REPLICATED_JOB, name_of(job))
-    count = f"{done} of {wanted} {role} pods could be created"
+    of_role = f" of {role}" if len(replicated_jobs(picture)) > 1 else ""
+    count = f"{done} of {words.counted(wanted, 'pod')}{of_role} could be created"
     more: dict[str, Any] = {"since": since, "pods": wanted - done}
     if found := _QUOTA.search(message):
         return _quota(picture, found, count, **more)
+    if found := _UNCOUNTED.search(message):
+        about = About(kind="ResourceQuota", namespace=picture.namespace, name=found[1])
+        text = f"{count}: ResourceQuota {found[1]} is not counted yet for {found[2]}; it is tried again"
+        return cause("QuotaExceeded", text, about=about, **more)
     if found := _MUST_SPECIFY.search(message):
         about = About(kind="ResourceQuota", namespace=picture.namespace, name=found[1])
         text = (
@@ -93,8 +100,7 @@ def _translated(  # noqa: PLR0911 - one return for each answer that is known
         return _limit(picture, found, **more)
     if found := _WEBHOOK.search(message):
         text = f"pods of the job cannot be created: webhook {found[1]} does not answer; ask who runs it"
-        about = About(kind="MutatingWebhookConfiguration", namespace="", name=found[1])
-        return cause("PodWebhookUnreachable", text, about=about, **more)
+        return cause("PodWebhookUnreachable", text, about=About.of(job, "Job"), **more)
     about = About.of(job, "Job")
     if found := _DENIED.search(message):
         text = f"{count}: webhook {found[1]} refuses them: {quoted(found[2], 160)}"

@@ -13,7 +13,7 @@ from trainwright.controller.trainer.explain.checks.failures import told
 from trainwright.controller.trainer.explain.checks.nodes import remaining
 from trainwright.controller.trainer.explain.checks.starting import not_created
 from trainwright.controller.trainer.explain.kinds import CONFIG_MAP
-from trainwright.controller.trainer.explain.words import last_line, quoted
+from trainwright.controller.trainer.explain.words import last_line, quoted, scheduler_says
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds, since_of
 from trainwright.plugins.contract.picture import EVENT, event_time, moment
@@ -92,7 +92,7 @@ def _as_ended(found: Cause, message: str, reason: str = "") -> Cause:
 
 def _restarts(picture: Picture, failed: Document, first: Cause | None) -> Cause:
     jobset = picture.jobset
-    most = ((jobset or {}).get("spec") or {}).get("failurePolicy", {}).get("maxRestarts")
+    most = (((jobset or {}).get("spec") or {}).get("failurePolicy") or {}).get("maxRestarts")
     attempts = f"{int(most) + 1} attempts" if most is not None else "all attempts that the runtime allows"
     if first is not None:
         return _as_ended(first, f"the job failed after {attempts}; the last: {first.message}", "RestartsExhausted")
@@ -124,7 +124,7 @@ def _before(picture: Picture) -> str:
         name = str((event.get("involvedObject") or {}).get("name", ""))
         if name.startswith(prefix) and event.get("reason") in _LAST_WORDS:
             if event.get("reason") == "FailedScheduling":
-                told_by = str(event.get("message", "")).partition(" preemption:")[0]
+                told_by = scheduler_says(str(event.get("message", "")))
                 return f"its pods waited for a node ({quoted(told_by, 120)})"
             return quoted(str(event.get("message", "")), 130)
     return ""

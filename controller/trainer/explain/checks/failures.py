@@ -11,6 +11,7 @@ from trainwright.controller.trainer.explain.words import (
     STEP_LABEL,
     counted,
     last_line,
+    lasting,
     rank_of,
     replicated_jobs,
     role_of,
@@ -18,8 +19,9 @@ from trainwright.controller.trainer.explain.words import (
     verb,
 )
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds
-from trainwright.plugins.contract.picture import index_of
+from trainwright.plugins.contract.picture import index_of, moment
 
+_MOMENT_SECONDS = 10.0
 _INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 
 
@@ -66,8 +68,16 @@ def told(picture: Picture, found: Sequence[Failure]) -> Cause:
     who = rank_of(picture, first.pod)
     others = len({id(one.pod) for one in found} - {id(first.pod)})
     after = f"; {counted(others, 'other')} {verb(others, 'was', 'were')} stopped after it" if others else ""
-    text = f"{who} failed with {_code(first)}{after}{_log(picture, first)}"
+    text = f"{who} failed with {_code(first)}{_after(first)}{after}{_log(picture, first)}"
     return _made("RankFailed", picture, first, text)
+
+
+def _after(failure: Failure) -> str:
+    """How long it ran, if that is more than a moment."""
+    started, ended = moment(failure.state.get("startedAt")), failure.finished
+    if started is None or ended is None or (ended - started).total_seconds() < _MOMENT_SECONDS:
+        return ""
+    return f", {lasting((ended - started).total_seconds())} after its start"
 
 
 def _code(failure: Failure) -> str:

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainwright.api.objects import Document, name_of
+from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.capacity import requests_of
 from trainwright.controller.trainer.explain.kinds import NODE
-from trainwright.controller.trainer.explain.words import counted, listed, quoted, rank_of, verb
+from trainwright.controller.trainer.explain.words import amount, counted, listed, quoted, rank_of, verb
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, holds, since_of
 from trainwright.plugins.contract.picture import index_of, moment
+from trainwright.plugins.contract.requests import add
 
 TERMINATING_SECONDS = 30.0
 _NODES_ASKED = 16
@@ -127,11 +129,10 @@ def remaining(picture: Picture, *, over: str) -> Iterator[Cause]:
 
 def _held(pods: list[Document]) -> str:
     """What the pods hold, devices first."""
-    total: dict[str, object] = {}
+    total: dict[str, Quantity] = {}
     for pod in pods:
-        for name, amount in requests_of(pod.get("spec") or {}).items():
-            total[name] = total[name] + amount if name in total else amount  # type: ignore[operator]
-    devices = [f"{total[name]} {name}" for name in sorted(total) if "/" in name]
+        add(total, requests_of(pod.get("spec") or {}))
+    devices = [f"{amount(name, total[name])} {name}" for name in sorted(total) if "/" in name]
     return listed(devices or [f"{total[name]} {name}" for name in sorted(total)]) or "their nodes"
 
 

@@ -12,7 +12,7 @@ from trainwright.api.objects import Document, name_of, owners_of
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED, SUFFIX_RUNTIME_SNAPSHOT
 from trainwright.controller.trainer.explain.catalogue import cause
-from trainwright.controller.trainer.explain.kinds import CONFIG_MAP
+from trainwright.controller.trainer.explain.kinds import CONFIG_MAP, QUOTA
 from trainwright.controller.trainer.explain.words import quoted
 from trainwright.plugins.contract import About, Cause, Picture, created_at, holds, since_of
 from trainwright.plugins.contract.picture import JOBSET, event_since
@@ -23,6 +23,7 @@ _KINDS = {kind.RESOURCE.kind: kind.RESOURCE for kind in (ClusterTrainingRuntime,
 _WEBHOOK = re.compile(r'failed calling webhook "([^"]+)"')
 _FORBIDDEN = re.compile(r'(?:User "([^"…]+)" )?cannot (get|list|watch|create|patch|update|delete) resource "([^"]+)"')
 _QUOTA = re.compile(r"exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: ([^;]+)")
+_UNCOUNTED = re.compile(r"status unknown for quota: ([^,\s]+), resources: ([^,\s]+)")
 _TAKEN = re.compile(r"(\w+) (\S+) (?:exists without a controller|is controlled by (\S+ \S+))")
 _NOT_SERVED = re.compile(r"(?:does not serve|no matches for kind) \"?(\w+)\"? (?:of|in version) \"?([\w./-]+)\"?")
 _TOO_LONG = ("must be no more than 63", "too long", "will exceed 63")
@@ -112,7 +113,7 @@ def _webhook(picture: Picture, message: str, since: datetime | None) -> Cause | 
     of_jobset = "jobset" in found[1] or found[1].endswith(".kb.io")
     who = "is the JobSet controller running?" if of_jobset else "is the program behind it running?"
     what = message.partition(":")[0] if "/" in message.partition(":")[0] else f"jobsets/{picture.name}"
-    about = About(kind="MutatingWebhookConfiguration", namespace="", name=found[1])
+    about = About.of(picture.job, "TrainJob")
     return cause(
         "WebhookUnreachable",
         f"{what} cannot be made: webhook {found[1]} does not answer; {who}",
@@ -137,6 +138,8 @@ def _forbidden(picture: Picture, message: str, since: datetime | None) -> Cause 
 
 
 def _quota(picture: Picture, message: str, since: datetime | None) -> Cause | None:
+    if uncounted := _UNCOUNTED.search(message):
+        return _uncounted(picture, uncounted[1], uncounted[2], since)
     found = _QUOTA.search(message)
     if found is None:
         return None
@@ -148,6 +151,18 @@ def _quota(picture: Picture, message: str, since: datetime | None) -> Cause | No
         about=About(kind="ResourceQuota", namespace=picture.namespace, name=found[1]),
         since=since,
     )
+
+
+def _uncounted(picture: Picture, name: str, resource: str, since: datetime | None) -> Cause:
+    """A quota whose use was not counted yet, as after it was made; it refuses until then."""
+    hard = ((picture.get(QUOTA, name) or {}).get("spec") or {}).get("hard") or {}
+    what = resource.removeprefix("count/")
+    if str(hard.get(resource)) == "0":
+        text = f"ResourceQuota {name} allows 0 {what} in namespace {picture.namespace}: ask for a larger quota"
+    else:
+        text = f"ResourceQuota {name} of namespace {picture.namespace} is not counted yet for {what}; it is tried again"
+    about = About(kind="ResourceQuota", namespace=picture.namespace, name=name)
+    return cause("ObjectQuotaExceeded", text, about=about, since=since)
 
 
 def _name(picture: Picture, message: str, since: datetime | None) -> Cause | None:

@@ -62,7 +62,7 @@ def _is_unready(picture: Picture, pod: Document) -> bool:
         (container.get("readinessProbe") or {}).get("initialDelaySeconds") or 0
         for container in (pod.get("spec") or {}).get("containers") or ()
     ]
-    return picture.lasted(since_of(ready), max(NOT_READY_SECONDS, *map(float, delays)))
+    return picture.lasted(since_of(ready), max(NOT_READY_SECONDS, *map(float, delays), 0.0))
 
 
 def _probe(pod: Document) -> str:

@@ -11,7 +11,7 @@ from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks import capacity, claims
 from trainwright.controller.trainer.explain.kinds import NODE
-from trainwright.controller.trainer.explain.words import counted, listed, quoted, verb
+from trainwright.controller.trainer.explain.words import amount, counted, listed, quoted, scheduler_says, verb
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, since_of
 from trainwright.plugins.contract.picture import counted as share
 from trainwright.plugins.contract.picture import earliest, event_since, index_of
@@ -58,7 +58,7 @@ def _groups(pods: Sequence[Document]) -> list[Group]:
         condition = condition_of(pod, "PodScheduled")
         if condition is None or condition.get("status") != "False":
             continue
-        message = str(condition.get("message", "")).partition(" preemption:")[0]
+        message = scheduler_says(str(condition.get("message", "")))
         gates = (pod.get("spec") or {}).get("schedulingGates") or ()
         if condition.get("reason") == "SchedulingGated" or gates:
             message = f"gate {listed(str(gate.get('name')) for gate in gates)}"
@@ -180,26 +180,27 @@ def _offers(node: Document, resource: str, amount: Quantity) -> bool:
     return not amount > capacity.allocatable(node, resource)
 
 
-def _too_small(spec: Document, nodes: Sequence[Document], resource: str, amount: Quantity) -> str:
+def _too_small(spec: Document, nodes: Sequence[Document], resource: str, asked: Quantity) -> str:
     most = max(capacity.allocatable(node, resource) for node in nodes)
     which = "no node that the node selector allows" if spec.get("nodeSelector") else "no node"
     if not most:
         return (
-            f"{which} offers {resource}, and each pod asks for {amount}: is its device plugin running? Else use "
-            "another "
-            "cluster or runtime"
+            f"{which} offers {resource}, and each pod asks for {amount(resource, asked)}: is its device plugin "
+            "running? "
+            "Else use another cluster or runtime"
         )
-    advice = f"ask for at most {most} per node"
-    if "/" in resource:
-        advice += ", on more nodes"
+    largest = amount(resource, most)
+    advice = f"ask for at most {largest} per node" + (", on more nodes" if "/" in resource else "")
     return (
-        f"{which} has {amount} {resource} (the largest has {most}): {advice}; unless the autoscaler adds larger nodes"
+        f"{which} has {amount(resource, asked)} {resource} (the largest has {largest}): {advice}; unless the "
+        "autoscaler "
+        "adds larger nodes"
     )
 
 
 def _shortage(picture: Picture, group: Group, short: Sequence[str], nodes: Sequence[Document]) -> str:
     requests = capacity.requests_of(group.pods[0].get("spec") or {})
-    asked = listed(f"{requests.get(name, '')} {name}".strip() for name in short)
+    asked = listed(f"{amount(name, requests[name])} {name}" if name in requests else name for name in short)
     number = len(group.pods)
     who = f"{share(group.pods, picture.present_pods)} {verb(number, 'waits', 'wait')} for {asked}"
     who += "" if number == 1 else " each"

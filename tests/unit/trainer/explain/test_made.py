@@ -100,7 +100,7 @@ def test_27_quota_exceeded() -> None:
     world = World(pods=2)
     world.failed_create(quota(8, 0, 4))
     assert world.says() == (
-        "QuotaExceeded: 0 of 2 node pods could be created: ResourceQuota q allows 4 nvidia.com/gpu, 0 are used, and "
+        "QuotaExceeded: 0 of 2 pods could be created: ResourceQuota q allows 4 nvidia.com/gpu, 0 are used, and "
         "each "
         "pod asks for 8; it never fits: ask for less, or for a larger quota"
     )
@@ -116,7 +116,7 @@ def test_27_without_its_event() -> None:
     world.without_pods()
     name = "requests.nvidia.com/gpu"
     world.add("v1", "ResourceQuota", "q", status={"hard": {name: "4"}, "used": {name: "0"}})
-    assert world.says().startswith("QuotaExceeded: 0 of 2 node pods could be created: ResourceQuota q allows 4")
+    assert world.says().startswith("QuotaExceeded: 0 of 2 pods could be created: ResourceQuota q allows 4")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_27_without_its_event() -> None:
         ),
         (
             'admission webhook "policy.example.com" denied the request: no team label',
-            "PodsRefused: 0 of 4 node pods could be created: webhook policy.example.com refuses them: no team label",
+            "PodsRefused: 0 of 4 pods could be created: webhook policy.example.com refuses them: no team label",
         ),
     ],
     ids=["28", "29", "30", "31", "32", "33", "denied"],

@@ -250,6 +250,21 @@ def test_19_quota_for_jobsets() -> None:
     )
 
 
+def test_19_a_quota_that_is_not_counted_yet() -> None:
+    world = World(jobset=False)
+    resource = "count/jobsets.jobset.x-k8s.io"
+    refused = 'jobsets.jobset.x-k8s.io "j" is forbidden: status unknown for quota'
+    world.blocked("ApplyRefused", f"jobsets/j: {refused}: q, resources: {resource}")
+    assert world.says() == (
+        "ObjectQuotaExceeded: ResourceQuota q of namespace n is not counted yet for jobsets.jobset.x-k8s.io; it is "
+        "tried again"
+    )
+    world.add("v1", "ResourceQuota", "q", spec={"hard": {resource: "0"}})
+    assert world.says() == (
+        "ObjectQuotaExceeded: ResourceQuota q allows 0 jobsets.jobset.x-k8s.io in namespace n: ask for a larger quota"
+    )
+
+
 def test_20_the_gang_scheduler_is_not_installed() -> None:
     world = World(jobset=False)
     world.blocked(

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several faults at once: which one is said first, and what the others add."""
 
-from tests.unit.trainer.explain.world import World, at, condition
+from collections.abc import Iterable
+
+from tests.unit.trainer.explain.world import NOW, World, at, condition
+from trainwright.controller.trainer.explain import Objects, explain
 from trainwright.controller.trainer.explain.catalogue import CATALOGUE
 from trainwright.controller.trainer.explain.checks import scheduling
+from trainwright.plugins.contract import Cause, Link, Picture
 
 GPU = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
 SELECTOR = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
@@ -191,6 +195,26 @@ def test_the_sentence_does_not_depend_on_the_order_of_objects() -> None:
     before = world.explained()
     world.objects.reverse()
     assert world.explained() == before
+
+
+def test_a_plugin_that_fails_hides_nothing() -> None:
+    class Broken:
+        name = "Broken"
+
+        def explain(self, picture: Picture) -> Iterable[Cause]:  # noqa: ARG002 - the contract's
+            raise KeyError("x")
+
+    class Acme:
+        name = "Acme"
+
+        def explain(self, picture: Picture) -> Iterable[Cause]:  # noqa: ARG002 - the contract's
+            yield Cause(reason="AcmeHeld", message="Acme holds the job", link=Link.SCHEDULING)
+
+    world = World()
+    picture = Objects(world.objects, unserved=world.unserved).picture(world.job, NOW)
+    found = explain(picture, (Broken(), Acme()))
+    assert (found.cause.message, found.exit_code) == ("Acme holds the job", 1)
+    assert found.unread == ("what plugin Broken knows: it failed with KeyError: 'x'",)
 
 
 def test_every_number_stands_for_one_reason() -> None:

@@ -172,13 +172,13 @@ def test_55_out_of_memory() -> None:
 
 def test_56_one_rank_fails_and_others_are_stopped() -> None:
     world = World()
-    world.terminated(3, 1, ago=100)
+    world.terminated(3, 1, ago=100, startedAt=at(340))
     for index in range(3):
         world.terminated(index, 143, ago=98)
     world.logs["j-node-0-3-abcde/node"] = ["Traceback", "ValueError: no data"]
     assert world.says() == (
-        "RankFailed: rank 3 failed with exit code 1; 3 others were stopped after it; its log ends with: ValueError: "
-        "no data"
+        "RankFailed: rank 3 failed with exit code 1, 4 minutes after its start; 3 others were stopped after it; its "
+        "log ends with: ValueError: no data"
     )
 
 
