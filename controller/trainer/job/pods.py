@@ -22,35 +22,35 @@ LABEL_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 LABEL_JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 LABEL_INDEX = "batch.kubernetes.io/job-completion-index"
 
-_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
+_METADATA = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
 _LABELS = (LABEL_JOBSET, LABEL_JOBSET_UID, LABEL_ATTEMPT, LABEL_REPLICATED_JOB, LABEL_JOB_INDEX, LABEL_INDEX)
-_SPEC = ("nodeName", "restartPolicy")
-_STATUS = ("phase", "reason", "startTime")
-_CONDITION = ("type", "status", "reason", "lastTransitionTime")
-_CONTAINER = ("name", "ready", "restartCount", "state", "lastState")
+_STATES = ("state", "lastState")
 
 
 def trimmed(pod: Document) -> Document:
-    """The pod with the fields that are kept."""
-    metadata, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
-    kept: Document = {
-        "metadata": {
-            **_some(metadata, _METADATA),
-            "labels": _some(metadata.get("labels") or {}, _LABELS),
-        },
-        "spec": _some(spec, _SPEC),
-        "status": _some(status, _STATUS),
-    }
-    for name in ("apiVersion", "kind"):
-        if name in pod:
-            kept[name] = pod[name]
+    """The pod with the fields that are kept: who it is, how it stands, and how containers of it ended."""
+    metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
+    kept: Document = {name: pod[name] for name in ("apiVersion", "kind") if name in pod}
+    kept["metadata"] = _some(metadata, _METADATA)
+    kept["metadata"]["labels"] = _some(metadata.get("labels") or {}, _LABELS)
+    kept["status"] = _some(status, ("phase", "reason"))
     if status.get("message"):
         kept["status"]["message"] = shortened(status["message"])
-    kept["status"]["conditions"] = [_some(one, _CONDITION) for one in status.get("conditions") or ()]
     for name in ("initContainerStatuses", "containerStatuses"):
-        if status.get(name):
-            kept["status"][name] = [_some(one, _CONTAINER) for one in status[name]]
+        ended = [_ended(one) for one in status.get(name) or () if any(_terminated(one, state) for state in _STATES)]
+        if ended:
+            kept["status"][name] = ended
     return kept
+
+
+def _terminated(container: Document, state: str) -> Any:
+    return (container.get(state) or {}).get("terminated")
+
+
+def _ended(container: Document) -> Document:
+    """The name of a container and how its runs ended."""
+    states = {state: {"terminated": found} for state in _STATES if (found := _terminated(container, state))}
+    return {"name": container.get("name", ""), **states}
 
 
 def declare_pods(cache: Cache) -> None:
