@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers reports of training processes, as Kubeflow Trainer's status server does.
 
-The order of the checks is fixed: route, declared length, token, body, empty or not, rate of this TrainJob, TrainJob,
-pod, schema. So a report without content for an unknown TrainJob is answered with 200, and a body that is too large is
-refused before its token is looked at. Every answer is JSON: the accepted value, or a Status.
+The order of the checks is fixed: route, declared length, token, body, empty or not, TrainJob, pod, rate of this
+TrainJob, schema. So a report without content for an unknown TrainJob is answered with 200, a body that is too large is
+refused before its token is looked at, and pods of others use up nothing of a TrainJob's rate. Every answer is JSON: the
+accepted value, or a Status.
 
 It knows HTTP only as `Call` and `Answer`; `controller.runtime.servers.bounded` serves it.
 """
@@ -16,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from trainwright.api.objects import Key
+from trainwright.api.objects import Key, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob, UpdateTrainJobStatusRequest
 from trainwright.api.trainer.v1alpha1.constants import GROUP, VERSION
 from trainwright.controller.runtime.errors import KubernetesError
@@ -85,7 +86,8 @@ class StatusEndpoint:
         self._coalescer = coalescer
         self._metrics = metrics
         self._time = time or asyncio.get_running_loop().time
-        self._rates: dict[Key, Allowance] = {}
+        self._rates: dict[str, Allowance] = {}
+        """By uid of the TrainJob."""
 
     async def answer(self, call: Call) -> Answer:
         """The answer to a request. Raises BodyIncomplete."""
@@ -135,21 +137,21 @@ class StatusEndpoint:
         if value is None:
             self._metrics.report(Source.PUSH, "empty")
             return Answer(200, b"{}", _JSON)
-        self._limit(key)
         job = await self._jobs.find(key)
         await self._access.belongs(reporter, job)
+        self._limit(uid_of(job))
         report = checked(key, value)
         await self._coalescer.accept(job, report, source=Source.PUSH, pod=reporter.pod)
         return _echo(report.status)
 
-    def _limit(self, key: Key) -> None:
+    def _limit(self, uid: str) -> None:
         """Count a report of a TrainJob. Raises TooManyReports."""
         now, seconds = self._time(), 1.0 / REPORTS_A_SECOND
-        rate = self._rates.get(key)
+        rate = self._rates.get(uid)
         if rate is None:
             if len(self._rates) >= REMEMBERED:
-                self._rates = {k: rate for k, rate in self._rates.items() if not rate.is_full(now, seconds)}
-            rate = self._rates[key] = Allowance(REPORTS_AT_ONCE, now)
+                self._rates = {one: rate for one, rate in self._rates.items() if not rate.is_full(now, seconds)}
+            rate = self._rates[uid] = Allowance(REPORTS_AT_ONCE, now)
         if rate.wait(now, seconds) > 0:
             raise TooManyReports(RETRY_SECONDS)
         rate.take(now, seconds)

@@ -136,8 +136,8 @@ class Bench:
         return self.registry.get_sample_value("trainer_progress_reports_total", labels) or 0.0
 
 
-def job(name: str) -> TrainJob:
-    metadata = {"name": name, "namespace": SPACE, "uid": f"uid-of-{name}"}
+def job(name: str, *, uid: str = "") -> TrainJob:
+    metadata = {"name": name, "namespace": SPACE, "uid": uid or f"uid-of-{name}"}
     return msgspec.convert({"metadata": metadata, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob)
 
 
@@ -169,10 +169,24 @@ async def test_a_steady_ten_reports_a_second_are_taken(bench: Bench) -> None:
         bench.clock.now += 0.1
 
 
+async def test_pods_of_others_use_up_nothing(bench: Bench) -> None:
+    bench.access.stranger = Forbidden()
+    assert {(await bench.ask(progress(1))).status for _ in range(100)} == {403}
+    bench.access.stranger = None
+    assert [(await bench.ask(progress(1))).status for _ in range(51)] == [200] * 50 + [429]
+
+
+async def test_a_namesake_begins_anew(bench: Bench) -> None:
+    assert [(await bench.ask(progress(1))).status for _ in range(51)] == [200] * 50 + [429]
+    bench.cluster.cached["a"] = job("a", uid="uid-of-the-namesake")
+    assert (await bench.ask(progress(1))).status == 200
+
+
 async def test_the_memory_of_rates_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainwright.controller.trainer.progress.server.REMEMBERED", 10)
     for number in range(100):
-        await bench.ask(progress(1), name=f"nobody-{number}")
+        bench.cluster.cached[f"job-{number}"] = job(f"job-{number}")
+        await bench.ask(progress(1), name=f"job-{number}")
         bench.clock.now += 1.0
     assert len(bench.endpoint._rates) <= 11
 
