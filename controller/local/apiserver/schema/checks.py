@@ -197,7 +197,7 @@ def _list_checks(schema: Schema, strict: bool) -> list[Check]:
     made: list[Check] = []
     items = schema.get("items")
     if isinstance(items, Mapping):
-        made.append(_items_check(compile_checks(items, strict=strict)))
+        made.append(_items_check(lambda: compile_checks(items, strict=strict)))
     least, most = schema.get("minItems"), schema.get("maxItems")
     if least is not None or most is not None:
         made.append(_size_check(least, most, "should have at least {} items"))
@@ -206,8 +206,16 @@ def _list_checks(schema: Schema, strict: bool) -> list[Check]:
     return made
 
 
-def _items_check(checks: Checks) -> Check:
+def _items_check(compile_items: Callable[[], Checks]) -> Check:
+    compiled_items: Checks | None = None
+
     def check(value: list[Any]) -> list[Problem] | None:
+        nonlocal compiled_items
+        if not value:
+            return None
+        if compiled_items is None:
+            compiled_items = compile_items()
+        checks = compiled_items
         found: list[Problem] | None = None
         for index, item in enumerate(value):
             for each in checks[type(item)]:
@@ -247,13 +255,13 @@ def _object_checks(schema: Schema, strict: bool) -> list[Check]:
     least, most = schema.get("minProperties"), schema.get("maxProperties")
     if least is not None or most is not None:
         made.append(_size_check(least, most, "should have at least {} properties"))
-    declared = {name: compile_checks(inner, strict=strict) for name, inner in schema.get("properties", {}).items()}
+    declared: Mapping[str, Schema] = schema.get("properties", {})
     others = schema.get("additionalProperties")
     if others is False:
         made.append(_closed_check(frozenset(declared)))
     compiled_others = compile_checks(others, strict=strict) if isinstance(others, Mapping) else None
     if declared or compiled_others is not None:
-        made.append(_fields_check(declared, compiled_others))
+        made.append(_fields_check(declared, lambda inner: compile_checks(inner, strict=strict), compiled_others))
     if schema.get("required"):
         made.append(_required_check(tuple(schema["required"])))
     return made
@@ -269,15 +277,23 @@ def _closed_check(declared: frozenset[str]) -> Check:
     return check
 
 
-def _fields_check(declared: dict[str, Checks], others: Checks | None) -> Check:
-    find = declared.get
+def _fields_check(
+    declared: Mapping[str, Schema], compile_field: Callable[[Schema], Checks], others: Checks | None
+) -> Check:
+    # A field is compiled when it is first seen: a pod template declares more than a thousand, and has some ten.
+    seen: dict[str, Checks] = {}
 
     def check(value: dict[str, Any]) -> list[Problem] | None:
         found: list[Problem] | None = None
         for name, inner in value.items():
-            checks = find(name, others)
+            checks = seen.get(name)
             if checks is None:
-                continue
+                if name in declared:
+                    checks = seen[name] = compile_field(declared[name])
+                elif others is None:
+                    continue
+                else:
+                    checks = others
             for each in checks[type(inner)]:
                 problems = each(inner)
                 if problems:

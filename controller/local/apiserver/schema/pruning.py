@@ -23,7 +23,7 @@ def compile_prune(schema: Schema, *, root: bool = False) -> Prune:
     """The pruning of values of a schema; `root` where it is the schema of a whole object."""
     preserve = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     in_object = _object_prune(schema, preserve, root or bool(schema.get("x-kubernetes-embedded-resource")))
-    in_list = _list_prune(_compile_items(schema.get("items"), skip=preserve))
+    in_list = _list_prune(_later(lambda: _compile_items(schema.get("items"), skip=preserve)))
     return _by_type(in_object, in_list)
 
 
@@ -32,6 +32,23 @@ def _compile_items(items: Schema | None, *, skip: bool) -> Prune:
     if not skip:
         return _drop_all if items is None else compile_prune(items)
     return _keep_all if items is None else compile_prune({**items, "x-kubernetes-preserve-unknown-fields": True})
+
+
+def _later(compile_it: Callable[[], Prune]) -> Prune:
+    """Compile when it is first used: a pod template declares more than a thousand fields, and has some ten."""
+    made: Prune | None = None
+
+    def prune(value: Any) -> list[Way] | None:
+        nonlocal made
+        if made is None:
+            made = compile_it()
+        return made(value)
+
+    return prune
+
+
+def _compile_later(schema: Schema) -> Prune:
+    return _later(lambda: compile_prune(schema))
 
 
 def _by_type(in_object: Prune, in_list: Prune) -> Prune:
@@ -107,7 +124,7 @@ def _object_prune(schema: Schema, preserve: bool, embedded: bool) -> Prune:
 
 def _declared(properties: Mapping[str, Schema], embedded: bool) -> tuple[dict[str, Prune], dict[str, bool]]:
     """How declared fields are pruned, and whether their nulls are dropped."""
-    declared = {name: compile_prune(inner) for name, inner in properties.items()}
+    declared = {name: _compile_later(inner) for name, inner in properties.items()}
     if embedded:
         declared |= dict.fromkeys(META, _keep_all)
     return declared, {name: _rejects_null(inner) for name, inner in properties.items()}

@@ -28,6 +28,7 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
 _META = ("metadata", "kind", "apiVersion")
+_ALTERNATIVES = ("not", "allOf", "oneOf", "anyOf")
 _LINE_BREAK = re.compile(r"[\n\r]")
 
 
@@ -100,10 +101,12 @@ def _unsupported(schema: Schema, path: str, context: _Context) -> Iterator[Field
 
 def _parts(schema: Schema, path: str, context: _Context, *, root: bool) -> Iterator[tuple[Any, str, _Context]]:
     """The schemas inside a schema, with their paths and contexts."""
-    inner = context
-    if context.inside_metadata:
-        inner = replace(context, no_defaults="inside additionalProperties applying to object metadata")
-    yield schema.get("additionalProperties"), f"{path}.additionalProperties", inner
+    # Contexts are made only where there is a schema: definitions have thousands of schemas, most of them scalars.
+    if isinstance(schema.get("additionalProperties"), Mapping):
+        inner = context
+        if context.inside_metadata:
+            inner = replace(context, no_defaults="inside additionalProperties applying to object metadata")
+        yield schema["additionalProperties"], f"{path}.additionalProperties", inner
     for name, one in (schema.get("properties") or {}).items():
         inner = context
         if (root or schema.get("x-kubernetes-embedded-resource")) and name in _META:
@@ -111,15 +114,17 @@ def _parts(schema: Schema, path: str, context: _Context, *, root: bool) -> Itera
             if root:
                 inner = replace(inner, no_defaults=f"in top-level {name}")
         yield one, f"{path}.properties[{name}]", inner
-    without = replace(context, rules=False)
-    yield schema.get("not"), f"{path}.not", without
-    for word in ("allOf", "oneOf", "anyOf"):
-        for index, one in enumerate(schema.get(word) or ()):
-            yield one, f"{path}.{word}[{index}]", without
-    inner = context
-    if schema.get("x-kubernetes-list-type") != "map" and not context.uncorrelated:
-        inner = replace(context, uncorrelated=path)
-    yield schema.get("items"), f"{path}.items", inner
+    if any(schema.get(word) for word in _ALTERNATIVES):
+        without = replace(context, rules=False)
+        yield schema.get("not"), f"{path}.not", without
+        for word in _ALTERNATIVES[1:]:
+            for index, one in enumerate(schema.get(word) or ()):
+                yield one, f"{path}.{word}[{index}]", without
+    if isinstance(schema.get("items"), Mapping):
+        inner = context
+        if schema.get("x-kubernetes-list-type") != "map" and not context.uncorrelated:
+            inner = replace(context, uncorrelated=path)
+        yield schema["items"], f"{path}.items", inner
 
 
 def _map_and_list_types(schema: Schema, path: str) -> Iterator[FieldError]:
