@@ -155,6 +155,22 @@ async def test_a_slow_client_is_cut_off(what: str, sent: bytes, expected: Callab
         assert expected(await served.raw(sent)), what
 
 
+async def test_chunks_without_end_are_refused_and_cut_off(served: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainwright.controller.runtime.servers.bounded.LINGER_SECONDS", 0.2)
+    async with served.connection() as (reader, writer):
+        writer.write(b"POST /p HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        answer = asyncio.ensure_future(reader.read())
+
+        async def send_more() -> bool:
+            if not answer.done():
+                writer.write(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+            return answer.done()
+
+        await eventually(send_more, what="the connection is closed")
+        with suppress(ConnectionError):  # a reset, if a chunk came after the end
+            assert b" 413 " in await answer
+
+
 async def test_a_trickle_does_not_keep_a_connection_open() -> None:
     async with serving(read_seconds=0.2) as served, served.connection() as (reader, writer):
         closed = asyncio.ensure_future(reader.read())
