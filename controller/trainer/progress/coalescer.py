@@ -143,13 +143,10 @@ class Coalescer:
             self.metrics.report(source, "ignored")
             return
         self.metrics.report(source, "accepted")
-        if slot.pending is not None:
+        if slot.put(report, now):
             self.metrics.coalesced.inc()
-        slot.pending, slot.arrived = report, now
-        if slot.waiting_since is None:
-            slot.waiting_since = now
         self._plan(slot)
-        if slot.is_urgent():
+        if report.is_complete and slot.is_urgent():
             await self._stored(slot)
 
     def arrivals(self, uid: str) -> Arrivals | None:
@@ -199,8 +196,8 @@ class Coalescer:
     def _foreign(self, slot: Slot, stored: TrainerStatus) -> None:
         """Another replica wrote. Its value replaces the pending one if it is newer, and it counts as a write."""
         slot.wrote(self._time(), self._interval())
-        if slot.pending is not None and _is_newer(stored, slot.pending):
-            slot.pending = slot.waiting_since = None
+        while slot.pending is not None and _is_newer(stored, slot.pending):
+            slot.drop()
             self.metrics.write("superseded")
             _answer(slot, None)
 
@@ -291,13 +288,13 @@ class Coalescer:
         """Write the pending value of a slot that has begun."""
         report, arrived, since = slot.pending, slot.arrived, slot.waiting_since
         assert report is not None
-        slot.pending = slot.waiting_since = None
+        slot.drop()
         slot.own.append(report.status)
         try:
             try:
                 await self._store(slot.key, slot.uid, report.status)
             except BaseException:
-                self._keep(slot, report, arrived, since)
+                slot.put_back(report, arrived, since)
                 raise
         except (NotFound, Conflict) as error:
             log.debug("TrainJob %s is gone: %s", slot.key, error)
@@ -325,13 +322,6 @@ class Coalescer:
             self._plan(slot)
             self._wake.set()
 
-    @staticmethod
-    def _keep(slot: Slot, report: Report, arrived: float, since: float | None) -> None:
-        """Put a value back that was not written, unless there is a newer one."""
-        slot.waiting_since = since
-        if slot.pending is None:
-            slot.pending, slot.arrived = report, arrived
-
     def _fail(self, slot: Slot, error: Exception, result: str) -> None:
         self.metrics.write(result)
         slot.failures += 1
@@ -342,7 +332,7 @@ class Coalescer:
     def _refuse(self, slot: Slot, report: Report, error: Invalid | BadRequest) -> None:
         self.metrics.write("refused")
         if slot.pending is report:
-            slot.pending = slot.waiting_since = None
+            slot.drop()
         if not slot.was_refused:
             slot.was_refused = True
             log.warning("TrainJob %s: the API server refuses its progress, which is dropped: %s", slot.key, error)
@@ -352,8 +342,8 @@ class Coalescer:
         """The TrainJob is gone."""
         if slot is None:
             return
-        if slot.pending is not None:
-            slot.pending = slot.waiting_since = None
+        while slot.pending is not None:
+            slot.drop()
             self.metrics.write("gone")
         _answer(slot, UnknownJob())
 

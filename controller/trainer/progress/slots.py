@@ -68,9 +68,11 @@ class Slot:
     uid: str
     allowance: Allowance
     pending: Report | None = None
-    """The newest accepted value that is not written."""
+    """The newest accepted value that is not written. A first 100 % stays until it is written."""
     arrived: float = 0.0
     """When it was accepted."""
+    behind: tuple[Report, float] | None = None
+    """A newer value that waits for the first 100 % to be written, and when it was accepted."""
     waiting_since: float | None = None
     """When the oldest value was accepted that neither it nor a newer one has been written since."""
     stored: TrainerStatus | None = None
@@ -111,8 +113,43 @@ class Slot:
 
     def is_urgent(self) -> bool:
         """Whether the pending value is the first with 100 %."""
-        done = self.stored is not None and self.stored.progress_percentage == COMPLETE
-        return self.pending is not None and self.pending.is_complete and not done
+        return self.pending is not None and self.pending.is_complete and not self._has_completed()
+
+    def _has_completed(self) -> bool:
+        return self.stored is not None and self.stored.progress_percentage == COMPLETE
+
+    # ------------------------------------------------------------------ values
+
+    def put(self, report: Report, now: float) -> bool:
+        """Accept a value. Returns whether an older one is dropped for it."""
+        if self.waiting_since is None:
+            self.waiting_since = now
+        if self.is_urgent() and not report.is_complete:
+            replaced = self.behind is not None
+            self.behind = report, now
+            return replaced
+        replaced = self.pending is not None
+        self.pending, self.arrived, self.behind = report, now, None
+        return replaced
+
+    def drop(self) -> None:
+        """Remove the pending value; one behind it comes forward."""
+        self.pending = self.waiting_since = None
+        if self.behind is not None:
+            self.pending, self.arrived = self.behind
+            self.waiting_since = self.arrived
+            self.behind = None
+
+    def put_back(self, report: Report, arrived: float, since: float | None) -> None:
+        """Accept a value again that could not be written, unless a newer one came meanwhile."""
+        self.waiting_since = since
+        if self.pending is None:
+            self.pending, self.arrived = report, arrived
+        elif report.is_complete and not self.pending.is_complete and not self._has_completed():
+            self.behind = self.pending, self.arrived
+            self.pending, self.arrived = report, arrived
+
+    # ------------------------------------------------------------------ times
 
     def interval(self, interval: float) -> float:
         """Seconds between two writes, if those of other TrainJobs have `interval`."""

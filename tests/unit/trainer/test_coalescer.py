@@ -157,6 +157,35 @@ async def test_a_hundred_percent_is_written_at_once_and_before_the_answer() -> N
 
 
 @jumping
+async def test_a_hundred_percent_is_written_although_another_process_reports_less_right_after_it() -> None:
+    async with bench(rate=1, burst=1) as b:
+        await b.report("other", 1)
+        last = asyncio.ensure_future(b.report("a", 100))
+        await asyncio.sleep(0.1)
+        await b.report("a", 98)
+        await b.report("a", 99)
+        await last
+        assert b.percentages() == [100]
+        await asyncio.sleep(10)
+        assert b.percentages() == [100, 99]
+
+
+@jumping
+async def test_a_hundred_percent_whose_write_failed_is_written_before_a_newer_value() -> None:
+    async with bench() as b:
+        b.error = lambda _: Unreachable("away")
+        b.slow = 0.5
+        last = asyncio.ensure_future(b.report("a", 100))
+        await asyncio.sleep(0.1)
+        await b.report("a", 99)
+        await asyncio.sleep(1)
+        b.error = lambda _: None
+        await last
+        await asyncio.sleep(10)
+        assert b.percentages() == [100, 99]
+
+
+@jumping
 async def test_only_the_first_hundred_percent_is_urgent() -> None:
     async with bench() as b:
         await every(1, 60, lambda number: b.report("a", 100, step=str(number)))
