@@ -51,6 +51,8 @@ def bar(view: View, width: int, *, ascii_only: bool = False) -> str:
 
 def state(view: View) -> str:
     """The state, and its reason if that says more."""
+    if view.stalled and not view.is_over:
+        return f"Stalled ({printable(view.stalled)})"
     return f"{view.state} ({printable(view.reason)})" if view.state == "Blocked" and view.reason else str(view.state)
 
 

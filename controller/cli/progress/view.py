@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from trainwright.api.conditions import find
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.trainer.job.state import State, state_of
+from trainwright.controller.trainer.job.state import CONDITION_STALLED, State, state_of
 
 LATE = 0.2
 """A job is late when its time to go has passed by this part of it."""
@@ -50,6 +51,8 @@ class View:
     history: History
     attempt: int | None = None
     """1 for the first. None: not known."""
+    stalled: str = ""
+    """The reason of the condition `Stalled` while it is True."""
 
     @property
     def is_over(self) -> bool:
@@ -91,6 +94,7 @@ def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | No
         metrics=_metrics(job),
         history=history,
         attempt=attempt,
+        stalled=_stalled(job),
     )
 
 
@@ -102,6 +106,11 @@ def _remaining(job: TrainJob, history: History, age: float | None) -> Remaining 
         return None
     late = age - seconds > max(LATE * seconds, LATE_SECONDS)
     return Remaining(max(0.0, seconds - age), late, told is not None)
+
+
+def _stalled(job: TrainJob) -> str:
+    found = find(job.status.conditions if job.status is not None else None, CONDITION_STALLED)
+    return found.reason if found is not None and found.status == "True" else ""
 
 
 def _metrics(job: TrainJob) -> dict[str, str]:
@@ -133,6 +142,7 @@ def as_json(view: View) -> dict[str, Any]:
         "name": view.name,
         "state": str(view.state),
         "reason": view.reason,
+        "stalled": view.stalled or None,
         "attempt": view.attempt,
         "progressPercentage": view.percentage,
         "remainingSeconds": round(remaining.seconds) if remaining is not None else None,

@@ -100,6 +100,12 @@ def test_a_job_that_does_not_train_has_no_time_to_go() -> None:
         assert text.remaining(seen(job(state=state, ago=5000, estimatedRemainingSeconds=60))) == "-"
 
 
+def test_a_job_that_stands_still_says_so() -> None:
+    view = seen(job(state="Stalled", progressPercentage=60, estimatedRemainingSeconds=60, ago=4000))
+    assert (text.state(view), text.remaining(view)) == ("Stalled (Because)", "late")
+    assert (as_json(view)["state"], as_json(view)["stalled"]) == ("Running", "Because")
+
+
 def test_what_a_job_says_at_its_end_is_shown_beside_its_state() -> None:
     view = seen(job(state="Complete", progressPercentage=60, ago=10))
     assert (text.state(view), text.percent(view)) == ("Complete", "60%")
@@ -278,6 +284,7 @@ def test_as_json() -> None:
         "name": "newer",
         "state": "Running",
         "reason": "",
+        "stalled": None,
         "attempt": None,
         "progressPercentage": 42,
         "remainingSeconds": 57,
