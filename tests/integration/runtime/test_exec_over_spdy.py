@@ -23,6 +23,8 @@ from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually
 
+pytestmark = pytest.mark.real_control_plane("kubelet")
+
 NODE = "speaks-spdy"
 EXECS = {
     "kind": "ClusterExec",

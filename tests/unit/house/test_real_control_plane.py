@@ -12,7 +12,7 @@ MOST = {
     "Deployments": 4,
     "OIDC": 2,
     "foreign client certificates": 1,
-    "kubelet": 1,
+    "kubelet": 2,
     "webhooks behind Services": 1,
     "CronJobs": 1,
     "Pod Security": 1,
