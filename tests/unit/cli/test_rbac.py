@@ -16,6 +16,8 @@ from trainwright.api.config.v1alpha1 import (
     LeaderElectionConfiguration,
     MetricsAuth,
     Plugins,
+    Progress,
+    ProgressPull,
 )
 from trainwright.api.rights import Rule, merged
 from trainwright.controller.cli.main import main
@@ -61,6 +63,18 @@ def test_a_part_that_is_off_costs_no_right() -> None:
     assert little.by_namespace == {}
     assert verbs(little.on_jobs, "tokenreviews") == set()
     assert verbs(little.on_jobs, "validatingwebhookconfigurations") == {"get"}
+
+
+def test_the_right_to_run_commands_comes_with_its_gate_alone_and_in_the_namespace_of_the_jobs() -> None:
+    assert not verbs(needed(feature_gates={"TrainJobStatus": True}).on_jobs, "pods/exec")
+    gate = {"ProgressPull": True}
+    assert verbs(needed(feature_gates=gate).on_jobs, "pods/exec") == {"get", "create"}
+    without = needed(feature_gates=gate, progress=Progress(pull=ProgressPull(exec=False)))
+    assert not verbs(without.on_jobs, "pods/exec")
+    assert verbs(without.on_jobs, "pods") == {"list"}
+    found = roles(needed(feature_gates=gate), jobs_in="team")
+    having = [role for role in found if any("pods/exec" in rule["resources"] for rule in role["rules"])]
+    assert [(role["kind"], role["metadata"]["namespace"]) for role in having] == [("Role", "team")]
 
 
 def test_secrets_are_never_read_outside_of_the_managers_namespace() -> None:
