@@ -81,6 +81,8 @@ class Picture:
         """Queries without an answer yet, in the order in which they were asked."""
         self.unread: dict[Query, str] = {}
         """Queries that the API server refused, and what it said."""
+        self.answered: dict[Query, Answer] = {}
+        """What the checks have asked and learned, so that a picture can be kept."""
         self._source = source
 
     # ------------------------------------------------------------------ asking
@@ -133,7 +135,9 @@ class Picture:
         answer = self._source(query)
         if answer is None:
             self.wanted[query] = None
-        elif isinstance(answer, Unreadable):
+            return None
+        self.answered[query] = answer
+        if isinstance(answer, Unreadable):
             self.unread[query] = answer.message
         return answer
 

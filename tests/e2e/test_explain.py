@@ -8,7 +8,7 @@ patience of checks.
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.explain import Explanation, Reader
+from trainwright.plugins.contract import Picture
 
 pytestmark = pytest.mark.parity
 
@@ -66,7 +67,10 @@ async def connected(kubeconfig: Path) -> AsyncIterator[Client]:
         await transport.close()
 
 
-async def told(place: Place, number: str) -> Explanation:
+Told = tuple[Picture, Explanation]
+
+
+async def told(place: Place, number: str) -> Told:
     """Plant one fault, and ask until the sentence is the expected one."""
     plant, sentence, _, patience = FAULTS[number]
     await plant(place)
@@ -75,10 +79,10 @@ async def told(place: Place, number: str) -> Explanation:
     )
     name = "j" * 60 if number == "15" else "j"
 
-    async def look() -> Explanation:
-        return await reader.explain(place.namespace, name)
+    async def look() -> Told:
+        return await reader.picture(place.namespace, name)
 
-    return await eventually(look, lambda found: said(found).startswith(sentence), seconds=60, what=f"fault {number}")
+    return await eventually(look, lambda found: said(found[1]).startswith(sentence), seconds=60, what=f"fault {number}")
 
 
 def said(found: Explanation) -> str:
@@ -86,21 +90,28 @@ def said(found: Explanation) -> str:
 
 
 @pytest.fixture(scope="module")
-def answers(request: pytest.FixtureRequest) -> Iterator[dict[str, Explanation | BaseException]]:
+def answers(request: pytest.FixtureRequest) -> Iterator[dict[str, Told | BaseException]]:
     """What is said of each fault that a test of this run asks for."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
     asked = {str(item.callspec.params["number"]) for item in items if "number" in item.fixturenames}
+    with everything() as control_plane:
+        yield asyncio.run(all_told(control_plane, asked))
+
+
+@contextmanager
+def everything() -> Iterator[ControlPlane]:
+    """The whole chain, with the definitions of Kueue and of both gang schedulers."""
     crds = [ROOT / "config" / "crd", *sorted((ROOT / "tests" / "conformance" / "crds").glob("*.yaml"))]
     with ControlPlane.complete(crds=crds) as control_plane:
         control_plane.apply(*KUEUE)
         install(control_plane).start()
-        yield asyncio.run(all_told(control_plane, asked))
+        yield control_plane
 
 
-async def all_told(control_plane: ControlPlane, asked: Collection[str]) -> dict[str, Explanation | BaseException]:
+async def all_told(control_plane: ControlPlane, asked: Collection[str]) -> dict[str, Told | BaseException]:
     async with connected(control_plane.kubeconfig) as client:
 
-        async def one(number: str) -> Explanation:
+        async def one(number: str) -> Told:
             labels = {WITHOUT_ADMISSION: "true"}
             namespace = await asyncio.to_thread(control_plane.create_namespace, f"fault-{number}", labels=labels)
             return await told(Place(control_plane, client, namespace), number)
@@ -108,7 +119,7 @@ async def all_told(control_plane: ControlPlane, asked: Collection[str]) -> dict[
         first = [number for number in FAULTS if number in asked and number not in parts.LAST]
         limit = asyncio.Semaphore(8)
 
-        async def limited(number: str) -> Explanation:
+        async def limited(number: str) -> Told:
             async with limit:
                 return await one(number)
 
@@ -120,10 +131,11 @@ async def all_told(control_plane: ControlPlane, asked: Collection[str]) -> dict[
 
 
 @pytest.mark.parametrize("number", list(FAULTS))
-def test_the_first_sentence_is_right(answers: dict[str, Explanation | BaseException], number: str) -> None:
-    found = answers[number]
-    if isinstance(found, BaseException):
-        raise found
+def test_the_first_sentence_is_right(answers: dict[str, Told | BaseException], number: str) -> None:
+    answer = answers[number]
+    if isinstance(answer, BaseException):
+        raise answer
+    _, found = answer
     assert said(found).startswith(FAULTS[number].sentence)
     assert found.exit_code == FAULTS[number].code, said(found)
     assert found.unread == ()

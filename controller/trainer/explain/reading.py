@@ -71,7 +71,7 @@ class Reader:
             try:
                 return await self._read(query)
             except NotFound:
-                return () if query.verb is Verb.GET else NOT_SERVED
+                return NOT_SERVED if query.verb in (Verb.LIST, Verb.SERVES) else ()
             except ApiError as error:
                 return Unreadable(error.message)
 
