@@ -29,8 +29,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="say why a TrainJob does not train",
         description="Say in one sentence why a TrainJob does not train, or that it does. Reads the cluster of the "
         "kubeconfig and changes nothing; needs no manager. Exit code 0 if the job runs or is complete, 1 if it "
-        "failed or "
-        "is stuck, 3 if it waits; 2 for a wrong command line, and for a job or cluster that cannot be read.",
+        "failed or is stuck, 3 if it waits; 2 for a wrong command line, and for a job or cluster that cannot be "
+        "read.",
     )
     parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
     parser.add_argument("-n", "--namespace", help="its namespace (default: the one of the kubeconfig's context)")

@@ -152,9 +152,8 @@ class GangScheduler(ABC, Generic[P]):
             missing = members - len(picture.present_pods)
             text = (
                 f"the gang wants {members} pods at once, and {missing} of them {'is' if missing == 1 else 'are'} "
-                "created "
-                f"only after {later} has ended: this runtime cannot run as a gang; take podGroupPolicy or the steps "
-                "out of it"
+                f"created only after {later} has ended: this runtime cannot run as a gang; take podGroupPolicy or the "
+                "steps out of it"
             )
             more: dict[str, Any] = {"severity": Severity.STUCK, "link": Link.JOBSET, "explains": _WAITS_OF_PODS}
             return (_gang_cause("GangCannotForm", text, about, created_at(group), waiting, more),)

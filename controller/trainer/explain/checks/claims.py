@@ -45,8 +45,7 @@ def claims_of(pod: Document) -> list[str]:
 def _claim_missing(picture: Picture, name: str, more: dict[str, Any]) -> Cause:
     text = (
         f"PersistentVolumeClaim {name} does not exist in namespace {picture.namespace}: create it, or correct the "
-        "volume "
-        "in the runtime"
+        "volume in the runtime"
     )
     about = About(kind="PersistentVolumeClaim", namespace=picture.namespace, name=name)
     return cause("ClaimMissing", text, **{**more, "about": about})
@@ -144,8 +143,7 @@ def _sources(volume: Document) -> Iterator[tuple[Any, str]]:
 def _source_missing(picture: Picture, pod: Document, kind: str, name: str, volume: str, since: Any) -> Cause:
     text = (
         f"volume {volume} is made from {kind} {name}, which does not exist in namespace {picture.namespace}: create "
-        "it, "
-        "or correct the runtime"
+        "it, or correct the runtime"
     )
     about = About(kind=kind, namespace=picture.namespace, name=name)
     reason = "VolumeSourceMissing"

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from trainwright.api.objects import Document
-from trainwright.plugins.contract.picture import Picture, index_of, moment
+from trainwright.api.objects import Document, uid_of
+from trainwright.plugins.contract.picture import Picture, created_at, holds, index_of, moment, pod_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,21 @@ def containers_of(pod: Document) -> Iterator[Container]:
                 last=(one.get("lastState") or {}).get("terminated"),
                 spec=own,
             )
+
+
+def made_good(picture: Picture) -> frozenset[str]:
+    """The pods, by uid, whose place another pod has taken that is ready or has succeeded."""
+    latest: dict[tuple[str, int, int], Document] = {}
+    for pod in sorted(picture.present_pods, key=lambda pod: str(created_at(pod))):
+        latest[pod_order(pod)[:3]] = pod
+    good = {
+        place: uid_of(pod)
+        for place, pod in latest.items()
+        if holds(pod, "Ready") is not None or (pod.get("status") or {}).get("phase") == "Succeeded"
+    }
+    return frozenset(
+        uid_of(pod) for pod in picture.present_pods if good.get(pod_order(pod)[:3], uid_of(pod)) != uid_of(pod)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ from trainwright.plugins.contract import About, Cause, Picture, Severity, create
 from trainwright.plugins.contract.picture import LABEL_REPLICATED_JOB, event_since
 
 _UNMADE_SECONDS = 10.0
+_SILENT_SECONDS = 60.0
+"""How long a Job may have no pod without a word, as in a burst of Jobs."""
 _QUOTA = re.compile(r"exceeded quota: ([^,]+), requested: (.+?), used: (.+?), limited: (.+?)(?:; |$)")
 _UNCOUNTED = re.compile(r"status unknown for quota: ([^,\s]+), resources: (\S+)")
 _MUST_SPECIFY = re.compile(r"failed quota: ([^:]+): must specify (.+)")
@@ -216,14 +218,14 @@ def _from_template(picture: Picture, job: Document, wanted: int, done: int) -> C
             if asked is None or not Quantity.parse(used) + asked > Quantity.parse(hard):
                 continue
             text = (
-                f"exceeded quota: {name_of(quota)}, requested: {resource}={asked}, used: {resource}={used}, "
-                f"limited: {resource}={hard}"
+                f"exceeded quota: {name_of(quota)}, requested: {resource}={asked}, used: {resource}={used}, limited: "
+                f"{resource}={hard}"
             )
             return _translated(picture, job, text, created_at(job), wanted, done)
-    if done or picture.present_pods:
+    if done or picture.present_pods or not picture.lasted(created_at(job), _SILENT_SECONDS):
         return None
     text = (
-        f"Job {name_of(job)} has none of its {wanted} pods, and no event says why: is the Job controller running? See "
-        f"`kubectl describe job {name_of(job)}`"
+        f"Job {name_of(job)} has none of its {wanted} pods, and no event says why: is the Job controller running? "
+        f"See `kubectl describe job {name_of(job)}`"
     )
     return cause("PodsRefused", text, about=About.of(job, "Job"), **more)

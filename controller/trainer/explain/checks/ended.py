@@ -133,8 +133,8 @@ def _before(picture: Picture) -> str:
 def _job_deadline(job: Document, since: datetime | None) -> Cause:
     seconds = (job.get("spec") or {}).get("activeDeadlineSeconds")
     text = (
-        f"the runtime allows a Job {seconds} s, and Job {name_of(job)} took longer (DeadlineExceeded); this "
-        "is not the deadline of the TrainJob: change the runtime"
+        f"the runtime allows a Job {seconds} s, and Job {name_of(job)} took longer (DeadlineExceeded); this is not "
+        "the deadline of the TrainJob: change the runtime"
     )
     return cause("JobDeadlineExceeded", text, about=About.of(job, "Job"), since=since)
 
@@ -151,8 +151,8 @@ def _without_evidence(picture: Picture, failed: Document) -> Cause:
     why = (holds(job, "Failed") or {}).get("reason") if job is not None else "BackoffLimitExceeded"
     limit = "reached its backoff limit" if why == "BackoffLimitExceeded" else f"failed ({why})"
     text = (
-        f"Job {name} {limit}, and its pods were deleted with their logs; restartPolicy: Never in the "
-        "runtime keeps failed pods"
+        f"Job {name} {limit}, and its pods were deleted with their logs; restartPolicy: Never in the runtime keeps "
+        "failed pods"
     )
     if any((pod.get("status") or {}).get("phase") == "Failed" for pod in picture.present_pods):
         text = (

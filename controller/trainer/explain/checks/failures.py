@@ -3,9 +3,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from trainwright.api.objects import Document, labels_of
+from trainwright.api.objects import Document, labels_of, uid_of
 from trainwright.controller.trainer.explain.catalogue import cause
-from trainwright.controller.trainer.explain.checks.containers import Failure, containers_of, failures
+from trainwright.controller.trainer.explain.checks.containers import Failure, containers_of, failures, made_good
 from trainwright.controller.trainer.explain.checks.starting import not_created
 from trainwright.controller.trainer.explain.words import (
     STEP_LABEL,
@@ -19,7 +19,7 @@ from trainwright.controller.trainer.explain.words import (
     verb,
 )
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds
-from trainwright.plugins.contract.picture import index_of, moment
+from trainwright.plugins.contract.picture import index_of, moment, pod_order
 
 _MOMENT_SECONDS = 10.0
 _INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
@@ -30,10 +30,9 @@ def failed(picture: Picture) -> Iterator[Cause]:
     found = [one for one in failures(picture) if not _is_disrupted(one.pod)]
     if not found or any(True for _ in not_created(picture)):
         return
-    if all(_runs_again(one) for one in found):
-        yield _recovered(picture, found)
-        return
-    yield told(picture, found)
+    good = made_good(picture)
+    lasting_ones = [one for one in found if not _runs_again(one) and uid_of(one.pod) not in good]
+    yield told(picture, lasting_ones) if lasting_ones else _recovered(picture, found)
 
 
 def _is_disrupted(pod: Document) -> bool:
@@ -47,11 +46,11 @@ def _runs_again(failure: Failure) -> bool:
 
 def _recovered(picture: Picture, found: Sequence[Failure]) -> Cause:
     first = found[0]
-    times = sum(one.container.restarts for one in found)
+    of_rank = [one for one in found if pod_order(one.pod)[:3] == pod_order(first.pod)[:3]]
+    times = max(len(of_rank), sum({id(one.pod): one.container.restarts for one in of_rank}.values()))
     text = (
-        f"{rank_of(picture, first.pod)} has failed {counted(times, 'time')}, last with exit code {first.code}, and "
-        "runs "
-        f"again{_log(picture, first)}"
+        f"{rank_of(picture, first.pod)} has failed {counted(times, 'time')}, first with exit code {first.code}, and "
+        f"runs again{_log(picture, first)}"
     )
     return _made("CrashLoop", picture, first, text, severity=Severity.WAITS, failed=False)
 
@@ -95,8 +94,7 @@ def _memory(picture: Picture, first: Failure) -> Cause:
     times = f" {first.container.restarts} times" if first.container.restarts > 1 else ""
     text = (
         f"{rank_of(picture, first.pod)} was killed for memory{times} (OOMKilled, exit code {first.code}): {most}; "
-        "ask for "
-        "more memory, or use less"
+        "ask for more memory, or use less"
     )
     return _made("OutOfMemory", picture, first, text)
 
@@ -109,8 +107,7 @@ def _loop(picture: Picture, first: Failure) -> Cause:
     times = first.container.restarts
     text = (
         f"container {first.container.name} of {rank_of(picture, first.pod)} has failed {counted(times, 'time')}, "
-        "last with "
-        f"{_code(first)}; after {limit} the Job gives up, and its pods are deleted with their "
+        f"last with {_code(first)}; after {limit} the Job gives up, and its pods are deleted with their "
         f"logs{_log(picture, first)}"
     )
     return _made("CrashLoop", picture, first, text)

@@ -151,8 +151,14 @@ def waiting_steps(picture: Picture) -> Iterator[Cause]:
 
 
 def wanted_now(picture: Picture) -> int:
-    """How many pods the steps consist of whose turn has come."""
-    return sum(pods_of(one) for one in replicated_jobs(picture) if not open_dependencies(picture, one))
+    """How many pods the steps consist of whose turn has come and that have not ended."""
+    statuses = ((picture.jobset or {}).get("status") or {}).get("replicatedJobsStatus") or ()
+    over = {one.get("name"): one.get("succeeded") or 0 for one in statuses}
+    return sum(
+        pods_of(one)
+        for one in replicated_jobs(picture)
+        if not open_dependencies(picture, one) and over.get(one["name"], 0) < (one.get("replicas") or 1)
+    )
 
 
 def running_pods(picture: Picture) -> list[Document]:

@@ -5,10 +5,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.api.objects import Document, name_of
+from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.capacity import requests_of
+from trainwright.controller.trainer.explain.checks.containers import made_good
 from trainwright.controller.trainer.explain.kinds import NODE
 from trainwright.controller.trainer.explain.words import amount, counted, listed, quoted, rank_of, verb
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, holds, since_of
@@ -31,7 +32,10 @@ _WHY = {
 def disrupted(picture: Picture) -> Iterator[Cause]:
     """Pods of the present attempt that did not end by themselves."""
     asked: dict[str, None] = {}
+    good = made_good(picture)
     for pod in picture.present_pods:
+        if uid_of(pod) in good or (pod.get("status") or {}).get("phase") == "Succeeded":
+            continue
         node = (pod.get("spec") or {}).get("nodeName")
         # A pod of a node that does not answer is not ready. To read the nodes of all others would be no use.
         if node and holds(pod, "Ready") is None and len(asked) < _NODES_ASKED:
@@ -119,8 +123,8 @@ def remaining(picture: Picture, *, over: str) -> Iterator[Cause]:
     several = "," in nodes or " and " in nodes
     text = (
         f"{over}, but {counted(number, 'pod')} still {verb(number, 'holds', 'hold')} {_held(left)}: "
-        f"{'nodes' if several else 'node'} {nodes} {'do' if several else 'does'} not answer; ask the administrator, or "
-        f"delete {'it' if one else 'them'} with --force"
+        f"{'nodes' if several else 'node'} {nodes} {'do' if several else 'does'} not answer; ask the administrator, "
+        f"or delete {'it' if one else 'them'} with --force"
     )
     about = About.of(left[0], "Pod")
     since = moment(left[0]["metadata"]["deletionTimestamp"])

@@ -123,8 +123,8 @@ def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa:
         if too_much:
             asked, resource, most = too_much[0]
             text = (
-                f"the job asks for {asked} {resource}, and {target} gives at most {most}: ask for less, or use another "
-                "queue"
+                f"the job asks for {asked} {resource}, and {target} gives at most {most}: ask for less, or use "
+                "another queue"
             )
         else:
             text = f"{target} can never admit the job: {quoted(message)}; change the job, or use another queue"

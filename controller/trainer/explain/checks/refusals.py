@@ -130,8 +130,8 @@ def _forbidden(picture: Picture, message: str, since: datetime | None) -> Cause 
     who = f" ({user.removeprefix('system:serviceaccount:').replace(':', '/')})" if user else ""
     return cause(
         "ManagerForbidden",
-        f"the manager{who} may not {verb} {what} in namespace {picture.namespace}: "
-        "its administrator must apply the roles that `trainwright rbac` prints",
+        f"the manager{who} may not {verb} {what} in namespace {picture.namespace}: its administrator must apply the "
+        "roles that `trainwright rbac` prints",
         about=About.of(picture.job, "TrainJob"),
         since=since,
     )
@@ -146,8 +146,9 @@ def _quota(picture: Picture, message: str, since: datetime | None) -> Cause | No
     resource, _, limit = found[4].strip().partition("=")
     return cause(
         "ObjectQuotaExceeded",
-        f"ResourceQuota {found[1]} allows {limit} {resource.removeprefix('count/')} in namespace {picture.namespace}, "
-        f"and {found[3].partition('=')[2]} are used: delete finished jobs, or ask for a larger quota",
+        f"ResourceQuota {found[1]} allows {limit} {resource.removeprefix('count/')} in namespace "
+        f"{picture.namespace}, and {found[3].partition('=')[2]} are used: delete finished jobs, or ask for a larger "
+        "quota",
         about=About(kind="ResourceQuota", namespace=picture.namespace, name=found[1]),
         since=since,
     )
@@ -171,8 +172,8 @@ def _name(picture: Picture, message: str, since: datetime | None) -> Cause | Non
     longest = longest_name(picture)
     if longest is not None and longest > _LIMIT:
         text = (
-            f"the name {picture.name} makes pod names of {longest} characters, and {_LIMIT} are allowed: "
-            f"create the job again with a name that is shorter by {longest - _LIMIT}"
+            f"the name {picture.name} makes pod names of {longest} characters, and {_LIMIT} are allowed: create the "
+            f"job again with a name that is shorter by {longest - _LIMIT}"
         )
     else:
         text = f"the name {picture.name} is too long: JobSet makes names of more than {_LIMIT} characters from it"

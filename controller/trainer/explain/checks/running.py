@@ -92,8 +92,7 @@ def silent(picture: Picture) -> Iterator[Cause]:
     last = f" (last: {percent} %)" if percent is not None else ""
     text = (
         f"the job has stopped reporting its progress{last}; {share(ready, pods)} {verb(len(ready), 'is', 'are')} "
-        "ready: look "
-        "at the logs, it may hang"
+        "ready: look at the logs, it may hang"
     )
     since = moment(reported.get("lastUpdatedTime")) or since_of(stalled)
     yield cause("NoReport", text, about=About.of(picture.job, "TrainJob"), since=since)
@@ -104,7 +103,7 @@ def ordinary(picture: Picture) -> Cause:
     pods = [pod for pod in picture.present_pods if not (pod.get("metadata") or {}).get("deletionTimestamp")]
     active = running_pods(picture)
     done = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Succeeded"]
-    wanted = wanted_now(picture) or len(pods)
+    wanted = wanted_now(picture)
     attempt = attempt_of(picture)
     which = f", attempt {attempt[0]} of {attempt[1]}" if attempt else ", attempt 1"
     if pods and len(active) + len(done) >= wanted:

@@ -77,8 +77,7 @@ def _unseen(picture: Picture, pods: Sequence[Document]) -> Iterator[Cause]:
     yield cause(
         "SchedulerMissing",
         f"no scheduler has looked at {share(old, picture.present_pods)}: their schedulerName is {name}; is it "
-        "installed "
-        "and running? If not, use another runtime",
+        "installed and running? If not, use another runtime",
         about=About.of(old[0], "Pod"),
         since=earliest(created_at(pod) for pod in old),
         pods=len(old),
@@ -186,15 +185,13 @@ def _too_small(spec: Document, nodes: Sequence[Document], resource: str, asked: 
     if not most:
         return (
             f"{which} offers {resource}, and each pod asks for {amount(resource, asked)}: is its device plugin "
-            "running? "
-            "Else use another cluster or runtime"
+            "running? Else use another cluster or runtime"
         )
     largest = amount(resource, most)
     advice = f"ask for at most {largest} per node" + (", on more nodes" if "/" in resource else "")
     return (
         f"{which} has {amount(resource, asked)} {resource} (the largest has {largest}): {advice}; unless the "
-        "autoscaler "
-        "adds larger nodes"
+        "autoscaler adds larger nodes"
     )
 
 
@@ -254,6 +251,5 @@ def _tainted_text(picture: Picture, group: Group, nodes: Sequence[Document]) -> 
     fit = "the one node that fits has" if number == 1 else f"the {number} nodes that fit have"
     return (
         f"{fit} the {'taint' if len(set(map(capacity.taint_text, taints))) == 1 else 'taints'} {names}, which the "
-        "pods do "
-        "not tolerate: add a toleration to the runtime"
+        "pods do not tolerate: add a toleration to the runtime"
     )

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, uid_of
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.claims import CREATING_SECONDS, is_creating
-from trainwright.controller.trainer.explain.checks.containers import Container, containers_of
+from trainwright.controller.trainer.explain.checks.containers import Container, containers_of, made_good
 from trainwright.controller.trainer.explain.words import quoted, rank_of
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, since_of
 from trainwright.plugins.contract.picture import event_since, index_of, moment
@@ -107,16 +107,16 @@ def _program(picture: Picture, pod: Document, container: Container) -> Cause | N
 
 def refused_by_node(picture: Picture) -> Iterator[Cause]:
     """Pods that a node did not take, although the scheduler gave them to it."""
+    good = made_good(picture)
     for pod in picture.present_pods:
         status = pod.get("status") or {}
         reason = str(status.get("reason", ""))
-        if status.get("phase") != "Failed" or not _REFUSALS.fullmatch(reason):
+        if status.get("phase") != "Failed" or not _REFUSALS.fullmatch(reason) or uid_of(pod) in good:
             continue
         node = (pod.get("spec") or {}).get("nodeName") or "its node"
         text = (
             f"node {node} refused {rank_of(picture, pod)} ({reason}: {quoted(str(status.get('message', '')), 110)}); "
-            "the Job "
-            "makes another pod; if that happens again, ask the administrator to check the node"
+            "the Job makes another pod; if that happens again, ask the administrator to check the node"
         )
         yield cause(
             "NodeRefusedPod",
@@ -154,8 +154,7 @@ def slow(picture: Picture) -> Iterator[Cause]:
                 return
         text = (
             f"the containers of {rank_of(picture, pod)} have not been created on node {node} for more than a minute: "
-            "see "
-            f"`kubectl describe pod {pod['metadata']['name']}`"
+            f"see `kubectl describe pod {pod['metadata']['name']}`"
         )
         yield cause("SlowStart", text, since=since, **more)
         return

@@ -10,7 +10,7 @@ from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER, SUFFI
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.refusals import about_jobset, jobset_missing
 from trainwright.controller.trainer.explain.kinds import CONFIG_MAP, LEASE
-from trainwright.plugins.contract import About, Cause, Picture, created_at
+from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at
 from trainwright.plugins.contract.picture import JOBSET, moment
 
 LEASE_NAME = "trainer.kubeflow.org"
@@ -63,9 +63,11 @@ def _no_manager(picture: Picture) -> Iterator[Cause]:
     spec = (lease or {}).get("spec") or {}
     renewed = moment(spec.get("renewTime"))
     holder = spec.get("holderIdentity")
+    severity = Severity.STUCK
     lasting = timedelta(seconds=int(spec.get("leaseDurationSeconds") or 15))
     if lease is not None and holder and renewed is not None and renewed + lasting >= picture.now:
-        why = f"the manager {str(holder).partition('_')[0]} leads, and has not seen it; look at its log"
+        why = f"the manager {str(holder).partition('_')[0]} leads, and has not come to it; if that lasts, see its log"
+        severity = Severity.TEMPORARY
     elif lease is not None and renewed is not None:
         why = f"no manager holds Lease {LEASE_NAME} (last renewed {format_time(renewed)}); start the manager"
     else:
@@ -75,6 +77,7 @@ def _no_manager(picture: Picture) -> Iterator[Cause]:
         f"no manager has looked at the job since it was created: {why}",
         about=About(kind="Lease", namespace=MANAGER_NAMESPACE, name=LEASE_NAME),
         since=created_at(picture.job),
+        severity=severity,
     )
 
 

@@ -144,7 +144,8 @@ def test_11_no_manager_works() -> None:
     )
     assert "no manager holds Lease trainer.kubeflow.org (last renewed 2026-11-22T13:00:00Z)" in world.says()
     lease["spec"]["renewTime"] = at(2)
-    assert "the manager manager-1 leads, and has not seen it" in world.says()
+    assert "the manager manager-1 leads, and has not come to it" in world.says()
+    assert world.explained().exit_code == 3
     world.job["metadata"]["creationTimestamp"] = at(10)
     assert world.says().startswith("Starting: ")
 

@@ -148,6 +148,28 @@ def test_ranks_of_an_earlier_attempt_are_no_causes() -> None:
     assert world.says() == "Running: 4 of 4 pods run, attempt 2 of 2"
 
 
+def test_a_failed_pod_whose_replacement_runs_is_a_note() -> None:
+    world = World()
+    world.terminated(1, 1)
+    job = next(obj for obj in world.objects if obj["kind"] == "Job")
+    replacement = world.add_pod(job, "node", 1, ago=60)
+    replacement["metadata"] |= {"name": "j-node-0-1-other", "uid": "other"}
+    found = world.explained()
+    assert found.cause.message == "4 of 4 pods run, attempt 1"
+    assert [one.message for one in found.others] == ["rank 1 has failed 1 time, first with exit code 1, and runs again"]
+    world.pods[1]["status"]["conditions"].append(condition("DisruptionTarget", "PreemptionByScheduler"))
+    assert reasons(world) == ["Running"]
+
+
+def test_pods_of_a_step_that_has_ended_are_not_waited_for() -> None:
+    world = World(steps=("dataset-initializer",))
+    world.jobset["status"]["replicatedJobsStatus"][0]["succeeded"] = 1
+    world.without_pods()
+    job = world.add_job("node", 4)
+    assert world.says() == "Running: 4 of 4 pods run, attempt 1"
+    assert job["status"] == {"active": 4}
+
+
 def test_the_states_that_have_just_begun_are_not_said() -> None:
     world = World()
     world.unschedulable(GPU, ago=scheduling.UNSCHEDULABLE_SECONDS - 1)

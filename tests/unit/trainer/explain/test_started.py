@@ -202,7 +202,7 @@ def test_57_a_container_that_runs_again_is_a_note() -> None:
     found = world.explained()
     assert found.cause.message == "4 of 4 pods run, attempt 1"
     assert found.exit_code == 0
-    assert [one.message for one in found.others] == ["rank 1 has failed 1 time, last with exit code 1, and runs again"]
+    assert [one.message for one in found.others] == ["rank 1 has failed 1 time, first with exit code 1, and runs again"]
 
 
 def test_58_preempted() -> None:
