@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from trainwright import __version__
-from trainwright.api.config.v1alpha1 import Configuration, ControllerWebhook, StatusServer
+from trainwright.api.config.v1alpha1 import Configuration, ControllerWebhook, Progress, StatusServer
 from trainwright.api.manifest import documents
 from trainwright.api.objects import Document
 from trainwright.controller.cli.local.ports import status_port
@@ -88,6 +88,8 @@ def _settings(port: int) -> Settings:
         webhook=ControllerWebhook(host=HOST),
         status_server=StatusServer(port=port),
         feature_gates={gate.name: True for gate in GATES},
+        # The shortest interval: there are few jobs, and people watch them.
+        progress=Progress(interval="2s"),
     )
     return replace(settings_of(configuration), metrics_address=None, probe_address=None)
 

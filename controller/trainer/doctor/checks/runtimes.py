@@ -62,6 +62,8 @@ def gangs(site: Site) -> Iterator[Finding]:
 
 def evidence(site: Site) -> Iterator[Finding]:
     """The logs of failed pods survive: by restartPolicy Never, or by the manager's record."""
+    if not site.managers:
+        return  # whose features are not known, as those of a local cluster
     configuration = site.known(site.configuration) or {}
     gates = configuration.get("featureGates") or {}
     if gates.get("Explain", gates.get("AllAlpha", False)):
