@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every recorded case of Kubeflow Trainer that needs no feature gate, replayed on our manager and our API server."""
+"""Every recorded case of Kubeflow Trainer that needs no feature gate, replayed on our manager and our API server.
+
+Here with the gates on that change no job: what they add, a condition or an event, must not disturb.
+"""
 
 import subprocess
 import sys
@@ -20,7 +23,7 @@ pytestmark = pytest.mark.parity
 def test_the_manager_does_on_the_local_server_what_is_recorded() -> None:
     crds = [ROOT / "config" / "crd", CONFORMANCE / "crds", provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]
     with LocalControlPlane(crds=crds) as control_plane:
-        start_manager(control_plane, webhooks=True)
+        start_manager(control_plane, webhooks=True, featureGates={"Explain": True, "ProgressPull": True})
         replay = [sys.executable, str(CONFORMANCE / "replay.py"), f"--kubeconfig={control_plane.kubeconfig}"]
         done = subprocess.run([*replay, "--timeout", "60"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-20000:] + done.stderr
