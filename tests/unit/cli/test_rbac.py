@@ -24,14 +24,14 @@ from trainwright.controller.cli.main import main
 from trainwright.controller.cli.rbac import bindings, roles
 from trainwright.controller.trainer.assembly.permissions import Rights, rights
 from trainwright.controller.trainer.assembly.settings import settings_of
-from trainwright.plugins.registry import Registry, Selection
+from trainwright.plugins.registry import Registry
 
 HOME = "kubeflow-system"
 
 
 def needed(**fields: Any) -> Rights:
-    configuration = Configuration(**fields)
-    return rights(settings_of(configuration), Registry.load(Selection.of(configuration.plugins)), HOME)
+    settings = settings_of(Configuration(**fields))
+    return rights(settings, Registry.load(settings.plugins), HOME)
 
 
 def verbs(rules: tuple[Rule, ...], resource: str) -> set[str]:
@@ -143,3 +143,23 @@ def test_only_clean_up_may_delete_jobs_and_secrets() -> None:
     for resource in ("trainjobs", "secrets", "podgroups"):
         assert "delete" not in verbs(without, resource)
         assert "delete" in verbs(cleaning, resource)
+
+
+def test_39_progress_reports_cost_rights_with_their_gate_only() -> None:
+    gate = {"TrainJobStatus": True}
+    without, reporting = needed(), needed(feature_gates=gate)
+    assert not verbs(without.on_jobs, "pods")
+    assert verbs(reporting.on_jobs, "pods") == {"get"}
+    assert "get" not in verbs(without.on_jobs, "trainjobs")
+    assert "get" in verbs(reporting.on_jobs, "trainjobs")
+    # The CA certificates, where another program keeps them.
+    files = CertManagement(enable=False, webhook_secret_name="cert")
+    assert not verbs(needed(cert_management=files).by_namespace.get(HOME, ()), "secrets")
+    (rule,) = needed(cert_management=files, feature_gates=gate).by_namespace[HOME]
+    assert rule == Rule("", "secrets", ("get", "list", "watch"), ("cert",))
+
+
+def test_a_secret_that_is_watched_by_name_is_not_cleaned_up() -> None:
+    plugins = Plugins(disabled=["MPI", "Flux"])
+    found = needed(feature_gates={"TrainJobStatus": True}, plugins=plugins, cleanup=Cleanup())
+    assert not verbs(found.on_jobs, "secrets")

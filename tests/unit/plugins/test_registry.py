@@ -13,7 +13,7 @@ import pytest
 
 from trainwright.api.base import Resource
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.plugins.contract import ClusterFacts, Component, Info, RegistryError, Rule, Watch
+from trainwright.plugins.contract import ClusterFacts, Component, Info, Installation, RegistryError, Rule, Watch
 from trainwright.plugins.registry import Candidate, Registry, Selection, built_in
 from trainwright.plugins.registry.order import OrderingCycle, ordered
 
@@ -34,6 +34,23 @@ class Ordered(Plain):
     name: str = "Ordered"
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+
+
+class Reaching(Plain):
+    """A plugin whose pods call the manager."""
+
+    name = "Reaching"
+    uses_installation = True
+
+    def __init__(self, *, installation: Installation) -> None:
+        self._at = installation
+
+
+class Unreaching(Plain):
+    """It says that it uses the installation, and does not take it."""
+
+    name = "Unreaching"
+    uses_installation = True
 
 
 class Impostor(Plain):
@@ -150,6 +167,7 @@ BROKEN = {
     "unknown hook": ([candidate("UnknownHook")], [WHO + "hook enforce_policy: expected one of watches, "]),
     "async hook": ([candidate("Asynchronous")], [WHO + "hook build: expected a plain function, found an async one"]),
     "no hook": ([candidate("Hookless")], [WHO + "expected at least one hook of ", "found none"]),
+    "installation not taken": ([candidate("Unreaching")], [WHO + "cannot be created: TypeError: "]),
     "ordering cycle": (
         [candidate("Circular")],
         [
@@ -309,3 +327,12 @@ def test_watches_and_rights_are_merged() -> None:
 def test_no_plugins_are_fine() -> None:
     registry = Registry.of()
     assert (len(registry), registry.watches(), registry.rules()) == (0, (), ())
+
+
+def test_a_plugin_gets_the_installation_if_it_uses_it() -> None:
+    at = Installation(host="manager.example", port=1)
+    only = Selection(only=frozenset({"Reaching"}))
+    for given, expected in ((at, at), (None, Installation())):
+        (loaded,) = Registry.load(only, [candidate("Reaching")], installation=given)
+        found: Any = loaded.plugin
+        assert found._at == expected
