@@ -15,7 +15,7 @@ from trainwright.controller.trainer.explain.checks.jobset import (
 from trainwright.controller.trainer.explain.checks.refusals import about_jobset
 from trainwright.controller.trainer.explain.words import counted, listed, pods_wanted, replicated_jobs, role_of, verb
 from trainwright.plugins.contract import About, Cause, Picture, created_at, holds, since_of
-from trainwright.plugins.contract.picture import LABEL_JOBSET, POD, condition_of, earliest, index_of, moment
+from trainwright.plugins.contract.picture import JOBSET, LABEL_JOBSET, POD, condition_of, earliest, index_of, moment
 from trainwright.plugins.contract.picture import counted as share
 
 NOT_READY_SECONDS = 60.0
@@ -103,7 +103,7 @@ def ordinary(picture: Picture) -> Cause:
     pods = [pod for pod in picture.present_pods if not (pod.get("metadata") or {}).get("deletionTimestamp")]
     active = running_pods(picture)
     done = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Succeeded"]
-    wanted = wanted_now(picture)
+    wanted = wanted_now(picture) if picture.jobset is not None else len(pods)
     attempt = attempt_of(picture)
     which = f", attempt {attempt[0]} of {attempt[1]}" if attempt else ", attempt 1"
     if pods and len(active) + len(done) >= wanted:
@@ -113,11 +113,16 @@ def ordinary(picture: Picture) -> Cause:
         return cause("Running", text, about=about_jobset(picture), since=since, pods=len(active))
     if not picture.knows(POD, labels=f"{LABEL_JOBSET}={picture.name}"):
         return _by_counters(picture)
-    if picture.jobset is None:
-        text = "the job was created a moment ago; the manager makes its JobSet"
+    about = about_jobset(picture)
+    if picture.jobset is None and not pods:
+        if picture.lacks(JOBSET, picture.name):
+            text = "the job was created a moment ago; the manager makes its JobSet"
+        else:
+            text = "the job has no pods yet; JobSets may not be read, which could say why"
         return cause("Starting", text, about=About.of(picture.job, "TrainJob"), since=created_at(picture.job))
-    text = f"the job is starting: {share(active, wanted or len(pods) or pods_wanted(picture))} run{which}"
-    return cause("Starting", text, about=about_jobset(picture), since=created_at(picture.jobset), pods=len(pods))
+    total = wanted or len(pods) or pods_wanted(picture)
+    text = f"the job is starting: {share(active, total)} run{which}"
+    return cause("Starting", text, about=about, since=created_at(picture.jobset or picture.job), pods=len(pods))
 
 
 def _started(pod: Document) -> datetime | None:

@@ -203,6 +203,21 @@ def test_without_the_right_to_read_pods_the_status_and_the_rights_are_said() -> 
     assert "no right to list pods in namespace n" in found.unread
 
 
+def test_a_user_with_the_usual_rights_reads_neither_jobsets_nor_nodes() -> None:
+    world = World()
+    world.unreadable = ("jobsets", "nodes")
+    assert world.says() == "Running: 4 of 4 pods run, attempt 1"
+    world.unschedulable(GPU, 2, 3, ago=5)
+    assert world.says() == "Starting: the job is starting: 2 of 4 pods run, attempt 1"
+    for pod in world.pods[2:]:
+        pod["status"]["conditions"][0]["lastTransitionTime"] = at(60)
+    assert world.says().startswith("NoFreeNode: 2 of 4 pods wait for 8 nvidia.com/gpu each")
+    world.failed_create('pods "x" is forbidden: no PriorityClass with name gold was found')
+    assert world.says().startswith("PriorityClassMissing: ")
+    world.objects = [obj for obj in world.objects if obj["kind"] not in ("Job", "Pod")]
+    assert world.says() == "Starting: the job has no pods yet; JobSets may not be read, which could say why"
+
+
 def test_nothing_may_be_read_but_the_job() -> None:
     world = World()
     world.unreadable = ("pods", "events", "jobs", "jobsets", "services", "configmaps", "clustertrainingruntimes")
