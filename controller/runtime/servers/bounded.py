@@ -16,7 +16,8 @@ from typing import Protocol
 
 from aiohttp import HttpVersion11, web
 
-from trainwright.controller.runtime.servers.http import listening, parse_address
+from trainwright.controller.runtime.servers.addresses import parse_address
+from trainwright.controller.runtime.servers.http import listening
 
 log = logging.getLogger(__name__)
 

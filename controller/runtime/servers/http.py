@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.servers.addresses import parse_address
 from trainwright.controller.runtime.servers.probes import Checks, describe
 from trainwright.controller.runtime.tasks import TaskScope
 
@@ -24,14 +25,6 @@ CLOSE_SECONDS = 5.0
 """Time for a peer to finish its TLS handshake, and to close its side of a connection. Then it is cut off."""
 _LOOK_SECONDS = 0.05
 _BACKLOG = 128
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """Host and port of `host:port`, `[v6]:port` or `:port` (all interfaces, empty host). Raises ConfigurationError."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise ConfigurationError(f"{address!r} is not an address: write host:port, or :port for all interfaces")
-    return host.strip("[]"), int(port)
 
 
 class HTTPServer:

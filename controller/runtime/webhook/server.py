@@ -20,7 +20,8 @@ from aiohttp import web
 from trainwright.api.base import Object
 from trainwright.api.times import parse_duration
 from trainwright.controller.runtime.errors import ConfigurationError, TransportError
-from trainwright.controller.runtime.servers.http import listening, parse_address
+from trainwright.controller.runtime.servers.addresses import parse_address
+from trainwright.controller.runtime.servers.http import listening
 from trainwright.controller.runtime.webhook.admission import (
     Defaulter,
     Handler,

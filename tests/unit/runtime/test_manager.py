@@ -12,7 +12,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.runtime import ClusterConfig, Done, Key, Manager, ProcessSettings, Result, ServerSettings
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.lag import LoopLag
-from trainwright.controller.runtime.servers.http import parse_address
+from trainwright.controller.runtime.servers.addresses import parse_address
 from trainwright.controller.runtime.testing.objects import config_map
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, is_list, is_watch, listing
 from trainwright.controller.runtime.testing.waiting import at_least, equals, eventually
