@@ -26,7 +26,7 @@ from trainwright.controller.local.workloads.writes import (
 )
 from trainwright.controller.runtime import Backoff, Done, EventRecorder, Manager, NotFound, Result, RetryAfter
 from trainwright.controller.runtime.cache.events import Event
-from trainwright.controller.runtime.errors import ApiError
+from trainwright.controller.runtime.errors import ApiError, NotSynced
 
 NAME = "job"
 RETRY_SECONDS = 60.0
@@ -185,7 +185,11 @@ class JobController:
         return uid_of(job) != owner.uid or (is_finished(job) and _is_ours(job))
 
     def _pods_of(self, job: Document) -> list[Key]:
-        return [key_of(pod) for pod in self._cache.controlled_by(POD, uid_of(job)) if is_tracked(pod)]
+        try:
+            pods = self._cache.controlled_by(POD, uid_of(job))
+        except NotSynced:
+            return []  # their first list brings all of them
+        return [key_of(pod) for pod in pods if is_tracked(pod)]
 
 
 def _is_ours(job: Document) -> bool:

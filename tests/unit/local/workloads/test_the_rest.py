@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.local.workloads.objects import NOW, at, condition, job, pod
-from trainwright.api.objects import Document, name_of
+from trainwright.api.objects import Document, key_of, name_of
 from trainwright.api.times import parse
 from trainwright.controller.local.workloads import WORKLOADS, rights
 from trainwright.controller.local.workloads.claims.volumes import binding, bound_status, volume_of
@@ -18,10 +18,14 @@ from trainwright.controller.local.workloads.documents import merge_patch
 from trainwright.controller.local.workloads.finished.jobs import seconds_left
 from trainwright.controller.local.workloads.finished.pods import too_many
 from trainwright.controller.local.workloads.garbage.decision import NOTHING, Decision, Owner, decide
+from trainwright.controller.local.workloads.job.controller import JobController
 from trainwright.controller.local.workloads.kinds import JOB, JOBSET, POD
 from trainwright.controller.local.workloads.namespaces.conditions import Content, conditions
 from trainwright.controller.local.workloads.pods import finished_at, in_order_of_removal
 from trainwright.controller.local.workloads.writes import each_slowly
+from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Event, EventRecorder, Manager
+from trainwright.controller.runtime.cache.events import EventType
+from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 
 # ---------------------------------------------------------------------- garbage
 
@@ -247,3 +251,16 @@ def test_rights_cover_what_the_controllers_need() -> None:
     assert {("batch", "jobs/status"), ("", "pods/binding"), ("", "namespaces/finalize")} <= granted
     assert rights(("scheduler",)) != rights()
     assert set(WORKLOADS) >= {"job", "jobset", "scheduler", "garbage", "namespace", "accounts", "claims"}
+
+
+# ---------------------------------------------------------------------- Jobs
+
+
+async def test_a_job_that_has_ended_is_seen_before_the_first_list_of_pods(caplog: pytest.LogCaptureFixture) -> None:
+    """As after a restart. The list of pods brings those with a finalizer, so nothing is lost."""
+    manager = Manager(ClusterConfig(server="http://script"), transport=ScriptedTransport(), servers=NO_SERVERS)
+    JobController(manager, EventRecorder(manager.client, "test"))
+    ended = job(status={"conditions": [condition("Complete")]})
+    manager.cache.informer(JOB)._notify(Event(EventType.ADDED, key_of(ended), None, ended, initial=True), "1")
+    assert caplog.records == []
+    await manager.client.close()
