@@ -16,6 +16,8 @@ Now: TypeAlias = Callable[[], datetime]
 _DURATION_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+")
 _DURATION_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_LONGEST_SECONDS = 2**63 / 1e9
+"""Go counts nanoseconds in 64 bits."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -51,6 +53,8 @@ def parse_duration(text: str) -> timedelta:
     if not _DURATION.fullmatch(text):
         raise ValueError(f"{text!r} is not a duration; write numbers with units, such as 15s, 2m or 1h30m")
     seconds = sum(float(number) * _DURATION_UNITS[unit] for number, unit in _DURATION_PART.findall(text))
+    if seconds > _LONGEST_SECONDS:
+        raise ValueError("durations of more than 292 years are not supported")
     return timedelta(seconds=-seconds if text.startswith("-") else seconds)
 
 

@@ -119,7 +119,7 @@ def _silence(text: str) -> float:
 def _duration(text: str) -> timedelta:
     try:
         return parse_duration(text)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise ValueError(f"must be a duration such as 30s: {error}") from error
 
 

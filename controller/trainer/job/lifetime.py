@@ -21,6 +21,8 @@ ANNOTATION_OBJECTS = "trainwright.dev/objects-ttl-seconds-after-finished"
 NEVER = "never"
 LONGEST_SECONDS = 2**31 - 1
 """As the field of a Job: 68 years."""
+_MOST_DIGITS = 100
+"""More are not read: Python refuses numbers of thousands of digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,9 @@ def due(job: TrainJob, lifetimes: Lifetimes, now: dt.datetime) -> Due:
 
 
 def _is_usable(value: str) -> bool:
-    return value == NEVER or (value.isascii() and value.isdigit() and int(value) <= LONGEST_SECONDS)
+    if value == NEVER:
+        return True
+    return value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS and int(value) <= LONGEST_SECONDS
 
 
 def _seconds(value: str | None, default: int | None) -> int | None:

@@ -58,6 +58,7 @@ def test_the_job_takes_precedence_over_the_runtime_and_a_wrong_value_counts_as_n
         ("-interval", "9" * 400 + "h", "must be a duration such as 30s"),
         ("-container", "", "must be the name of a container"),
         ("-container", "x" * 64, "must be the name of a container"),
+        ("-stall-after", "99999999999h", "must be a duration such as 30s: durations of more than 292 years"),
         ("-stall-after", "119s", "must be a duration of 2m or more"),
     ],
 )

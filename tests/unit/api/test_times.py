@@ -45,6 +45,13 @@ def test_duration(text: str, seconds: float) -> None:
     assert times.parse_duration(text).total_seconds() == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize("text", ["2562048h", "-2562048h", "99999999999h", "9" * 400 + "h"])
+def test_a_duration_that_go_cannot_count(text: str) -> None:
+    assert times.parse_duration("2562047h") == timedelta(hours=2562047)
+    with pytest.raises(ValueError, match="more than 292 years"):
+        times.parse_duration(text)
+
+
 @pytest.mark.parametrize("text", ["", "15", "s", "1 s", "1d", "1h-1m", "."])
 def test_not_a_duration(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):

@@ -64,7 +64,7 @@ def test_annotations_take_precedence() -> None:
     assert lifetimes_of(job(both), default) == Lifetimes(job=None, objects=0)
 
 
-@pytest.mark.parametrize("value", ["", "-1", "1.5", "1h", "Never", "2147483648", "٣", " 5"])
+@pytest.mark.parametrize("value", ["", "-1", "1.5", "1h", "Never", "2147483648", "9" * 5000, "٣", " 5"])
 def test_a_value_that_cannot_be_used_counts_as_not_set(value: str) -> None:
     wrong = job({ANNOTATION_JOB: value})
     assert list(problems(wrong)) == [(ANNOTATION_JOB, value)]

@@ -108,6 +108,6 @@ def test_the_annotation_goes_before_the_configuration(
     assert stall_after(annotated, default) == seconds
 
 
-@pytest.mark.parametrize("value", ["", "5", "1m", "-5m", "soon"])
+@pytest.mark.parametrize("value", ["", "5", "1m", "-5m", "soon", "99999999999h"])
 def test_an_annotation_that_cannot_be_used_is_named(value: str) -> None:
     assert list(problems(job(annotations={ANNOTATION: value}))) == [(ANNOTATION, value)]
