@@ -86,6 +86,10 @@ class Looker:
         if watched.pod is None or not watched.pod.running:
             watched.pod = await find_pod(self._client, watched.job, target)
         pod = watched.pod
+        if pod is not None and not pod.has_container:
+            detail = f"pod {pod.name} has no container {target.container}"
+            self._say(watched, target, Reading(Result.UNREADABLE, detail=detail))
+            return Result.UNREADABLE
         if pod is None or not pod.running:
             return Result.NOT_READY
         if not may_use(pod.node):

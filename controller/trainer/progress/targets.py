@@ -65,6 +65,8 @@ class FoundPod:
     """Whether the container runs."""
     message: str
     """The termination message of the container's last run; empty without one."""
+    has_container: bool = True
+    """False if the pod has other containers only."""
 
 
 class Targets:
@@ -117,12 +119,15 @@ async def find_pod(client: Client, job: TrainJob, target: Target) -> FoundPod | 
     status = pod.get("status") or {}
     listed = (one for one in status.get("containerStatuses") or () if one.get("name") == target.container)
     container: Document = next(listed, {})
+    spec = pod.get("spec") or {}
+    containers = {str(one.get("name")) for one in spec.get("containers") or ()}
     return FoundPod(
         name=name_of(pod),
         uid=uid_of(pod),
-        node=str((pod.get("spec") or {}).get("nodeName") or ""),
+        node=str(spec.get("nodeName") or ""),
         running=(container.get("state") or {}).get("running") is not None,
         message=_last_message(container),
+        has_container=not containers or target.container in containers,
     )
 
 

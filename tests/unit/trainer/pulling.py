@@ -56,6 +56,8 @@ class PretendPod:
     """Seconds of each command."""
     breaks: bool = False
     """The connection ends without a Status."""
+    container: str = "node"
+    """Its only container."""
     times: list[float] = field(default_factory=list)
     """When commands began."""
     commands: list[tuple[str, ...]] = field(default_factory=list)
@@ -68,8 +70,8 @@ class PretendPod:
         state: dict[str, Any] = {"running": {}} if self.running else {"terminated": {"message": self.message}}
         return {
             "metadata": {"name": self.name, "namespace": "team", "uid": self.uid},
-            "spec": {"nodeName": self.node},
-            "status": {"containerStatuses": [{"name": "node", "state": state}]},
+            "spec": {"nodeName": self.node, "containers": [{"name": self.container}]},
+            "status": {"containerStatuses": [{"name": self.container, "state": state}]},
         }
 
 

@@ -163,6 +163,7 @@ RESULTS: dict[str, tuple[dict[str, Any], str, int]] = {
     "the node is away": ({"refusal": (500, "InternalError")}, "unreachable", 0),
     "the API server has no time": ({"refusal": (429, "TooManyRequests")}, "unreachable", 0),
     "no such container": ({"refusal": (400, "BadRequest")}, "unreadable", 1),
+    "no such container in the pod": ({"container": "other"}, "unreadable", 1),
 }
 
 

@@ -84,8 +84,10 @@ async def test_what_is_not_known_yet() -> None:
 def pod(name: str, created: str, **fields: Any) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "team", "uid": f"uid-{name}", "creationTimestamp": created}
     metadata |= fields.pop("metadata", {})
-    containers = [{"name": "side", "state": {"running": {}}}, {"name": "node", **fields}]
-    return {"metadata": metadata, "spec": {"nodeName": "n"}, "status": {"containerStatuses": containers}}
+    name_of_main = fields.pop("main", "node")
+    containers = [{"name": "side", "state": {"running": {}}}, {"name": name_of_main, **fields}]
+    spec = {"nodeName": "n", "containers": [{"name": "side"}, {"name": name_of_main}]}
+    return {"metadata": metadata, "spec": spec, "status": {"containerStatuses": containers}}
 
 
 OLD, NEW = "2026-05-06T07:00:00Z", "2026-05-06T08:00:00Z"
@@ -111,6 +113,10 @@ PODS: dict[str, tuple[list[dict[str, Any]], FoundPod | None]] = {
     "one without a message": (
         [pod("a", OLD, state={"terminated": {"exitCode": 0}})],
         FoundPod("a", "uid-a", "n", running=False, message=""),
+    ),
+    "one without the container": (
+        [pod("a", OLD, main="other", state={"running": {}})],
+        FoundPod("a", "uid-a", "n", running=False, message="", has_container=False),
     ),
 }
 
