@@ -2,8 +2,8 @@
 """The answers of the webhooks: TrainJobs are defaulted and validated, runtimes are validated.
 
 The pipeline that later builds the job validates it here, and the answer gives every reason to refuse it. An existing
-job is validated against the runtime in its snapshot. A change of metadata alone is not validated, so that labels can
-always be set and finalizers can always be removed.
+job is validated against the runtime in its snapshot. A change of metadata alone is not refused, so that labels can
+always be set and finalizers can always be removed; of new annotations without effect it is warned.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from trainwright.api.jobset.v1alpha2 import ReplicatedJob
-from trainwright.api.objects import Document, deletion_timestamp_of, key_of, labels_of
+from trainwright.api.objects import Document, annotations_of, deletion_timestamp_of, key_of, labels_of
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, RuntimePatch, TrainingRuntime, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
@@ -23,6 +23,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     STEP_CONTAINERS,
     SUPPORT_DEPRECATED,
 )
+from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.api.typed import as_typed
 from trainwright.controller.runtime import Cache, Client, NotFound
@@ -109,7 +110,7 @@ class TrainJobAdmission:
         assert job is not None
         warnings = [*self._deprecation(job), *self._about_lifetimes(job, old)]
         if old is not None and (old.spec == job.spec or deletion_timestamp_of(job)):
-            return _refused((), warnings)
+            return _refused((), [*warnings, *_about_progress(job, old)])
         try:
             runtime = await self._runtime(job, old)
         except RuntimeUnsupported as error:
@@ -187,6 +188,14 @@ class TrainJobAdmission:
                 kind = namesake.RESOURCE.kind
                 return f"; a {kind} of this name exists: to use it, set spec.runtimeRef.kind to {kind}"
         return ""
+
+
+def _about_progress(job: TrainJob, old: TrainJob) -> Iterable[str]:
+    """Warnings about new annotations that count as not set."""
+    before = annotations_of(old)
+    for problem in declared(annotations_of(job), {})[1]:
+        if before.get(problem.annotation) != problem.value:
+            yield f"annotation {problem.annotation} is ignored: {problem.value!r} {problem.message}"
 
 
 def _stall_errors(job: TrainJob) -> Iterable[FieldError]:

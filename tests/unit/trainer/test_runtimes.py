@@ -178,6 +178,21 @@ def test_33_patches_tell_when_they_changed(old: TrainJob | None, label: str, tim
     assert [patch.time for patch in new.spec.runtime_patches or ()] == [expected]
 
 
+async def test_a_change_of_annotations_alone_is_not_refused_and_warned_of() -> None:
+    unused: Any = None
+    runtimes: Any = SimpleNamespace(of=lambda _: runtime())
+    admission = TrainJobAdmission(unused, unused, unused, unused, runtimes, unused, unused)
+    before = {"trainwright.dev/progress-file": "relative"}
+    after = {**before, "trainwright.dev/progress-interval": "1s", "trainwright.dev/progress-container": "node"}
+    old, new = (train_job(metadata={"annotations": annotations}) for annotations in (before, after))
+    request: Any = SimpleNamespace(new=new, old=old)
+    answer = await admission.validate(request)
+    assert not answer.errors
+    assert list(answer.warnings) == [
+        "annotation trainwright.dev/progress-interval is ignored: '1s' must be a duration from 10s to 1h"
+    ]
+
+
 def woken(watch: Watch, event: Any) -> list[Key]:
     special = {"runtimeClassName": "gpu"}
     blueprints = []
