@@ -96,6 +96,8 @@ class WaitingConditions:
         self._bucket = TokenBucket(RATE, 1, time=self._monotonic)
         self._watched: dict[Key, _Watched] = {}
         builder = manager.controller("waiting_controller").for_(TrainJob)
+        # The counters of a TrainJob may skip a moment in which its pods were ready, as between two crashes.
+        builder.owns(jobsets)
         builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)
         builder.reconcile(self.reconcile, workers=2)
 
