@@ -68,15 +68,16 @@ async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]])
 async def _cluster(options: Options) -> AsyncIterator[tuple[str, str]]:
     """Run what the options say; yields the URL of the API server, and how pods are kept apart."""
     # Imported here: the other commands do not need it, and an API server alone does not need the rest.
+    from trainwright.controller.runtime.manager import collector  # noqa: PLC0415
+
+    collector.tune()  # a full collection stopped the loop for 0.1 s when many pods started
     if options.only:
         from trainwright.controller.local.cluster import api_server  # noqa: PLC0415
 
         async with api_server(options.folder, port=options.port, memory=options.memory) as api:
+            collector.freeze()
             yield api.config.server, "none"
         return
-    from trainwright.controller.runtime.manager import collector  # noqa: PLC0415
-
-    collector.tune()  # a full collection stopped the loop for 0.1 s when many pods started
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
     async with training_cluster(options.node_settings(), port=options.port, memory=options.memory) as cluster:

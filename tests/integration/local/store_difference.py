@@ -22,7 +22,8 @@ NAMES = ("a", "a-b", "b", "c")
 RESOURCES = ("configmaps", "secrets")
 _LAST = "last"
 _HEADERS = {"Content-Type": "application/json", "User-Agent": AGENT}
-_SECONDS = 30.0
+_SECONDS = 300.0
+"""How long a watch may take: it lasts as long as all requests do."""
 
 
 @dataclass
