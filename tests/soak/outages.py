@@ -147,7 +147,8 @@ def kill_guards(known: list[tuple[int, str]]) -> None:
     """SIGKILL to those that guard a container."""
     for pid in living(known):
         with contextlib.suppress(OSError):
-            if b"guard.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"guard.py" in words or b"spawner.py" in words:
                 os.kill(pid, signal.SIGKILL)
 
 

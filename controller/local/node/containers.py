@@ -4,8 +4,6 @@
 import asyncio
 import contextlib
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -13,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.controller.local.node import processes
+from trainwright.controller.local.node.spawning import Started, alone
 
-GUARD = Path(__file__).with_name("guard.py")
 LOG_BYTES = 10 * 1024 * 1024
 LOG_FILES = 5
 ORPHAN_GRACE_SECONDS = 5.0
@@ -58,7 +56,7 @@ class Exit:
 class ContainerProcess:
     """A started process. `wait` gives its end; `terminate` and `kill` return at once."""
 
-    def __init__(self, guard: "subprocess.Popen[bytes]", record: Path) -> None:
+    def __init__(self, guard: Started, record: Path) -> None:
         self._guard = guard
         self._record = record
         self.pid = 0
@@ -118,7 +116,13 @@ class ContainerProcess:
             self._exit.set_result(end)
 
 
-async def start(order: Order, *, record: Path, follow: Callable[[str, Any], object]) -> ContainerProcess:
+async def start(
+    order: Order,
+    *,
+    record: Path,
+    follow: Callable[[str, Any], object],
+    spawn: Callable[[Path, Iterable[int]], Started] = alone,
+) -> ContainerProcess:
     """Start a program under a guard.
 
     Args:
@@ -126,54 +130,56 @@ async def start(order: Order, *, record: Path, follow: Callable[[str, Any], obje
         record: file that names the process as long as it runs, for the next start of the cluster; next to it lies the
             guard's own error output.
         follow: starts a named task; it runs until the process has ended.
+        spawn: starts the guard, in a thread.
 
     Raises:
         StartError: the program cannot be executed.
         OSError: the guard cannot be started.
     """
-    guard = await asyncio.to_thread(_spawn, record.with_suffix(".err"), order.stdio or ())
-    assert guard.stdin is not None
-    assert guard.stdout is not None
-    reports = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reports), guard.stdout)
-    process = ContainerProcess(guard, record)
-    order_line = json.dumps(asdict(order)).encode() + b"\n"
-    # In a thread: an order with a large environment does not fit into the pipe at once.
-    await asyncio.to_thread(_give, guard, order_line)
-    line = await reports.readline()
+    guard, reports, line = await _ordered(order, record, spawn)
+    if not line and not _words_of(record) and spawn is not alone:
+        # What starts guards was killed before it did.
+        await _close(guard, reports)
+        guard, reports, line = await _ordered(order, record, alone)
     report: dict[str, Any] = json.loads(line) if line else {"failed": _last_words(record)}
     if "failed" in report:
-        guard.stdin.close()
-        await reports.read()
-        await asyncio.to_thread(guard.wait)
+        await _close(guard, reports)
         raise StartError(str(report["failed"]))
+    process = ContainerProcess(guard, record)
     try:
         process._started(report)  # noqa: SLF001 - its maker
     except OSError:
         # Without a record nothing would end it after a crash, so it ends now: the guard takes this for our end.
-        guard.stdin.close()
-        await reports.read()
-        await asyncio.to_thread(guard.wait)
+        await _close(guard, reports)
         raise
     follow(f"container:{record.stem}", process.follow(reports))
     return process
 
 
-def _spawn(errors: Path, passed: Iterable[int]) -> "subprocess.Popen[bytes]":
-    with errors.open("wb") as stderr:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(GUARD)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env={},
-            cwd="/",
-            pass_fds=sorted(set(passed) - {subprocess.DEVNULL}),
-        )
+async def _ordered(
+    order: Order, record: Path, spawn: Callable[[Path, Iterable[int]], Started]
+) -> tuple[Started, asyncio.StreamReader, bytes]:
+    """A guard that has its order, its reports, and the first of them; that is empty if it ended without one."""
+    guard = await asyncio.to_thread(spawn, record.with_suffix(".err"), order.stdio or ())
+    assert guard.stdout is not None
+    reports = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reports), guard.stdout)
+    # In a thread: an order with a large environment does not fit into the pipe at once.
+    await asyncio.to_thread(_give, guard, json.dumps(asdict(order)).encode() + b"\n")
+    return guard, reports, await reports.readline()
 
 
-def _give(guard: "subprocess.Popen[bytes]", line: bytes) -> None:
+async def _close(guard: Started, reports: asyncio.StreamReader) -> None:
+    """End a guard, and wait for that."""
+    assert guard.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # what is left of the order
+        guard.stdin.close()
+    await reports.read()
+    await asyncio.to_thread(guard.wait)
+
+
+def _give(guard: Started, line: bytes) -> None:
     assert guard.stdin is not None
     with contextlib.suppress(BrokenPipeError):  # it has ended; the missing report is the failure
         guard.stdin.write(line)
@@ -181,8 +187,13 @@ def _give(guard: "subprocess.Popen[bytes]", line: bytes) -> None:
 
 
 def _last_words(record: Path) -> str:
-    text = record.with_suffix(".err").read_text(errors="replace").strip()
+    text = _words_of(record)
     return f"the guard of the process ended: {text.splitlines()[-1] if text else 'no message'}"
+
+
+def _words_of(record: Path) -> str:
+    """What the guard itself complained of."""
+    return record.with_suffix(".err").read_text(errors="replace").strip()
 
 
 def _moment(report: Mapping[str, Any]) -> datetime:

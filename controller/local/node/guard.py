@@ -350,8 +350,11 @@ def _processes() -> list[tuple[int, int]]:
     return found
 
 
-def main() -> None:
-    """Read the order and run it in a session of its own, which Ctrl-C on a terminal does not reach."""
+def main(numbers: "dict[int, int] | None" = None) -> None:
+    """Read the order and run it in a session of its own, which Ctrl-C on a terminal does not reach.
+
+    `numbers` are the descriptors here by those that the order names, if they differ.
+    """
     os.setsid()
     data = b""
     while b"\n" not in data:
@@ -360,7 +363,10 @@ def main() -> None:
             return  # the cluster ended before the order was complete
         data += more
     line, _, rest = data.partition(b"\n")
-    Guard(json.loads(line), rest).run()
+    order: dict[str, Any] = json.loads(line)
+    if numbers and order["stdio"]:
+        order["stdio"] = [numbers.get(one, one) for one in order["stdio"]]
+    Guard(order, rest).run()
 
 
 if __name__ == "__main__":

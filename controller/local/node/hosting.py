@@ -22,6 +22,7 @@ from trainwright.controller.local.node.plan import CreateError, Places, Plan, Wo
 from trainwright.controller.local.node.ports import REFUSED, Ports
 from trainwright.controller.local.node.projections import Sources
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.spawning import Spawner
 from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.runtime.tasks import TaskScope
 
@@ -52,6 +53,7 @@ class Hosting:
         self.settings = settings
         self.gpus = Gpus()
         self.ports = Ports()
+        self.spawner = Spawner()
         # More at once than there are CPUs start none of them earlier, and hold up the event loop.
         self._starts = asyncio.Semaphore(usable_cpus())
         self.sources = sources
@@ -100,7 +102,7 @@ class Hosting:
             launcher = await asyncio.to_thread(self._launcher, pod, order, plan, record, pid)
             order = replace(order, launcher=launcher)
         async with self._starts:
-            return await containers.start(order, record=record, follow=tasks.start)
+            return await containers.start(order, record=record, follow=tasks.start, spawn=self.spawner.start)
 
     def _launcher(self, pod: Document, order: Order, plan: Plan, record: Path, join: int) -> list[str]:
         scratch = self._scratch(record.parent)

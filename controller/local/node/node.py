@@ -183,6 +183,13 @@ class Node:
 
     async def run(self) -> None:
         """Run the pods until `request_stop`, then end them with their grace and report how they ended."""
+        try:
+            await self._run()
+        finally:
+            self._hosting.ports.close()
+            await asyncio.to_thread(self._hosting.spawner.close)
+
+    async def _run(self) -> None:
         await asyncio.to_thread(self._prepare_folders)
         self._lost = await asyncio.to_thread(recovery.end_survivors, self.settings.pods)
         await self._choose_isolation()
@@ -202,7 +209,6 @@ class Node:
                     self._tasks = None
             await self._say_stopped()
             self._recorder.request_stop()
-        self._hosting.ports.close()
 
     async def wait_running(self) -> None:
         """Return once pods are started, and it is known how."""

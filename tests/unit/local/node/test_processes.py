@@ -8,14 +8,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from trainwright.controller.local.node import processes, recovery
-from trainwright.controller.local.node.containers import GUARD, ContainerProcess, Order, StartError, start
+from trainwright.controller.local.node.containers import ContainerProcess, Order, StartError, start
+from trainwright.controller.local.node.spawning import GUARD, SPAWNER, Spawner
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually, eventually_sync, is_empty
 
@@ -53,6 +54,64 @@ def order(folder: Path, code: str) -> Order:
 
 async def run(folder: Path, code: str, tasks: TaskScope) -> ContainerProcess:
     return await start(order(folder, code), record=folder / "process.json", follow=tasks.start)
+
+
+@pytest.fixture
+def spawner() -> Iterator[Spawner]:
+    """A spawner that ends with the test."""
+    made = Spawner()
+    yield made
+    made.close()
+
+
+async def test_a_spawner_starts_guards(folder: Path, tasks: TaskScope, spawner: Spawner) -> None:
+    code = "import os, sys; print(os.environ['GREETING'], os.listdir('/proc/self/fd')); sys.exit(3)"
+    process = await start(order(folder, code), record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
+    assert (await process.wait()).code == 3
+    # Nothing of the spawner or of other guards is open, but the descriptor of the listing.
+    assert entries(folder) == [("stdout", "F", "hällo ['0', '1', '2', '3']")]
+    assert not (folder / "process.json").exists()
+
+
+async def test_a_spawner_passes_descriptors_under_the_numbers_of_the_order(
+    folder: Path, tasks: TaskScope, spawner: Spawner
+) -> None:
+    (read_in, write_in), (read_out, write_out) = os.pipe(), os.pipe()
+    wanted = replace(order(folder, "print(input().upper())"), stdio=(read_in, write_out, write_out))
+    process = await start(wanted, record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
+    for descriptor in (read_in, write_out):
+        os.close(descriptor)
+    os.write(write_in, b"abc\n")
+    os.close(write_in)
+    assert await asyncio.to_thread(os.read, read_out, 100) == b"ABC\n"
+    os.close(read_out)
+    assert (await process.wait()).code == 0
+
+
+async def test_guards_outlive_their_spawner_and_the_next_start_has_another(
+    folder: Path, tasks: TaskScope, spawner: Spawner
+) -> None:
+    first, second = folder / "first", folder / "second"
+    started = []
+    for one in (first, second):
+        one.mkdir()
+        made = order(one, "import time; time.sleep(600)")
+        started.append(await start(made, record=one / "process.json", follow=tasks.start, spawn=spawner.start))
+        if one is first:
+            assert spawner.process is not None
+            os.kill(spawner.process.pid, signal.SIGKILL)
+    assert all(lives(process.pid) for process in started)
+    for process in started:
+        process.kill()
+        assert (await process.wait()).code == 137
+
+
+async def test_a_program_that_cannot_run_is_told_by_a_spawner_too(
+    folder: Path, tasks: TaskScope, spawner: Spawner
+) -> None:
+    wanted = replace(order(folder, ""), command=["no-such-program"])
+    with pytest.raises(StartError, match="executable file not found"):
+        await start(wanted, record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
 
 
 def entries(folder: Path, name: str = "0.log") -> list[tuple[str, str, str]]:
@@ -277,7 +336,8 @@ def test_a_reused_number_is_left_alone(folder: Path) -> None:
 
 
 def test_the_guard_imports_nothing_of_the_project() -> None:
-    assert "trainwright" not in GUARD.read_text()
+    for file in (GUARD, SPAWNER):
+        assert "from trainwright" not in file.read_text()
 
 
 async def test_a_cancelled_wait_leaves_the_process(folder: Path, tasks: TaskScope) -> None:
