@@ -130,6 +130,12 @@ def _result_of(error: KubernetesError, program: str) -> Result:
             return Result.TIMEOUT
         case BadRequest() | OutputTooLarge():
             return Result.UNREADABLE
-        case ServerError() if program in error.message and _NO_PROGRAM.search(error.message):
+        case ServerError() if _lacks(error.message, program):
             return Result.NO_READER
     return Result.UNREACHABLE
+
+
+def _lacks(message: str, program: str) -> bool:
+    """Whether a node says that it did not find the program. A container's name may hold that of the program."""
+    named = re.search(rf"(?<![\w-]){re.escape(program)}(?![\w-])", message)
+    return named is not None and _NO_PROGRAM.search(message) is not None

@@ -2,7 +2,7 @@
 """TrainJobs whose progress is read, in pods that exist in memory only, on a clock that jumps."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -46,8 +46,8 @@ class PretendPod:
     programs: frozenset[str] = frozenset({"tail", "python3"})
     refusal: tuple[int, str] | None = None
     """Status and reason of the answer to the handshake."""
-    answer: bytes | None = None
-    """The Status of the command instead of an exit code."""
+    answer: Callable[[str], str] | None = None
+    """What the node says of a program instead of running it."""
     stderr: bytes = b""
     code: int = 0
     hangs: str = ""
@@ -169,12 +169,9 @@ def _output(pod: PretendPod, command: tuple[str, ...]) -> Any:
     """The messages of one command."""
     yield b"\x01"
     if pod.answer is not None:
-        yield b"\x03" + pod.answer
+        yield _failed(pod.answer(command[0]))
     elif command[0] not in pod.programs:
-        text = f'exec: "{command[0]}": executable file not found in $PATH'
-        yield b"\x03" + msgspec.json.encode(
-            {"status": "Failure", "message": text, "reason": "InternalError", "code": 500}
-        )
+        yield _failed(f'exec: "{command[0]}": executable file not found in $PATH')
     elif pod.breaks:
         return
     else:
@@ -188,6 +185,13 @@ def _output(pod: PretendPod, command: tuple[str, ...]) -> Any:
         causes = {"causes": [{"reason": "ExitCode", "message": str(code)}]}
         failed = {"status": "Failure", "reason": "NonZeroExitCode", "details": causes}
         yield b"\x03" + msgspec.json.encode(failed if code else {"status": "Success"})
+
+
+def _failed(message: str) -> bytes:
+    """As nodes write it, without a kind."""
+    return b"\x03" + msgspec.json.encode(
+        {"status": "Failure", "message": message, "reason": "InternalError", "code": 500}
+    )
 
 
 class _Here(ThreadPoolExecutor):

@@ -265,6 +265,31 @@ async def test_an_image_without_both_is_told_of_once_and_left_alone() -> None:
     assert b.events == [("job", note), ("job", note)]
 
 
+@pytest.mark.parametrize(
+    ("message", "result"),
+    [
+        ('unable to start container process: exec: "tail": executable file not found in $PATH', "no_reader"),
+        ("executable file `tail` not found in $PATH: No such file or directory", "no_reader"),
+        ("exec /usr/bin/tail: no such file or directory", "no_reader"),
+        ('container not found ("retail")', "unreachable"),
+        ('container not found ("tail-1")', "unreachable"),
+        ("error dialing backend: tail of the log", "unreachable"),
+        ("container is not created or running", "unreachable"),
+    ],
+)
+def test_what_nodes_say_of_programs_that_are_missing(message: str, result: str) -> None:
+    @jumping
+    async def run() -> None:
+        b = Bench()
+        b.pod(answer=lambda program: message.replace("tail", program))
+        b.show()
+        async with b.running():
+            await asyncio.sleep(6)
+        assert set(b.results()) == {result}
+
+    run()
+
+
 @pytest.mark.parametrize("code", [126, 127])
 def test_exit_codes_of_a_program_that_is_missing(code: int) -> None:
     @jumping

@@ -110,6 +110,17 @@ async def test_what_a_path_may_lead_to(
         assert found.detail
 
 
+async def test_programs_that_the_image_lacks(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenario 47 of the page on progress."""
+    await container.sh("cd /out; rm -rf F; printf '{}' >F")
+    monkeypatch.setattr(reading, "READERS", (("no-such-tail", "-c"), READERS[1]))
+    found = await read_file(container.client, container.place, "/out/F")
+    assert (found.result, found.reader) == (Result.OK, 1), found.detail
+    monkeypatch.setattr(reading, "READERS", (("no-such-tail", "-c"), ("no-such-python", "-I")))
+    found = await read_file(container.client, container.place, "/out/F")
+    assert (found.result, found.detail) == (Result.NO_READER, "the image has neither no-such-tail nor no-such-python")
+
+
 async def test_a_pipe_costs_two_time_outs_and_leaves_no_process(
     container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
