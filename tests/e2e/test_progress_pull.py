@@ -18,6 +18,7 @@ from trainwright.controller.local.testing.kubelet import served_node
 from trainwright.controller.runtime import load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.certificates import Authority
+from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually
 
 PROGRAM = """
@@ -53,9 +54,9 @@ def documents() -> list[dict[str, Any]]:
 
 
 async def test_a_training_under_the_real_controllers(tmp_path: Path) -> None:
-    """Scenarios 41, 53 and 58 of the page on progress."""
+    """Scenarios 41, 53, 56 and 58 of the page on progress."""
     with ControlPlane.complete(crds=[CONFIG / "crd"], audit=True) as control_plane:
-        await asyncio.to_thread(lambda: install(control_plane, "overlays/progress-pull").start())
+        await asyncio.to_thread(start_two, control_plane)
         namespace = control_plane.create_namespace()
         kubectl = Kubectl(control_plane, namespace)
         settings = NodeSettings(name="served", folder=tmp_path / "state")
@@ -66,6 +67,10 @@ async def test_a_training_under_the_real_controllers(tmp_path: Path) -> None:
             # Nothing but the fence's commands was run, and KWOK, whose pods have no processes, left the pod alone.
             assert {command[0] for command in kubelet.commands} == {"tail"}
             assert kubelet.node.pods()
+            # The other replica reads on.
+            read = len(kubelet.commands)
+            control_plane.stop_program("one", kill=True)
+            await eventually(lambda: len(kubelet.commands) > read, seconds=90)
             pod = (await kubectl.get("pods"))["items"][0]["metadata"]["name"]
             await kubectl("exec", pod, "--", "touch", "/var/run/trainwright/go")
             assert await eventually(kubectl.percentage, lambda found: found == 100, seconds=60) == 100
@@ -74,6 +79,15 @@ async def test_a_training_under_the_real_controllers(tmp_path: Path) -> None:
         execs = [call for call in control_plane.audit_log.calls() if call.subresource == "exec"]
         assert execs
         assert forbidden(control_plane) == []
+
+
+def start_two(control_plane: ControlPlane) -> None:
+    """Two replicas, of which the first leads. What a dead leader held is soon free."""
+    installation = install(control_plane, "overlays/progress-pull")
+    election = {"leaderElect": True, "leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
+    installation.start("one", leaderElection=election)
+    webhook = {"host": "127.0.0.1", "port": free_port()}
+    installation.start("two", leaderElection=election, webhook=webhook)
 
 
 class Kubectl:
