@@ -165,7 +165,10 @@ async def test_the_policy_fences_the_right_of_the_manager(
 
 
 async def test_logs(client: Client, pods: Pods) -> None:
-    assert b"".join([chunk async for chunk in client.logs("p", pods.namespace)]) == b"begun\n"
+    async def log() -> bytes:
+        return b"".join([chunk async for chunk in client.logs("p", pods.namespace)])
+
+    await eventually(log, lambda found: found == b"begun\n")
     with pytest.raises(BadRequest, match="previous terminated container"):
         await anext(client.logs("p", pods.namespace, previous=True))
 
