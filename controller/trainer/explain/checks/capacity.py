@@ -11,6 +11,7 @@ from trainwright.api.quantity import Quantity
 from trainwright.plugins.contract.requests import pod_requests
 
 _CORDONED = "node.kubernetes.io/unschedulable"
+_SILENT = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def requests_of(pod_spec: Document) -> Mapping[str, Quantity]:
@@ -93,6 +94,11 @@ def _tolerates(toleration: Document, taint: Document) -> bool:
 def is_cordon(taint: Document) -> bool:
     """Whether an administrator has closed the node for new pods."""
     return taint.get("key") == _CORDONED
+
+
+def is_silence(taint: Document) -> bool:
+    """Whether the node is closed because it is not ready or does not answer."""
+    return taint.get("key") in _SILENT
 
 
 def taint_text(taint: Document) -> str:

@@ -58,10 +58,10 @@ def _recovered(picture: Picture, found: Sequence[Failure]) -> Cause:
 def told(picture: Picture, found: Sequence[Failure]) -> Cause:
     """The first failure in words. `found` is in the order of `failures`."""
     first = found[0]
-    if first.container.init or _step(picture, first.pod) not in ("trainer", ""):
-        return _initializer(picture, first)
     if first.out_of_memory:
         return _memory(picture, first)
+    if first.container.init or _step(picture, first.pod) not in ("trainer", ""):
+        return _initializer(picture, first)
     if first.container.waiting is not None and first.container.restarts:
         return _loop(picture, first)
     who = rank_of(picture, first.pod)

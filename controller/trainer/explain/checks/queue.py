@@ -4,11 +4,11 @@
 import re
 from collections.abc import Iterator
 
-from trainwright.api.objects import Document, labels_of, name_of, uid_of
+from trainwright.api.objects import Document, labels_of, name_of, owners_of, uid_of
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from trainwright.controller.trainer.explain.words import counted, listed, quoted, verb
-from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, holds, since_of
+from trainwright.plugins.contract import About, Cause, Picture, Severity, condition_of, created_at, holds, since_of
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
@@ -33,9 +33,14 @@ _WHY_EVICTED = {
 
 def suspended(picture: Picture) -> Iterator[Cause]:
     """Why a suspended job is not started, and that pods of before still end."""
+    workload = None
     if not (picture.job.get("spec") or {}).get("suspend"):
-        return
-    workload = workload_of(picture)
+        # Kueue may queue the JobSet instead of the TrainJob.
+        is_queued = ((picture.jobset or {}).get("spec") or {}).get("suspend")
+        workload = workload_of(picture) if is_queued else None
+        if workload is None:
+            return
+    workload = workload or workload_of(picture)
     queue = labels_of(picture.job).get(QUEUE_LABEL, "")
     if workload is not None:
         yield _queued(picture, workload, str((workload.get("spec") or {}).get("queueName") or queue))
@@ -65,9 +70,13 @@ def workload_of(picture: Picture) -> Document | None:
         return None
     labelled = picture.list(WORKLOAD, labels=f"{JOB_UID_LABEL}={uid_of(picture.job)}")
     for workload in labelled or picture.list(WORKLOAD):
-        if picture.is_controller_of(workload):
+        if picture.is_controller_of(workload) or {owner.uid for owner in owners_of(workload)} & _jobset(picture):
             return workload
     return None
+
+
+def _jobset(picture: Picture) -> set[str]:
+    return {uid_of(picture.jobset)} if picture.jobset is not None else set()
 
 
 def _without_workload(picture: Picture, queue: str) -> Cause:
@@ -102,6 +111,11 @@ def _queue_missing(picture: Picture, queue: str) -> Cause:
 def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa: PLR0911 - one for each state
     about = About.of(workload, "Workload")
     reserved = condition_of(workload, "QuotaReserved") or {}
+    if (workload.get("spec") or {}).get("active") is False:
+        ended = holds(workload, "Evicted") or {}
+        why = f" ({quoted(str(ended['message']), 120)})" if ended.get("message") else ""
+        text = f"Workload {name_of(workload)} is deactivated{why}: set its spec.active to true to queue the job again"
+        return cause("EvictedByQueue", text, about=about, since=since_of(ended), severity=Severity.STUCK)
     if reserved.get("status") == "True":
         return _reserved(workload, about)
     local = picture.get(LOCAL_QUEUE, queue)

@@ -4,7 +4,9 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, annotations_of
+from trainwright.api.times import parse_duration
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.jobset import (
     attempt_of,
@@ -83,11 +85,11 @@ def _probe(pod: Document) -> str:
 def silent(picture: Picture) -> Iterator[Cause]:
     """The job reports its progress, and has not done so for longer than it declares."""
     stalled = holds(picture.job, "Stalled")
-    if stalled is None:
-        return
     pods = picture.present_pods
     ready = [pod for pod in pods if holds(pod, "Ready")]
     reported = (picture.job.get("status") or {}).get("trainerStatus") or {}
+    if stalled is None and not (ready and _is_late(picture, moment(reported.get("lastUpdatedTime")))):
+        return
     percent = reported.get("progressPercentage")
     last = f" (last: {percent} %)" if percent is not None else ""
     text = (
@@ -96,6 +98,17 @@ def silent(picture: Picture) -> Iterator[Cause]:
     )
     since = moment(reported.get("lastUpdatedTime")) or since_of(stalled)
     yield cause("NoReport", text, about=About.of(picture.job, "TrainJob"), since=since)
+
+
+def _is_late(picture: Picture, reported: datetime | None) -> bool:
+    """Whether the last report is older than the job declares, where no manager says so."""
+    declared = annotations_of(picture.job).get(ANNOTATION_PROGRESS_STALL_AFTER)
+    if not declared or reported is None:
+        return False
+    try:
+        return picture.lasted(reported, parse_duration(declared).total_seconds())
+    except ValueError:
+        return False  # not a duration: the job is not watched for silence
 
 
 def ordinary(picture: Picture) -> Cause:

@@ -136,10 +136,10 @@ def _why(picture: Picture, group: Group) -> Cause:
         return told
     if short:
         return cause("NoFreeNode", _shortage(picture, group, short, nodes), **more)
-    if any(_TAINT in text for _, text in reasons):
+    if not nodes and any(_TAINT in text for _, text in reasons):
         text = _tainted_text(picture, group, [])
         return cause("NodesTainted", text, **more)
-    if any(_SELECTOR in text for _, text in reasons) and len(reasons) == 1:
+    if not nodes and len(reasons) == 1 and _SELECTOR in reasons[0][1]:
         return cause("NoNodeMatches", _selector_text(picture, first, nodes), **more)
     told_by = quoted(_after(group.message) or group.message, 200)
     who = share(group.pods, picture.present_pods)
@@ -244,6 +244,9 @@ def _tainted_text(picture: Picture, group: Group, nodes: Sequence[Document]) -> 
     if taints and all(map(capacity.is_cordon, taints)):
         names = listed(name_of(node) for node in nodes)
         return f"{who} cannot start: the nodes that fit ({names}) are cordoned; ask the administrator to uncordon them"
+    if taints and all(map(capacity.is_silence, taints)):
+        names = listed(name_of(node) for node in nodes)
+        return f"{who} cannot start: the nodes that fit ({names}) are not ready; ask the administrator of the nodes"
     if not taints:
         return f"{who} cannot start: nodes have taints that the pods do not tolerate; add tolerations to the runtime"
     names = listed(capacity.taint_text(taint) for taint in taints if not capacity.is_cordon(taint))

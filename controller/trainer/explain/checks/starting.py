@@ -10,7 +10,7 @@ from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.claims import CREATING_SECONDS, is_creating
 from trainwright.controller.trainer.explain.checks.containers import Container, containers_of, made_good
 from trainwright.controller.trainer.explain.words import quoted, rank_of
-from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, since_of
+from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, holds, since_of
 from trainwright.plugins.contract.picture import event_since, index_of, moment
 
 _MISSING = re.compile(r'(configmap|secret) "([^"]+)" not found', re.IGNORECASE)
@@ -111,7 +111,10 @@ def refused_by_node(picture: Picture) -> Iterator[Cause]:
     for pod in picture.present_pods:
         status = pod.get("status") or {}
         reason = str(status.get("reason", ""))
-        if status.get("phase") != "Failed" or not _REFUSALS.fullmatch(reason) or uid_of(pod) in good:
+        if status.get("phase") != "Failed" or not reason or reason == "Evicted" or uid_of(pod) in good:
+            continue
+        if not _REFUSALS.fullmatch(reason):
+            yield from _failed_as_a_whole(picture, pod, reason)
             continue
         node = (pod.get("spec") or {}).get("nodeName") or "its node"
         text = (
@@ -127,6 +130,16 @@ def refused_by_node(picture: Picture) -> Iterator[Cause]:
             index=index_of(pod),
         )
         return
+
+
+def _failed_as_a_whole(picture: Picture, pod: Document, reason: str) -> Iterator[Cause]:
+    """A pod that was ended with its containers, as by a deadline of its own; no container tells why."""
+    if holds(pod, "DisruptionTarget") or any(container.ended for container in containers_of(pod)):
+        return
+    message = quoted(str((pod.get("status") or {}).get("message", "")))
+    text = f"{rank_of(picture, pod)} failed ({reason}{': ' if message else ''}{message})"
+    about = About.of(pod, "Pod")
+    yield cause("RankFailed", text, about=about, since=created_at(pod), pods=1, index=index_of(pod))
 
 
 def slow(picture: Picture) -> Iterator[Cause]:

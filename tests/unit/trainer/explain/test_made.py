@@ -275,6 +275,22 @@ def test_37_taints() -> None:
     assert "the nodes that fit (gpu) are cordoned" in world.says()
 
 
+def test_37_nodes_that_are_not_ready() -> None:
+    world = World()
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    next(obj for obj in world.objects if obj["kind"] == "Node")["spec"]["taints"] = [taint]
+    world.unschedulable("0/1 nodes are available: 1 node(s) had untolerated taint(s).")
+    assert "the nodes that fit (big) are not ready" in world.says()
+
+
+def test_another_reason_of_the_scheduler_is_quoted() -> None:
+    world = World()
+    world.add_node("control", {}, None, {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"})
+    reason = "1 node(s) didn't have free ports for the requested pod ports, 1 node(s) had untolerated taint(s)"
+    world.unschedulable(f"0/2 nodes are available: {reason}. no new claims to deallocate, preemption: none")
+    assert world.says() == f"Unschedulable: 4 of 4 pods have no node; the scheduler says: {reason}."
+
+
 def test_38_a_claim_is_missing() -> None:
     world = World()
     world.unschedulable('0/1 nodes are available: persistentvolumeclaim "data" not found.')

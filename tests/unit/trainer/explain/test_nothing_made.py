@@ -106,6 +106,27 @@ def test_8_taken_out_of_the_queue_again() -> None:
     )
 
 
+def test_8_deactivated() -> None:
+    world = World(jobset=False)
+    world.workload(condition("Evicted", "Deactivated", "it was requeued 3 times"))["spec"]["active"] = False
+    assert world.says() == (
+        "EvictedByQueue: Workload trainjob-j is deactivated (it was requeued 3 times): set its spec.active to true to "
+        "queue the job again"
+    )
+    assert world.explained().exit_code == 1
+
+
+def test_3_the_jobset_waits_in_a_queue() -> None:
+    world = World()
+    world.without_pods()
+    message = "insufficient unused quota for nvidia.com/gpu in flavor a100, 8 more needed"
+    workload = world.workload(condition("QuotaReserved", "Pending", message, "False"))
+    world.job["spec"]["suspend"] = False
+    world.jobset["spec"]["suspend"] = True
+    workload["metadata"]["ownerReferences"][0]["uid"] = world.jobset["metadata"]["uid"]
+    assert world.says().startswith("QueueFull: the job waits in queue q (ClusterQueue c): 8 more nvidia.com/gpu")
+
+
 def test_9_labelled_for_a_queue_and_not_queued() -> None:
     world = World(jobset=False)
     world.job["spec"]["suspend"] = True

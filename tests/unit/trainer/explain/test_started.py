@@ -131,6 +131,19 @@ def test_52_an_init_container_fails() -> None:
     )
 
 
+def test_52_an_initializer_is_killed_for_memory() -> None:
+    world = World(steps=("dataset-initializer",))
+    world.terminated(0, 137, reason="OOMKilled")
+    assert world.says().startswith("OutOfMemory: dataset-initializer was killed for memory (OOMKilled, exit code 137)")
+
+
+def test_a_pod_that_failed_as_a_whole() -> None:
+    world = World()
+    message = "Pod was active on the node longer than the specified deadline"
+    world.pods[1]["status"] = {"phase": "Failed", "reason": "DeadlineExceeded", "message": message}
+    assert world.says() == f"RankFailed: rank 1 failed (DeadlineExceeded: {message})"
+
+
 def test_53_the_node_refuses_the_pod() -> None:
     world = World()
     world.pods[1]["status"] = {
@@ -392,6 +405,15 @@ def test_69_no_report_for_long() -> None:
         "it may "
         "hang"
     )
+
+
+def test_69_without_a_manager_the_declared_silence_counts() -> None:
+    world = World()
+    world.job["metadata"]["annotations"] = {"trainwright.dev/progress-stall-after": "10m"}
+    world.job["status"] = {"trainerStatus": {"progressPercentage": 41, "lastUpdatedTime": at(720)}}
+    assert world.says().startswith("NoReport: the job has stopped reporting its progress (last: 41 %)")
+    world.job["status"]["trainerStatus"]["lastUpdatedTime"] = at(500)
+    assert world.says().startswith("Running: ")
 
 
 def test_70_nothing_is_wrong() -> None:
