@@ -8,6 +8,7 @@ code says how the job stands: 0 it runs or is complete, 1 it failed or is stuck,
 import argparse
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from trainwright.plugins.contract import Cause, Explains
 
 WATCH_SECONDS = 2.0
-_WRONG_USE, _INTERRUPTED = 2, 130
+_WRONG_USE, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -58,6 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"error: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever reads the lines has gone, such as `head`. Python writes what is left at its end, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
     return _WRONG_USE
 
 

@@ -54,6 +54,7 @@ class Reader:
     async def picture(self, namespace: str, name: str) -> tuple[Picture, Explanation]:
         """The picture that the explanation comes from, and the explanation."""
         job: Document = await self._client.get(TrainJob.RESOURCE, name, namespace)
+        self._discovery = Discovery(self._client)  # What is missing may be installed while one watches.
         now, answers = self._now(), dict[Query, Answer]()
         rounds = 0
         while True:

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of docs/plugins.md run, and the page lists what there is."""
 
-from typing import Any
+from typing import Any, cast
 
 from tests.pages import blocks_of
 from tests.repository import ROOT
+from tests.unit.trainer.explain.world import NOW, World, condition
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
-from trainwright.plugins.contract import EXTENSION_POINTS
+from trainwright.controller.trainer.explain import Objects, explain
+from trainwright.plugins.contract import EXTENSION_POINTS, Explains
+from trainwright.plugins.registry import Registry
 from trainwright.plugins.testing import run, runtime, train_job
 
 PAGE = ROOT / "docs" / "plugins.md"
@@ -48,3 +51,19 @@ def queued(name: str | None) -> TrainingRuntime:
 def test_every_extension_point_is_listed() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert [hook for hook in EXTENSION_POINTS if f"`{hook}(" not in page] == []
+
+
+def test_the_plugin_that_explains_jobs_works() -> None:
+    (text,) = [block.text for block in blocks_of(PAGE) if "class GangExplainer" in block.text]
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(text, names)
+
+    world = World()
+    world.add(
+        "acme.com/v1", "Gang", "j", owner=world.job, status={"conditions": [condition("Refused", "Size", "9 nodes")]}
+    )
+    picture = Objects(world.objects, unserved=world.unserved).picture(world.job, NOW)
+    explainer = Registry.of(names["GangExplainer"]()).having("explain")[0].plugin
+    found = explain(picture, (cast("Explains", explainer),))
+    assert found.cause.message == "the Acme scheduler refuses the gang: 9 nodes; ask for fewer nodes"
+    assert str(found.cause.about) == "Gang n/j"
