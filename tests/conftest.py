@@ -30,16 +30,25 @@ settings.register_profile("local", **_UNTIMED)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 STEPS = ("unit", "integration", "e2e")
+_NEEDS = "needs_environment"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers of the ladder."""
     for step in STEPS:
         config.addinivalue_line("markers", f"{step}: set from the folder tests/{step}")
+    config.addinivalue_line(
+        "markers",
+        "needs_environment(variable): left out unless the variable names a virtual environment that the project does "
+        "not install, such as one with a framework",
+    )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test with its step; a test outside of the ladder is an error."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark every test with its step; a test outside of the ladder is an error. Nothing is skipped: see the marker."""
+    left_out = [item for item in items if any(not os.environ.get(m.args[0]) for m in item.iter_markers(_NEEDS))]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
     for item in items:
         if _step(item) not in STEPS:
             raise pytest.UsageError(f"{item.path} is not on the ladder: tests live in {', '.join(STEPS)}")

@@ -2,7 +2,7 @@
 """Client code of others, unchanged, reports progress on a local cluster.
 
 The project does not install the clients. A test runs where an environment variable names a virtual environment with
-them; CI has none, so there they are skipped. What they send is tested everywhere, in `tests/integration/trainer`.
+them; CI has none, so there they are left out. What they send is tested everywhere, in `tests/integration/trainer`.
 """
 
 import asyncio
@@ -37,14 +37,6 @@ for step in range(1, 21):
     callback.on_step_end(arguments, state, control)
 callback.on_train_end(arguments, state, control)
 """
-
-
-def environment(variable: str) -> str:
-    """The virtual environment that the variable names; without one the test is skipped."""
-    found = os.environ.get(variable)
-    if not found:
-        pytest.skip(f"{variable} names no virtual environment with the client")
-    return found
 
 
 class Cluster:
@@ -102,9 +94,10 @@ def percentages(shown: list[dict[str, Any]]) -> list[int]:
     return [status["progressPercentage"] for status in shown]
 
 
+@pytest.mark.needs_environment("TRAINWRIGHT_KUBEFLOW")
 async def test_the_sample_reports_with_the_function_of_the_sdk(cluster: Cluster) -> None:
     """Needs kubeflow, xgboost and scikit-learn."""
-    await started(cluster, environment("TRAINWRIGHT_KUBEFLOW"))
+    await started(cluster, os.environ["TRAINWRIGHT_KUBEFLOW"])
     job = yaml.safe_load((ROOT / "config" / "samples" / "12-progress.yaml").read_text())
     shown = await cluster.shown_during(job)
     found = percentages(shown)
@@ -115,9 +108,10 @@ async def test_the_sample_reports_with_the_function_of_the_sdk(cluster: Cluster)
     assert {metric["name"] for metric in shown[-1]["metrics"]} == {"loss", "round"}
 
 
+@pytest.mark.needs_environment("TRAINWRIGHT_TRANSFORMERS")
 async def test_4_the_callback_of_transformers_reports_from_begin_to_end(cluster: Cluster) -> None:
     """Scenario 4 of the page on progress. Needs transformers 5; the callback is driven without a model."""
-    await started(cluster, environment("TRAINWRIGHT_TRANSFORMERS"))
+    await started(cluster, os.environ["TRAINWRIGHT_TRANSFORMERS"])
     spec = {"runtimeRef": {"name": "xgboost-distributed"}, "trainer": {"command": ["python", "-c", TRANSFORMERS]}}
     metadata = {"name": "transformers", "namespace": "default"}
     job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata, "spec": spec}
