@@ -24,6 +24,17 @@ LIMITS = (
     ("gang schedulers, Kueue, autoscalers", "none; a TrainJob that needs a PodGroup is Blocked"),
     ("preemption, quotas", "none"),
     (
+        "ValidatingAdmissionPolicies",
+        (
+            "are evaluated, also for kubectl exec. One that uses authorizer is refused; types are not checked and costs "
+            "not limited"
+        ),
+    ),
+    (
+        "kubectl explain",
+        "describes the kinds of definitions, such as TrainJob. Built-in kinds have their fields and types only",
+    ),
+    (
         "Deployments, CronJobs and other kinds that training does not need",
         "are not served: the answer is 404",
     ),
