@@ -15,8 +15,8 @@ import yaml
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client import exec as exec_module
-from trainwright.controller.runtime.client.exec import CommandTimeout, ExecResult
-from trainwright.controller.runtime.errors import BadRequest, NotFound, OutputTooLarge, ServerError
+from trainwright.controller.runtime.client.exec import ExecResult
+from trainwright.controller.runtime.errors import BadRequest, NotFound, OutputTooLarge, RequestTimeout, ServerError
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.certificates import Authority
@@ -94,7 +94,7 @@ async def test_the_results_are_those_of_websockets(
         await client.exec("p", namespace, ["no-such-program"])
     with pytest.raises(OutputTooLarge):
         await client.exec("p", namespace, ["head", "-c", "3000000", "/dev/zero"])
-    with pytest.raises(CommandTimeout):
+    with pytest.raises(RequestTimeout):
         await client.exec("p", namespace, ["sleep", "5"], seconds=1)
     with pytest.raises(NotFound):
         await client.exec("absent", namespace, ["true"])

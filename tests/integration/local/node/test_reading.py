@@ -124,7 +124,7 @@ async def test_programs_that_the_image_lacks(container: Container, monkeypatch: 
 async def test_a_pipe_costs_two_time_outs_and_leaves_no_process(
     container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "SECONDS", 1.0)
+    monkeypatch.setattr(reading, "SECONDS", 3.0)
     await container.sh("cd /out; rm -rf *; mkfifo pipe-of-this-test")
     for reader in range(len(READERS)):
         found = await read_file(container.client, container.place, "/out/pipe-of-this-test", reader)
