@@ -199,9 +199,8 @@ def _about_progress(job: TrainJob, old: TrainJob) -> Iterable[str]:
 
 
 def _stall_errors(job: TrainJob) -> Iterable[FieldError]:
-    for name, value in silence.problems(job):
-        problem = f"must be a duration of {silence.SHORTEST_SECONDS / 60:g}m or more, such as 15m"
-        yield invalid(f"metadata.annotations[{name}]", value, problem)
+    for problem in silence.problems(job):
+        yield invalid(f"metadata.annotations[{problem.annotation}]", problem.value, problem.message)
 
 
 def _size_errors(job: TrainJob, runtime: Runtime) -> Iterable[FieldError]:

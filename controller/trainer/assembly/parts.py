@@ -251,7 +251,7 @@ def _declare_standstill(assembly: Assembly) -> None:
     # Imported here, because a manager without it needs none of it.
     from trainwright.controller.trainer.progress.standstill import Standstill  # noqa: PLC0415
 
-    Standstill(assembly.manager, assembly.events, assembly.settings.stall_after)
+    Standstill(assembly.manager, assembly.events, assembly.snapshots.existing, assembly.settings.stall_after)
 
 
 def _declare_pull(assembly: Assembly) -> None:

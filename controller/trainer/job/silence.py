@@ -5,14 +5,14 @@ Asked for by an annotation of the TrainJob, else by the Configuration. Time is c
 so a manager that was away, or has just become leader, never blames a job for its own absence.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from trainwright.api.objects import annotations_of
-from trainwright.api.times import parse_duration
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
+from trainwright.api.trainer.v1alpha1.progress import Problem, declared
 from trainwright.controller.trainer.job.state import State, state_of
 
 SHORTEST_SECONDS = 120.0
@@ -59,23 +59,22 @@ class Silence:
             self.position, self.position_since = position, now
 
 
-def stall_after(job: TrainJob, default: float | None) -> float | None:
+def stall_after(job: TrainJob, runtime: Mapping[str, str], default: float | None) -> float | None:
     """Seconds of standstill after which the job counts as stalled; None: never.
 
-    A value of the annotation that cannot be used counts as not set.
+    Args:
+        job: whose annotation goes first.
+        runtime: annotations of its runtime.
+        default: where neither has one that can be used.
     """
-    text = annotations_of(job).get(ANNOTATION_PROGRESS_STALL_AFTER)
-    if text is None:
-        return default
-    seconds = _seconds(text)
-    return default if seconds is None else seconds
+    declaration, _ = declared(annotations_of(job), runtime)
+    return default if declaration.stall_after is None else declaration.stall_after
 
 
-def problems(job: TrainJob) -> Iterator[tuple[str, str]]:
-    """The annotation, if its value cannot be used: name and value."""
-    text = annotations_of(job).get(ANNOTATION_PROGRESS_STALL_AFTER)
-    if text is not None and _seconds(text) is None:
-        yield ANNOTATION_PROGRESS_STALL_AFTER, text
+def problems(job: TrainJob) -> Iterator[Problem]:
+    """What is wrong with the annotation of the job."""
+    _, found = declared(annotations_of(job), {})
+    return (problem for problem in found if problem.annotation == ANNOTATION_PROGRESS_STALL_AFTER)
 
 
 def is_running(job: TrainJob) -> bool:
@@ -118,11 +117,3 @@ def _position(job: TrainJob) -> tuple[int | None, str]:
         return None, ""
     steps = [metric.value for metric in status.metrics or () if metric.name == _STEP]
     return status.progress_percentage, steps[0] if steps else ""
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        seconds = parse_duration(text).total_seconds()
-    except ValueError:
-        return None
-    return seconds if seconds >= SHORTEST_SECONDS else None

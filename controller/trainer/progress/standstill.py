@@ -6,7 +6,7 @@ So there is one event and one condition, whatever way a report came and whicheve
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,11 +14,13 @@ import msgspec
 
 from trainwright.api.conditions import find, remove_condition, set_condition
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.objects import Key, deletion_timestamp_of, resource_version_of, uid_of
+from trainwright.api.objects import Key, annotations_of, deletion_timestamp_of, resource_version_of, uid_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
+from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Done, Manager, Result, RetryAfter
+from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
 from trainwright.controller.trainer.job.silence import Silence, Stall, is_running, stall_after, stall_of
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 
@@ -55,6 +57,7 @@ class Standstill:
         self,
         manager: Manager,
         told: ToldOfProgress,
+        runtime_of: Callable[[TrainJob], Awaitable[Runtime | None]],
         default: float | None,
         *,
         now: Now = wall_clock,
@@ -65,11 +68,13 @@ class Standstill:
         Args:
             manager: of the process.
             told: tells users.
+            runtime_of: gives the runtime of a job, whose annotations count where the job has none.
             default: seconds of standstill after which a job without the annotation counts as stalled; None: never.
             now: the wall clock, for transition times.
             monotonic: seconds on a clock that never goes back; None: the event loop's.
         """
         self._client, self._cache, self._told, self._default = manager.client, manager.cache, told, default
+        self._runtime_of = runtime_of
         self._now, self._monotonic = now, monotonic or asyncio.get_running_loop().time
         self._memories: dict[Key, _Memory] = {}
         builder = manager.controller("standstill_controller").for_(TrainJob)
@@ -87,7 +92,7 @@ class Standstill:
         self._tell(job, memory)
         running, now = is_running(job), self._monotonic()
         memory.silence.see(job, now, running=running)
-        after = stall_after(job, self._default)
+        after = stall_after(job, await self._runtime_annotations(job), self._default)
         if after is None or not running:
             await self._write(job, None)
             return Done()
@@ -95,6 +100,13 @@ class Standstill:
         if await self._write(job, stall) and stall is not None:
             self._told.progress(job, STALLED, stall.message, warning=True)
         return RetryAfter(max(left, 1.0), reason="standstill")
+
+    async def _runtime_annotations(self, job: TrainJob) -> Mapping[str, str]:
+        try:
+            runtime = await self._runtime_of(job)
+        except SnapshotInvalid:
+            return {}  # the TrainJob's controller shows it
+        return annotations_of(runtime) if runtime is not None else {}
 
     def _tell(self, job: TrainJob, memory: _Memory) -> None:
         """One event for each thing that happens for the first time in an attempt, as far as this process saw it."""

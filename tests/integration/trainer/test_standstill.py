@@ -32,13 +32,17 @@ class Told:
         return [(reason, warning) for job, reason, warning in self.events if job == name]
 
 
+async def no_runtime(_: TrainJob) -> None:
+    """The jobs here have none."""
+
+
 async def test_a_job_stalls_recovers_and_finishes(tmp_path: Path) -> None:
     async with api_server(tmp_path, memory=True) as api, TaskScope("test") as tasks:
         client, told = Client(api.transport(), user_agent="user"), Told()
         await install(client, definitions(), owner="test")
         servers = ServerSettings(metrics=None, probes=None)
         manager = Manager(api.config, field_manager="test", servers=servers, transport=api.transport())
-        Standstill(manager, told, STALL_SECONDS)
+        Standstill(manager, told, no_runtime, STALL_SECONDS)
         running = tasks.start("manager", manager.run())
         await manager.wait_ready()
 

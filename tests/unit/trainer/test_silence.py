@@ -105,9 +105,15 @@ def test_the_annotation_goes_before_the_configuration(
     value: str | None, default: float | None, seconds: float | None
 ) -> None:
     annotated = job(annotations={ANNOTATION: value} if value else {})
-    assert stall_after(annotated, default) == seconds
+    assert stall_after(annotated, {}, default) == seconds
+
+
+def test_the_annotation_of_the_runtime_counts_where_the_job_has_none() -> None:
+    assert stall_after(job(), {ANNOTATION: "10m"}, 900.0) == 600.0
+    assert stall_after(job(annotations={ANNOTATION: "5m"}), {ANNOTATION: "10m"}, None) == 300.0
 
 
 @pytest.mark.parametrize("value", ["", "5", "1m", "-5m", "soon", "99999999999h"])
 def test_an_annotation_that_cannot_be_used_is_named(value: str) -> None:
-    assert list(problems(job(annotations={ANNOTATION: value}))) == [(ANNOTATION, value)]
+    found = problems(job(annotations={ANNOTATION: value}))
+    assert [(problem.annotation, problem.value) for problem in found] == [(ANNOTATION, value)]
