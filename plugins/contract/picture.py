@@ -14,6 +14,13 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from trainwright.api.base import Resource
+from trainwright.api.jobset.v1alpha2.labels import (
+    LABEL_ATTEMPT,
+    LABEL_INDEX,
+    LABEL_JOB_INDEX,
+    LABEL_JOBSET,
+    LABEL_REPLICATED_JOB,
+)
 from trainwright.api.objects import Document, annotations_of, labels_of, name_of, namespace_of, uid_of
 from trainwright.api.times import parse
 from trainwright.plugins.contract.facts import Unreadable
@@ -23,11 +30,6 @@ POD = Resource(group="", version="v1", kind="Pod", plural="pods", namespaced=Tru
 BATCH_JOB = Resource(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
 EVENT = Resource(group="", version="v1", kind="Event", plural="events", namespaced=True)
 
-LABEL_JOBSET = "jobset.sigs.k8s.io/jobset-name"
-LABEL_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
-LABEL_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
-LABEL_JOB_INDEX = "jobset.sigs.k8s.io/job-index"
-LABEL_INDEX = "batch.kubernetes.io/job-completion-index"
 EVENTS_OF = 8
 """Events of more objects than that are not asked for one by one: pods of one job tell the same."""
 

@@ -18,11 +18,12 @@ from typing import Any, Self
 
 from tests.managers import start_manager
 from tests.unit.trainer.headers import changed, random_header
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually_sync
-from trainwright.controller.trainer.progress.tokens import LABEL_JOBSET_UID, audience
+from trainwright.controller.trainer.progress.tokens import audience
 
 CRDS = Path(__file__).parents[2] / "config" / "crd"
 HEADERS = 10_000

@@ -11,6 +11,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TextIO
 
+from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
 from trainwright.api.objects import Document, name_of, uid_of
@@ -21,9 +22,6 @@ from trainwright.controller.runtime.errors import KubernetesError, NotFound
 from trainwright.controller.runtime.tasks import TaskScope
 
 TRAINJOB = TrainJob.RESOURCE
-JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
-REPLICATED_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
-INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 _LOOK_SECONDS = 0.1
 _DRAIN_SECONDS = 2.0
 OUT_OF_TIME = 124
@@ -119,7 +117,7 @@ class Follower:
         return await self._client.get(TRAINJOB, self._name, self._namespace)
 
     async def _pods(self) -> list[Document]:
-        listed = await self._client.list(Pod.RESOURCE, self._namespace, label_selector=f"{JOBSET_LABEL}={self._name}")
+        listed = await self._client.list(Pod.RESOURCE, self._namespace, label_selector=f"{LABEL_JOBSET}={self._name}")
         return sorted(listed.items, key=rank_of)
 
     # ------------------------------------------------------------------ the end
@@ -241,7 +239,7 @@ def first_failure(pods: list[Document]) -> Failure | None:
 def rank_of(pod: Document) -> str:
     """The pod as people call it: `node-0`."""
     labels = pod["metadata"].get("labels") or {}
-    return f"{labels.get(REPLICATED_LABEL, 'pod')}-{labels.get(INDEX_LABEL, '0')}"
+    return f"{labels.get(LABEL_REPLICATED_JOB, 'pod')}-{labels.get(LABEL_INDEX, '0')}"
 
 
 def container_statuses(pod: Document) -> list[Document]:

@@ -11,10 +11,11 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from trainwright.api.base import Resource
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.controller.cli.local import feasibility, serving, state
-from trainwright.controller.cli.local.jobs import JOBSET_LABEL, TRAINJOB, Followed, Follower
+from trainwright.controller.cli.local.jobs import TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
 from trainwright.controller.cli.local.requested import WrongUseError, script_of
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
@@ -278,7 +279,7 @@ async def _delete(client: Client, namespace: str, name: str) -> bool:
 
 async def _kill(client: Client, namespace: str, name: str) -> None:
     """Delete the pods of the job without any grace."""
-    pods = await client.list(Pod.RESOURCE, namespace, label_selector=f"{JOBSET_LABEL}={name}")
+    pods = await client.list(Pod.RESOURCE, namespace, label_selector=f"{LABEL_JOBSET}={name}")
     for pod in pods.items:
         with contextlib.suppress(NotFound):
             await client.delete(Pod.RESOURCE, name_of(pod), namespace, grace_period=0)

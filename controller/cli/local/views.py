@@ -5,9 +5,10 @@ import asyncio
 import sys
 from pathlib import Path
 
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Node, Pod
 from trainwright.api.objects import name_of
-from trainwright.controller.cli.local.jobs import JOBSET_LABEL, TRAINJOB, Follower, container_statuses, rank_of
+from trainwright.controller.cli.local.jobs import TRAINJOB, Follower, container_statuses, rank_of
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import NotFound
@@ -48,7 +49,7 @@ async def logs(folder: Path, namespace: str, job: str, *, follow: bool) -> int:
             ended = await Follower(transport, namespace, job, stop_at_failure=False).follow(start_seconds=3600.0)
             print(ended.message, file=sys.stderr)
             return ended.code
-        listed = await client.list(Pod.RESOURCE, namespace, label_selector=f"{JOBSET_LABEL}={job}")
+        listed = await client.list(Pod.RESOURCE, namespace, label_selector=f"{LABEL_JOBSET}={job}")
         for pod in sorted(listed.items, key=rank_of):
             for container in container_statuses(pod):
                 path = f"/api/v1/namespaces/{namespace}/pods/{name_of(pod)}/log"

@@ -16,6 +16,7 @@ import msgspec
 
 from trainwright.api.conditions import find, is_true, remove_condition, set_condition
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import Document, Key, controller_of, deletion_timestamp_of, resource_version_of, uid_of
@@ -28,7 +29,7 @@ from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.trainer.explain import kinds
 from trainwright.controller.trainer.explain.judgement import Explanation
 from trainwright.controller.trainer.explain.reading import Reader
-from trainwright.controller.trainer.job.pods import LABEL_JOBSET, POD, jobset_key
+from trainwright.controller.trainer.job.pods import POD, jobset_key
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_WAITING, state_of
 from trainwright.plugins.contract import Cause, Explains, Severity
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT

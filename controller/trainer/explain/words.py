@@ -4,15 +4,11 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, labels_of, name_of
 from trainwright.api.quantity import Quantity
-from trainwright.plugins.contract.picture import (
-    LABEL_JOB_INDEX,
-    LABEL_REPLICATED_JOB,
-    Picture,
-    index_of,
-)
+from trainwright.plugins.contract.picture import Picture, index_of
 
 STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
 QUOTED = 150

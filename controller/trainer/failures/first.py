@@ -9,14 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, labels_of, name_of, uid_of
-from trainwright.controller.trainer.job.pods import (
-    LABEL_INDEX,
-    LABEL_JOB_INDEX,
-    LABEL_REPLICATED_JOB,
-    attempt_of,
-    number,
-)
+from trainwright.controller.trainer.job.pods import attempt_of, number
 
 _UNTOLD = frozenset({"", "Error", "Completed"})
 """Reasons that tell no more than the exit code."""

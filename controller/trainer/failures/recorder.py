@@ -5,6 +5,7 @@ import logging
 from typing import Protocol
 
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_JOBSET_UID
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Document, Key, controller_of, labels_of, uid_of
 from trainwright.api.rights import APPLY, WATCH, Rule
@@ -20,14 +21,7 @@ from trainwright.controller.trainer.failures.record import (
     last_lines,
     name_of_record,
 )
-from trainwright.controller.trainer.job.pods import (
-    BY_JOBSET,
-    LABEL_JOBSET,
-    LABEL_JOBSET_UID,
-    POD,
-    index_value,
-    jobset_key,
-)
+from trainwright.controller.trainer.job.pods import BY_JOBSET, POD, index_value, jobset_key
 
 log = logging.getLogger(__name__)
 

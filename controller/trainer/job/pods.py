@@ -4,6 +4,14 @@
 from collections.abc import Iterable
 from typing import Any
 
+from trainwright.api.jobset.v1alpha2.labels import (
+    LABEL_ATTEMPT,
+    LABEL_INDEX,
+    LABEL_JOB_INDEX,
+    LABEL_JOBSET,
+    LABEL_JOBSET_UID,
+    LABEL_REPLICATED_JOB,
+)
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, Key, labels_of, namespace_of
@@ -13,14 +21,6 @@ POD = Pod.RESOURCE
 """The kind under which the cache holds pods: dictionaries, since few fields are kept."""
 BY_JOBSET = "jobset"
 """Index of the pods, by namespace and name of their JobSet."""
-
-LABEL_JOBSET = "jobset.sigs.k8s.io/jobset-name"
-"""Of the pods of every JobSet (https://jobset.sigs.k8s.io/docs/concepts/)."""
-LABEL_JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
-LABEL_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
-LABEL_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
-LABEL_JOB_INDEX = "jobset.sigs.k8s.io/job-index"
-LABEL_INDEX = "batch.kubernetes.io/job-completion-index"
 
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
 _LABELS = (LABEL_JOBSET, LABEL_JOBSET_UID, LABEL_ATTEMPT, LABEL_REPLICATED_JOB, LABEL_JOB_INDEX, LABEL_INDEX)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import (
     Document,
@@ -18,7 +19,7 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_COMPLETION_INDEX, ANNOTATION_PROGRESS, PROGRESS_FILE
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_FILE
 from trainwright.api.trainer.v1alpha1.progress import Declaration, declared
 from trainwright.controller.runtime import Client, KubernetesError
 from trainwright.controller.trainer.build.facts import CachedFacts
@@ -29,12 +30,6 @@ from trainwright.plugins.pipeline import Pipeline
 log = logging.getLogger(__name__)
 
 POD = Pod.RESOURCE
-LABEL_JOBSET = "jobset.sigs.k8s.io/jobset-name"
-LABEL_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
-LABEL_JOB_INDEX = "jobset.sigs.k8s.io/job-index"
-"""On every pod of a JobSet: https://jobset.sigs.k8s.io/docs/reference/labels-and-annotations/"""
-LABEL_INDEX = ANNOTATION_COMPLETION_INDEX
-"""A label since Kubernetes 1.28, of the same name."""
 
 
 class TargetUnknown(KubernetesError):  # noqa: N818 - a state, which passes

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter
 
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import labels_of, uid_of
 from trainwright.api.rights import Rule
@@ -29,8 +30,6 @@ from trainwright.controller.runtime.tokens.verifier import TokenVerifier
 
 log = logging.getLogger(__name__)
 
-LABEL_JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
-"""On every pod of a JobSet: https://jobset.sigs.k8s.io/docs/reference/labels-and-annotations/"""
 POD_SECONDS = 300.0
 """How long a pod is remembered: after its deletion its token is accepted for at most so long."""
 REFUSED_SECONDS = 30.0

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, uid_of
 from trainwright.api.owners import owner_reference
@@ -27,14 +28,7 @@ from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS
-from trainwright.controller.trainer.progress.tokens import (
-    LABEL_JOBSET_UID,
-    Forbidden,
-    ReportAccess,
-    Reporter,
-    Unavailable,
-    audience,
-)
+from trainwright.controller.trainer.progress.tokens import Forbidden, ReportAccess, Reporter, Unavailable, audience
 
 CRDS = Path(__file__).parents[3] / "config" / "crd"
 ACCOUNT = Resource(group="", version="v1", kind="ServiceAccount", plural="serviceaccounts", namespaced=True)

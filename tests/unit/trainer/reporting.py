@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.issuers import Signer, claims
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime.cache.cache import Cache
@@ -24,13 +25,7 @@ from trainwright.controller.runtime.testing.scripted import (
     listing,
 )
 from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS
-from trainwright.controller.trainer.progress.tokens import (
-    LABEL_JOBSET_UID,
-    Forbidden,
-    ReportAccess,
-    Reporter,
-    audience,
-)
+from trainwright.controller.trainer.progress.tokens import Forbidden, ReportAccess, Reporter, audience
 
 FOREVER = float("inf")
 START = datetime(2026, 11, 22, tzinfo=UTC)

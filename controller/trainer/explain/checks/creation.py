@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, labels_of, name_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.explain import words
@@ -20,7 +21,7 @@ from trainwright.controller.trainer.explain.kinds import (
 )
 from trainwright.controller.trainer.explain.words import listed, quoted, replicated_jobs
 from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at, holds
-from trainwright.plugins.contract.picture import LABEL_REPLICATED_JOB, event_since
+from trainwright.plugins.contract.picture import event_since
 
 _UNMADE_SECONDS = 10.0
 _SILENT_SECONDS = 60.0

@@ -3,13 +3,14 @@
 
 from collections.abc import Iterator
 
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, controller_of, labels_of, name_of, uid_of
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.refusals import about_jobset
 from trainwright.controller.trainer.explain.kinds import SERVICE
 from trainwright.controller.trainer.explain.words import listed, pods_of, quoted, replicated_jobs
 from trainwright.plugins.contract import About, Cause, Picture, created_at, since_of
-from trainwright.plugins.contract.picture import BATCH_JOB, LABEL_JOBSET, LABEL_REPLICATED_JOB, event_since, holds
+from trainwright.plugins.contract.picture import BATCH_JOB, event_since, holds
 
 _UNMADE_SECONDS = 10.0
 

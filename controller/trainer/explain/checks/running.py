@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.objects import Document, annotations_of
 from trainwright.api.times import parse_duration
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
@@ -17,7 +18,7 @@ from trainwright.controller.trainer.explain.checks.jobset import (
 from trainwright.controller.trainer.explain.checks.refusals import about_jobset
 from trainwright.controller.trainer.explain.words import counted, listed, pods_wanted, replicated_jobs, role_of, verb
 from trainwright.plugins.contract import About, Cause, Picture, created_at, holds, since_of
-from trainwright.plugins.contract.picture import JOBSET, LABEL_JOBSET, POD, condition_of, earliest, index_of, moment
+from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest, index_of, moment
 from trainwright.plugins.contract.picture import counted as share
 
 NOT_READY_SECONDS = 60.0
