@@ -18,7 +18,7 @@ from trainwright.controller.trainer.progress.server import BODY_LIMIT, StatusEnd
 from trainwright.controller.trainer.progress.service import Progress
 from trainwright.controller.trainer.progress.tokens import ReportAccess
 from trainwright.controller.trainer.progress.writes import RULES as WRITE_RULES
-from trainwright.controller.trainer.progress.writes import StatusWriter
+from trainwright.controller.trainer.progress.writes import StatusWriter, known_to
 
 SERVER = "status-server"
 """Name of the server and of its readiness check, as in Kubeflow Trainer."""
@@ -38,7 +38,8 @@ def make_coalescer(manager: Manager, settings: Settings) -> Coalescer:
         rate=limit.rate if limit is not None else None,
         burst=limit.burst if limit is not None else 1,
     )
-    coalescer = Coalescer(StatusWriter(manager.client), pace, ProgressMetrics(manager.metrics.registry))
+    writer = StatusWriter(manager.client, known_to(manager.cache))
+    coalescer = Coalescer(writer, pace, ProgressMetrics(manager.metrics.registry))
     coalescer.watch(manager.cache)
     return coalescer
 

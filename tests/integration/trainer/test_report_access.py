@@ -18,10 +18,10 @@ from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, uid_of
+from trainwright.api.objects import Document, key_of, uid_of
 from trainwright.api.owners import owner_reference
-from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Cache, Client, ClusterConfig, HTTPTransport, load_config
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
+from trainwright.controller.runtime import Cache, Client, ClusterConfig, HTTPTransport, NotFound, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
@@ -29,6 +29,7 @@ from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS
 from trainwright.controller.trainer.progress.tokens import Forbidden, ReportAccess, Reporter, Unavailable, audience
+from trainwright.controller.trainer.progress.writes import StatusWriter
 
 CRDS = Path(__file__).parents[3] / "config" / "crd"
 ACCOUNT = Resource(group="", version="v1", kind="ServiceAccount", plural="serviceaccounts", namespaced=True)
@@ -199,6 +200,22 @@ async def test_pods_that_are_gone_are_refused(team: Team, checked: Checked) -> N
     checked.clock += 300
     assert "does not belong" in await checked.refused(token, namesake)
     await checked.report(await team.token("job", pod="job-0"), namesake)
+
+
+async def test_a_report_of_a_deleted_job_never_reaches_its_namesake(team: Team) -> None:
+    before = await team.job("job")
+    await team.delete_job("job")
+    namesake = await team.job("job")
+    key, write = key_of(namesake), StatusWriter(team.client, lambda _: before)  # the cache is behind
+    report = TrainerStatus(progress_percentage=90, last_updated_time="2026-05-06T07:08:09Z")
+    with pytest.raises(NotFound):
+        await write(key, uid_of(before), report)
+    stored = await team.client.get(TrainJob, "job", team.namespace)
+    assert stored.status is None or stored.status.trainer_status is None
+    await write(key, uid_of(namesake), report)
+    await team.delete_job("job")
+    with pytest.raises(NotFound):  # and makes no job that is gone
+        await write(key, uid_of(namesake), report)
 
 
 async def test_requiring_pods_refuses_tokens_without_one(with_jobsets: ControlPlane, team: Team) -> None:
