@@ -162,7 +162,8 @@ class GangScheduler(ABC, Generic[P]):
             return ()
         why, since = told
         text = (
-            f"all {members} pods have to start at the same time, and not all of them find room: {shortened(why, 150)}"
+            f"all {members} pods have to start at the same time, and not all of them find room: {shortened(why, 120)}; "
+            "wait, or ask for less"
         )
         more = {"severity": Severity.TEMPORARY, "link": Link.SCHEDULING, "explains": _SHORTAGES}
         return (_gang_cause("GangDoesNotFit", text, about, since, waiting, more),)

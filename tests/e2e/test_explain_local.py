@@ -81,7 +81,7 @@ def test_a_program_that_does_not_exist(cluster: Cluster) -> None:
 
 def test_a_node_that_is_too_small(cluster: Cluster) -> None:
     cluster.submit("large", resourcesPerNode={"requests": {"cpu": "4k"}}, command=["python", "-c", ""])
-    done = cluster.says("large", "Stuck: no node has 4k cpu (the largest has ")
+    done = cluster.says("large", "Stuck: no node has 4000 cpu (the largest has ")
     assert done.returncode == 1
 
 

@@ -77,8 +77,9 @@ def scheduler_says(message: str) -> str:
 
 
 def amount(resource: str, quantity: Quantity) -> str:
-    """How much of a resource; devices are counted."""
-    return str(quantity.rounded_up()) if "/" in resource else str(quantity)
+    """How much of a resource; devices and whole CPUs are counted."""
+    is_counted = "/" in resource or (resource == "cpu" and not quantity.milli() % 1000)
+    return str(quantity.rounded_up()) if is_counted else str(quantity)
 
 
 def lasting(seconds: float) -> str:

@@ -20,7 +20,7 @@ async def suspended(place: Place) -> None:
     await place.job(suspend=True)
 
 
-@fault(3, "QueueFull: the job waits in queue q: 8 more nvidia.com/gpu are needed than are unused now", 3)
+@fault(3, "QueueFull: the job waits in queue q: 8 more nvidia.com/gpu must become free; wait, or ask for less", 3)
 async def queue_full(place: Place) -> None:
     await place.runtime(U)
     job = await place.job(suspend=True, metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}})

@@ -45,7 +45,7 @@ def claims_of(pod: Document) -> list[str]:
 def _claim_missing(picture: Picture, name: str, more: dict[str, Any]) -> Cause:
     text = (
         f"PersistentVolumeClaim {name} does not exist in namespace {picture.namespace}: create it, or correct the "
-        "volume in the runtime"
+        "volume in the runtime and create the job again"
     )
     about = About(kind="PersistentVolumeClaim", namespace=picture.namespace, name=name)
     return cause("ClaimMissing", text, **{**more, "about": about})
@@ -107,6 +107,8 @@ def _from_event(picture: Picture, pod: Document) -> Cause | None:
             continue
         message, since = str(event.get("message", "")), event_since(event)
         volume = _VOLUME.search(message)
+        if (found := _CLAIM.search(message)) and found[2] == "not found":
+            return _source_missing(picture, pod, CLAIM.kind, found[1], volume[1] if volume else "", since)
         if found := _SOURCE.search(message):
             resource = _KINDS[found[1].lower()]
             name = found[2].rpartition("/")[2]
@@ -143,7 +145,7 @@ def _sources(volume: Document) -> Iterator[tuple[Any, str]]:
 def _source_missing(picture: Picture, pod: Document, kind: str, name: str, volume: str, since: Any) -> Cause:
     text = (
         f"volume {volume} is made from {kind} {name}, which does not exist in namespace {picture.namespace}: create "
-        "it, or correct the runtime"
+        "it, or correct the runtime and create the job again"
     )
     about = About(kind=kind, namespace=picture.namespace, name=name)
     reason = "VolumeSourceMissing"

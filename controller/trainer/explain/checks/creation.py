@@ -152,7 +152,8 @@ def _security(text: str) -> str:
 def _account(picture: Picture, name: str, *, since: datetime | None, pods: int) -> Cause:
     return cause(
         "ServiceAccountMissing",
-        f"ServiceAccount {name} does not exist in namespace {picture.namespace}: create it, or correct the runtime",
+        f"ServiceAccount {name} does not exist in namespace {picture.namespace}: create it, or correct the runtime "
+        "and create the job again",
         about=About(kind="ServiceAccount", namespace=picture.namespace, name=name),
         since=since,
         pods=pods,

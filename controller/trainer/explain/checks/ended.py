@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a job that is over ended: which rank failed first, which limit was reached, and what is left of it."""
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from trainwright.api.objects import Document, name_of
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.containers import failures
 from trainwright.controller.trainer.explain.checks.failures import told
+from trainwright.controller.trainer.explain.checks.jobset import FIRST_JOB
 from trainwright.controller.trainer.explain.checks.nodes import remaining
-from trainwright.controller.trainer.explain.checks.starting import not_created
+from trainwright.controller.trainer.explain.checks.starting import cannot_run, is_program_missing, not_created
 from trainwright.controller.trainer.explain.kinds import CONFIG_MAP
 from trainwright.controller.trainer.explain.words import last_line, quoted, scheduler_says
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
@@ -19,7 +20,6 @@ from trainwright.plugins.contract import About, Cause, Picture, Severity, holds,
 from trainwright.plugins.contract.picture import EVENT, event_time, moment
 
 _LAST_WORDS = frozenset({"FailedScheduling", "FailedCreate", "Failed", "FailedMount", "BackOff", "Unhealthy"})
-_FIRST_JOB = re.compile(r"first failed job: ([\w.-]+)")
 
 
 def over(picture: Picture) -> Iterator[Cause]:
@@ -69,12 +69,22 @@ def _recorded(picture: Picture) -> Cause | None:
     entry = entries[max(entries)]
     is_rank = entry.replicated_job == NODE and not entry.job_index
     who = f"rank {entry.rank}" if is_rank else entry.failure.where
+    about = About(kind="ConfigMap", namespace=picture.namespace, name=name)
+    more: dict[str, Any] = {"about": about, "since": moment(entry.finished_at), "pods": 1, "index": entry.rank}
+    if is_program_missing(entry.exit_code, entry.reason, entry.message):
+        return cause(
+            "ProgramMissing", cannot_run(picture, f"container {entry.container} of {who}", entry.message), **more
+        )
+    log = last_line(entry.log.splitlines())
+    log = f"{log}; ConfigMap {name} keeps more of the log" if log else ""
+    if entry.reason == "OOMKilled":
+        code = f", exit code {entry.exit_code}" if entry.exit_code is not None else ""
+        text = f"{who} was killed for memory (OOMKilled{code}): ask for more memory, or use less{log}"
+        return cause("OutOfMemory", text, **more)
     why = f" ({entry.reason})" if entry.reason not in ("", "Error") else ""
     how = f"failed with exit code {entry.exit_code}{why}" if entry.exit_code is not None else f"failed{why}"
-    text = f"{who} {how}{last_line(entry.log.splitlines())}; ConfigMap {name} keeps more of the log"
-    reason = "OutOfMemory" if entry.reason == "OOMKilled" else "RankFailed"
-    about = About(kind="ConfigMap", namespace=picture.namespace, name=name)
-    return cause(reason, text, about=about, since=moment(entry.finished_at), pods=1, index=entry.rank)
+    said = f": {quoted(entry.message)}" if entry.message and not log else ""
+    return cause("RankFailed", f"{who} {how}{said}{log}", **more)
 
 
 def _as_ended(found: Cause, message: str, reason: str = "") -> Cause:
@@ -143,7 +153,7 @@ def _without_evidence(picture: Picture, failed: Document) -> Cause:
     message, since = str(failed.get("message", "")), since_of(failed)
     about = About.of(picture.job, "TrainJob")
     job = next((one for one in picture.jobs if holds(one, "Failed")), None)
-    named = _FIRST_JOB.search(message)
+    named = FIRST_JOB.search(message)
     if job is None and named is None:
         text = f"the job failed with reason {failed.get('reason')}: {quoted(message, 220)}"
         return cause("Failed", text, about=about, since=since)
@@ -151,8 +161,8 @@ def _without_evidence(picture: Picture, failed: Document) -> Cause:
     why = (holds(job, "Failed") or {}).get("reason") if job is not None else "BackoffLimitExceeded"
     limit = "reached its backoff limit" if why == "BackoffLimitExceeded" else f"failed ({why})"
     text = (
-        f"Job {name} {limit}, and its pods were deleted with their logs; restartPolicy: Never in the runtime keeps "
-        "failed pods"
+        f"Job {name} {limit}, and its pods were deleted with their logs; to keep them, set restartPolicy: Never in "
+        "the runtime"
     )
     if any((pod.get("status") or {}).get("phase") == "Failed" for pod in picture.present_pods):
         text = (

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from trainwright.api.objects import Document, labels_of, uid_of
+from trainwright.api.objects import Document, labels_of, name_of, uid_of
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.containers import Failure, containers_of, failures, made_good
 from trainwright.controller.trainer.explain.checks.starting import not_created
@@ -50,7 +50,7 @@ def _recovered(picture: Picture, found: Sequence[Failure]) -> Cause:
     times = max(len(of_rank), sum({id(one.pod): one.container.restarts for one in of_rank}.values()))
     text = (
         f"{rank_of(picture, first.pod)} has failed {counted(times, 'time')}, first with exit code {first.code}, and "
-        f"runs again{_log(picture, first)}"
+        f"runs again{_last_line(picture, first)}"
     )
     return _made("CrashLoop", picture, first, text, severity=Severity.WAITS, failed=False)
 
@@ -107,8 +107,8 @@ def _loop(picture: Picture, first: Failure) -> Cause:
     times = first.container.restarts
     text = (
         f"container {first.container.name} of {rank_of(picture, first.pod)} has failed {counted(times, 'time')}, "
-        f"last with {_code(first)}; after {limit} the Job gives up, and its pods are deleted with their "
-        f"logs{_log(picture, first)}"
+        f"last with {_code(first)}{_log(picture, first)}; after {counted(limit, 'restart')} the Job gives up, and its "
+        "pods are deleted with their logs"
     )
     return _made("CrashLoop", picture, first, text)
 
@@ -138,9 +138,19 @@ def _step(picture: Picture, pod: Document) -> str:
     return role if role in _INITIALIZERS else ""
 
 
-def _log(picture: Picture, failure: Failure) -> str:
+def _last_line(picture: Picture, failure: Failure) -> str:
     previous = failure.state is failure.container.last
     return last_line(picture.log(failure.pod, failure.container.name, previous=previous))
+
+
+def _log(picture: Picture, failure: Failure) -> str:
+    """The last line of the log of the container that failed, or the command that shows the log."""
+    if ending := _last_line(picture, failure):
+        return ending
+    previous = failure.state is failure.container.last
+    is_one_of_several = failure.container.init or len((failure.pod.get("spec") or {}).get("containers") or ()) > 1
+    options = (f" -c {failure.container.name}" if is_one_of_several else "") + (" --previous" if previous else "")
+    return f"; see `kubectl logs {name_of(failure.pod)}{options}`"
 
 
 def _made(reason: str, picture: Picture, first: Failure, text: str, **more: object) -> Cause:

@@ -96,7 +96,7 @@ def _kind(reason: str, message: str) -> str:
 def _told(picture: Picture, kind: str, image: str, pulls: list[_Pull]) -> Cause:
     pods = list({id(pull.pod): pull.pod for pull in pulls}.values())
     same_role = [pod for pod in picture.present_pods if role_of(pod) == role_of(pods[0])]
-    who = f"{counted(pods, same_role)} cannot pull {quoted(image, 100)}"
+    who = f"{counted(pods, same_role)} cannot pull {quoted(image, 90)}"
     where = _where(picture, image)
     first = pulls[0]
     if kind == "ImageMissing":
@@ -104,9 +104,9 @@ def _told(picture: Picture, kind: str, image: str, pulls: list[_Pull]) -> Cause:
             "InvalidImageName": "that is no valid image name",
             "ErrImageNeverPull": "the node does not have it, and imagePullPolicy is Never",
         }.get(first.reason, "there is no such image or tag")
-        text = f"{who}: {what}; correct {where}"
+        text = f"{who}: {what}; correct {where} in a new job"
     elif kind == "ImageForbidden":
-        text = f"{who}: the registry refuses it; {_credentials(picture, pods[0])} ({where})"
+        text = f"{who} ({where}): the registry refuses it; {_credentials(picture, pods[0])}"
     else:
         told = quoted(first.message.rpartition(": ")[2] or first.message, 90)
         text = f"{who} now: {told or 'the node says no more'}; it is tried again"

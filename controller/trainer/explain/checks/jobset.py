@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What JobSet cannot make: Jobs, the headless Service, claims; and steps that wait for steps before them."""
 
+import re
 from collections.abc import Iterator
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
@@ -13,6 +14,8 @@ from trainwright.plugins.contract import About, Cause, Picture, created_at, sinc
 from trainwright.plugins.contract.picture import BATCH_JOB, event_since, holds
 
 _UNMADE_SECONDS = 10.0
+FIRST_JOB = re.compile(r"first failed job: ([\w.-]+)")
+"""What JobSet says of a failure."""
 
 
 def not_made(picture: Picture) -> Iterator[Cause]:
@@ -193,14 +196,12 @@ def restarting(picture: Picture) -> Iterator[Cause]:
     if len(running_pods(picture)) >= wanted_now(picture) > 0:
         return
     condition = holds(jobset, "RestartingJobSet") or {}
-    told = (
-        f": the one before ended, {quoted(str(condition['message']), 160)}"
-        if condition.get("message")
-        else (": the one before ended when a Job failed")
-    )
+    message = str(condition.get("message", ""))
+    first = FIRST_JOB.search(message)
+    told = f"Job {first[1]} failed in the one before" if first else quoted(message, 160) or "a Job failed before"
     yield cause(
         "Restarting",
-        f"attempt {attempt[0]} of {attempt[1]} starts{told}",
+        f"attempt {attempt[0]} of {attempt[1]} starts: {told}",
         about=about_jobset(picture),
         since=since_of(condition),
     )

@@ -154,8 +154,7 @@ def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa:
         return cause("EvictedByQueue", text, about=about, since=since_of(evicted))
     needed = [f"{found[3]} more {found[1]}" for found in _UNUSED.finditer(message)]
     if needed:
-        number = 2 if len(needed) > 1 or not needed[0].startswith("1 ") else 1
-        text = f"{listed(needed)} {verb(number, 'is', 'are')} needed than {verb(number, 'is', 'are')} unused now"
+        text = f"{listed(needed)} must become free; wait, or ask for less"
     else:
         text = quoted(message) if message else "Kueue has not looked at it yet"
     return cause("QueueFull", f"the job waits in {where}: {text}", about=about, since=since)

@@ -65,7 +65,7 @@ def runtime_missing(picture: Picture, since: datetime | None = None) -> Cause | 
     if found is not None:
         advice = f"there is a {other.kind} of that name: create the job again with spec.runtimeRef.kind: {other.kind}"
     else:
-        advice = "create it, or delete the job"
+        advice = f"create it, or create the job again with a runtime that `kubectl get {resource.plural}` lists"
     about = About(kind=kind, namespace=picture.namespace if resource.namespaced else "", name=name)
     since = since or created_at(picture.job)
     return cause("RuntimeMissing", f"{kind} {name} does not exist{where}: {advice}", about=about, since=since)

@@ -190,7 +190,7 @@ def _too_small(spec: Document, nodes: Sequence[Document], resource: str, asked: 
     largest = amount(resource, most)
     advice = f"ask for at most {largest} per node" + (", on more nodes" if "/" in resource else "")
     return (
-        f"{which} has {amount(resource, asked)} {resource} (the largest has {largest}): {advice}; unless the "
+        f"{which} has {amount(resource, asked)} {resource} (the largest has {largest}): {advice}, unless an "
         "autoscaler adds larger nodes"
     )
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.api.objects import Document, uid_of
+from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.claims import CREATING_SECONDS, is_creating
 from trainwright.controller.trainer.explain.checks.containers import Container, containers_of, made_good
@@ -55,10 +55,9 @@ def _variable(picture: Picture, pod: Document, container: Container) -> Cause | 
     else:
         text = f"container {container.name} cannot be created: {quoted(message, 200)}"
         return cause("VariableSourceMissing", text, about=About.of(pod, "Pod"), **more)
-    text = (
-        f"{_subject(container.spec, kind, name, key)} of container {container.name} comes from {what}: {advice}, or "
-        "correct the variable"
-    )
+    subject = _subject(container.spec, kind, name, key)
+    wrong = "envFrom" if subject == "envFrom" else "the variable"
+    text = f"{subject} of container {container.name} comes from {what}: {advice}, or correct {wrong} in a new job"
     about = About(kind=kind, namespace=picture.namespace, name=name)
     return cause("VariableSourceMissing", text, about=about, **more)
 
@@ -76,33 +75,55 @@ def _subject(spec: Document, kind: str, name: str, key: str) -> str:
 
 
 def _program(picture: Picture, pod: Document, container: Container) -> Cause | None:
+    if container.running is not None:
+        return None
     waiting, ended = container.waiting or {}, container.ended or {}
     message = str(ended.get("message") or waiting.get("message") or "")
-    failed = ended.get("reason") in _NOT_STARTED or (
-        waiting.get("reason") in _START_FAILURES and _NO_FILE.search(message) is not None
-    )
-    is_absent = ended.get("exitCode") == 127 or (ended.get("exitCode") == 128 and bool(_NO_FILE.search(message)))
-    if not failed and not is_absent:
+    who = f"container {container.name} of {rank_of(picture, pod)}"
+    since = moment(ended.get("finishedAt")) or created_at(pod)
+    more: dict[str, Any] = {"about": About.of(pod, "Pod"), "since": since, "pods": 1, "index": index_of(pod)}
+    is_waiting = waiting.get("reason") in _START_FAILURES
+    if is_program_missing(ended.get("exitCode"), str(ended.get("reason")), message) or (
+        is_waiting and _NO_FILE.search(message) is not None
+    ):
+        command = container.spec.get("command") or ()
+        was_run = ended.get("exitCode") == 127 and ended.get("reason") not in _NOT_STARTED
+        text = cannot_run(picture, who, message, str(command[0]) if command else "", was_run=was_run)
+        return cause("ProgramMissing", text, **more)
+    if not is_waiting:
         return None
+    why = quoted(message, 180) if message else f"see `kubectl describe pod {name_of(pod)}`"
+    return cause("ContainerNotStarted", f"{who} cannot be started: {why}", **more)
+
+
+def is_program_missing(code: int | None, reason: str, message: str) -> bool:
+    """Whether a container ended since its program, or one that this started, does not exist or cannot be executed."""
+    return reason in _NOT_STARTED or code == 127 or (code == 128 and _NO_FILE.search(message) is not None)
+
+
+def cannot_run(picture: Picture, who: str, message: str, program: str = "", *, was_run: bool = False) -> str:
+    """The sentence for a program that cannot be started.
+
+    Args:
+        picture: of the job.
+        who: the container.
+        message: what the node says.
+        program: the first word of the command, if it is known.
+        was_run: whether the command itself was there, and looked for another program.
+    """
     named = _ABSENT.search(message)
-    command = container.spec.get("command") or ()
-    program = named[1] if named else str(command[0]) if command else "its command"
-    trainer = (picture.job.get("spec") or {}).get("trainer") or {}
-    where = "spec.trainer.command" if trainer.get("command") else "the command in the runtime"
-    if failed and not _NO_FILE.search(message) and message:
-        why = quoted(message, 140)
+    what = named[1] if named else program or "its command"
+    if was_run and named is None:
+        what, why = "its command", "a program is not in the image (exit code 127)"
     elif "permission denied" in message.lower():
         why = "the file may not be executed"
-    elif not failed:
-        program, why = "its command", "a program is not in the image (exit code 127)"
+    elif message and not _NO_FILE.search(message):
+        why = quoted(message, 140)
     else:
         why = "it is not in the image"
-    text = (
-        f"container {container.name} of {rank_of(picture, pod)} cannot run {program}: {why}; correct {where} or the "
-        "image"
-    )
-    since = moment(ended.get("finishedAt")) or created_at(pod)
-    return cause("ProgramMissing", text, about=About.of(pod, "Pod"), since=since, pods=1, index=index_of(pod))
+    trainer = (picture.job.get("spec") or {}).get("trainer") or {}
+    where = "spec.trainer.command" if trainer.get("command") else "the command in the runtime"
+    return f"{who} cannot run {what}: {why}; correct {where} or the image in a new job"
 
 
 def refused_by_node(picture: Picture) -> Iterator[Cause]:
@@ -160,8 +181,8 @@ def slow(picture: Picture) -> Iterator[Cause]:
                 return
             if event.get("reason") == "Pulling" and _is_last(picture, pod, event):
                 text = (
-                    f"{rank_of(picture, pod)} is pulling its image on node {node}: "
-                    f"{quoted(str(event.get('message', '')), 120)}"
+                    f"{rank_of(picture, pod)} is still pulling its image on node {node}: "
+                    f"{quoted(str(event.get('message', '')), 120)}; large images take minutes"
                 )
                 yield cause("SlowStart", text, since=event_since(event), **more)
                 return

@@ -48,7 +48,7 @@ def unattended(picture: Picture) -> Iterator[Cause]:
     yield cause(
         "JobSetControllerSilent",
         f"JobSet {picture.name} exists and the JobSet controller has not looked at it: is the JobSet controller "
-        "running?",
+        "running? See `kubectl get pods -n jobset-system`",
         about=about_jobset(picture),
         since=created_at(jobset),
     )

@@ -17,8 +17,7 @@ def test_21_the_jobset_controller_is_silent() -> None:
     del world.jobset["status"]
     assert world.says() == (
         "JobSetControllerSilent: JobSet j exists and the JobSet controller has not looked at it: is the JobSet "
-        "controller "
-        "running?"
+        "controller running? See `kubectl get pods -n jobset-system`"
     )
     world.jobset["metadata"]["creationTimestamp"] = at(30)
     assert world.says().startswith("Starting: ")
@@ -141,7 +140,7 @@ def test_27_without_its_event() -> None:
             (
                 "ServiceAccountMissing: ServiceAccount trainer does not exist in namespace n: "
                 "create it, or correct the "
-                "runtime"
+                "runtime and create the job again"
             ),
         ),
         (
@@ -240,8 +239,8 @@ def test_35_no_node_is_large_enough() -> None:
     for pod in world.pods:
         pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 16
     assert world.says() == (
-        "NodesTooSmall: no node has 16 nvidia.com/gpu (the largest has 8): ask for at most 8 per node, on more nodes; "
-        "unless the autoscaler adds larger nodes"
+        "NodesTooSmall: no node has 16 nvidia.com/gpu (the largest has 8): ask for at most 8 per node, on more nodes, "
+        "unless an autoscaler adds larger nodes"
     )
 
 
@@ -296,8 +295,7 @@ def test_38_a_claim_is_missing() -> None:
     world.unschedulable('0/1 nodes are available: persistentvolumeclaim "data" not found.')
     assert world.says() == (
         "ClaimMissing: PersistentVolumeClaim data does not exist in namespace n: create it, or correct the volume in "
-        "the "
-        "runtime"
+        "the runtime and create the job again"
     )
 
 
@@ -356,7 +354,7 @@ def test_42_the_gang_does_not_fit_volcano() -> None:
     world.unschedulable(GPU)
     assert world.says() == (
         "GangDoesNotFit: all 4 pods have to start at the same time, and not all of them find room: 3 nodes are too "
-        "small"
+        "small; wait, or ask for less"
     )
     assert "NoFreeNode" not in {cause.reason for cause in world.explained().others}
 

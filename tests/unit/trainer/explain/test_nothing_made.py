@@ -3,13 +3,18 @@
 
 from tests.unit.trainer.explain.world import World, at, condition
 
+MISSING = (
+    "RuntimeMissing: ClusterTrainingRuntime torch does not exist: create it, or create the job again with a runtime "
+    "that `kubectl get clustertrainingruntimes` lists"
+)
+
 
 def test_1_the_runtime_is_missing() -> None:
     world = World(jobset=False)
     world.objects.remove(world.runtime)
-    assert world.says() == "RuntimeMissing: ClusterTrainingRuntime torch does not exist: create it, or delete the job"
+    assert world.says() == MISSING
     world.blocked("RuntimeMissing", "ClusterTrainingRuntime torch does not exist: create it, or delete this TrainJob")
-    assert world.says() == "RuntimeMissing: ClusterTrainingRuntime torch does not exist: create it, or delete the job"
+    assert world.says() == MISSING
     world.add("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", "torch", spec={})
     assert world.says() == (
         "RuntimeMissing: ClusterTrainingRuntime torch does not exist: there is a TrainingRuntime of that name: "
@@ -36,7 +41,8 @@ def test_3_waits_in_a_queue() -> None:
     )
     workload = world.workload(condition("QuotaReserved", "Pending", message, "False"))
     expected = (
-        "QueueFull: the job waits in queue q (ClusterQueue c): 8 more nvidia.com/gpu are needed than are unused now"
+        "QueueFull: the job waits in queue q (ClusterQueue c): 8 more nvidia.com/gpu must become free; "
+        "wait, or ask for less"
     )
     assert world.says() == expected
     workload["status"]["conditions"][0]["reason"] = "WaitingForQuota"

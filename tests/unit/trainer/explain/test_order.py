@@ -26,7 +26,10 @@ def test_the_first_rank_that_failed_and_not_the_job_that_counts_it() -> None:
     job = next(obj for obj in world.objects if obj["kind"] == "Job")
     job["status"] = {"conditions": [condition("Failed", "BackoffLimitExceeded")]}
     world.ended("Failed", "FailedJobs", "jobset failed due to one or more job failures (first failed job: j-node-0)")
-    assert world.says() == "RankFailed: rank 3 failed with exit code 1; 3 others were stopped after it"
+    assert world.says() == (
+        "RankFailed: rank 3 failed with exit code 1; 3 others were stopped after it; see `kubectl logs "
+        "j-node-0-3-abcde`"
+    )
     assert reasons(world) == ["RankFailed"]
 
 

@@ -17,7 +17,8 @@ def test_46_the_image_does_not_exist() -> None:
         '"docker.io/library/train:v9": not found',
     )
     assert world.says() == (
-        "ImageMissing: 4 of 4 pods cannot pull train:v9: there is no such image or tag; correct spec.trainer.image"
+        "ImageMissing: 4 of 4 pods cannot pull train:v9: there is no such image or tag; correct spec.trainer.image in "
+        "a new job"
     )
 
 
@@ -32,9 +33,8 @@ def test_47_the_registry_refuses() -> None:
     world = World()
     world.waiting("ErrImagePull", "pull access denied, repository does not exist or may require authorization: 401")
     assert world.says() == (
-        "ImageForbidden: 4 of 4 pods cannot pull train:v9: the registry refuses it; the pods have no "
-        "imagePullSecrets: add "
-        "one to the runtime or to their service account (spec.trainer.image)"
+        "ImageForbidden: 4 of 4 pods cannot pull train:v9 (spec.trainer.image): the registry refuses it; the pods have "
+        "no imagePullSecrets: add one to the runtime or to their service account"
     )
     for pod in world.pods:
         pod["spec"]["imagePullSecrets"] = [{"name": "pull"}]
@@ -55,7 +55,7 @@ def test_48_the_registry_does_not_answer() -> None:
             "couldn't find key k in Secret n/s",
             (
                 "variable TOKEN of container node comes from Secret s, which has no key k: add the key, or correct the "
-                "variable"
+                "variable in a new job"
             ),
         ),
         (
@@ -63,7 +63,7 @@ def test_48_the_registry_does_not_answer() -> None:
             (
                 "variable TOKEN of container node comes from Secret s, which does not exist in "
                 "namespace n: create it, or "
-                "correct the variable"
+                "correct the variable in a new job"
             ),
         ),
     ],
@@ -83,11 +83,60 @@ def test_50_the_source_of_a_volume_is_missing() -> None:
     world.pods[0]["spec"]["volumes"] = [{"name": "cfg", "configMap": {"name": "c"}}]
     told = (
         "VolumeSourceMissing: volume cfg is made from ConfigMap c, which does not exist in namespace n: create it, or "
-        "correct the runtime"
+        "correct the runtime and create the job again"
     )
     assert world.says() == told
     world.event(world.pods[0], "FailedMount", 'MountVolume.SetUp failed for volume "cfg" : configmap "c" not found')
     assert world.says() == told
+
+
+def test_50_a_claim_that_the_node_misses_is_said_before_the_slow_start() -> None:
+    world = World(pods=1)
+    world.waiting("ContainerCreating")
+    message = 'MountVolume.SetUp failed for volume "data" : persistentvolumeclaim "nodata" not found'
+    world.event(world.pods[0], "FailedMount", message, ago=20)
+    assert world.says() == (
+        "VolumeSourceMissing: volume data is made from PersistentVolumeClaim nodata, which does not exist in namespace "
+        "n: create it, or correct the runtime and create the job again"
+    )
+    assert not world.explained().others
+
+
+def test_a_volume_that_cannot_be_mounted_is_said_before_the_slow_start() -> None:
+    world = World(pods=1)
+    world.waiting("ContainerCreating")
+    world.event(world.pods[0], "FailedMount", 'MountVolume.SetUp failed for volume "nfs" : no route', ago=20)
+    found = world.explained()
+    assert (found.cause.reason, found.others) == ("VolumeNotMounted", ())
+
+
+def test_49_all_variables_of_a_secret_that_is_missing() -> None:
+    world = World(pods=1)
+    world.waiting("CreateContainerConfigError", 'secret "s" not found')
+    world.pods[0]["spec"]["containers"][0]["envFrom"] = [{"secretRef": {"name": "s"}}]
+    assert world.says() == (
+        "VariableSourceMissing: envFrom of container node comes from Secret s, which does not exist in namespace n: "
+        "create it, or correct envFrom in a new job"
+    )
+
+
+def test_a_container_that_cannot_be_created_is_quoted() -> None:
+    world = World(pods=1)
+    world.waiting("CreateContainerError", "no command specified")
+    assert world.says() == "ContainerNotStarted: container node of rank 0 cannot be started: no command specified"
+    world.waiting("RunContainerError")
+    assert world.says() == (
+        "ContainerNotStarted: container node of rank 0 cannot be started: see `kubectl describe pod j-node-0-0-abcde`"
+    )
+
+
+def test_51_a_container_that_runs_now_has_its_program() -> None:
+    world = World(pods=1)
+    ended = {"terminated": {"exitCode": 127, "reason": "Error", "finishedAt": at(50)}}
+    world.pods[0]["status"]["containerStatuses"] = [
+        container("node", {"running": {"startedAt": at(40)}}, restarts=1, last=ended)
+    ]
+    assert world.says() == "Running: 1 of 1 pod runs, attempt 1"
 
 
 def test_51_the_command_does_not_exist() -> None:
@@ -97,7 +146,7 @@ def test_51_the_command_does_not_exist() -> None:
     told = (
         "ProgramMissing: container node of rank 0 cannot run torchrun: it is not in the image; correct the command "
         "in the "
-        "runtime or the image"
+        "runtime or the image in a new job"
     )
     assert world.says() == told
     world.waiting(
@@ -127,7 +176,8 @@ def test_52_an_init_container_fails() -> None:
     state = {"exitCode": 1, "reason": "Error", "finishedAt": at(50)}
     world.pods[0]["status"]["initContainerStatuses"] = [container("fetch", {"terminated": state})]
     assert world.says() == (
-        "InitializerFailed: init container fetch of rank 0 failed with exit code 1, so training has not begun"
+        "InitializerFailed: init container fetch of rank 0 failed with exit code 1, so training has not begun; "
+        "see `kubectl logs j-node-0-0-abcde -c fetch`"
     )
 
 
@@ -200,7 +250,8 @@ def test_57_a_crash_loop() -> None:
     last = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": at(30)}}
     world.waiting("CrashLoopBackOff", "back-off", 0, restarts=4, last=last)
     assert world.says() == (
-        "CrashLoop: container node of rank 0 has failed 4 times, last with exit code 1; after 6 the Job gives up, "
+        "CrashLoop: container node of rank 0 has failed 4 times, last with exit code 1; see `kubectl logs "
+        "j-node-0-0-abcde --previous`; after 6 restarts the Job gives up, "
         "and its "
         "pods are deleted with their logs"
     )
@@ -262,7 +313,7 @@ def test_61_restarts() -> None:
         condition("RestartingJobSet", "Restarting", "jobset is restarting (first failed job: j-node-0)")
     ]
     world.objects = [obj for obj in world.objects if obj["kind"] not in ("Job", "Pod")]
-    assert world.says().startswith("Restarting: attempt 2 of 4 starts: the one before ended, jobset is restarting")
+    assert world.says().startswith("Restarting: attempt 2 of 4 starts: Job j-node-0 failed in the one before")
 
 
 def test_62_restarts_are_used_up() -> None:
@@ -274,7 +325,8 @@ def test_62_restarts_are_used_up() -> None:
     world.terminated(0, 1)
     world.ended("Failed", "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
     assert world.says() == (
-        "RestartsExhausted: the job failed after 4 attempts; the last: rank 0 failed with exit code 1"
+        "RestartsExhausted: the job failed after 4 attempts; the last: rank 0 failed with exit code 1; see `kubectl "
+        "logs j-node-0-0-abcde`"
     )
     assert world.explained().exit_code == 1
 
@@ -319,9 +371,34 @@ def test_65_the_evidence_is_gone() -> None:
     world.ended("Failed", "FailedJobs", "jobset failed due to one or more job failures (first failed job: j-node-0)")
     assert world.says() == (
         "EvidenceGone: Job j-node-0 reached its backoff limit, and its pods were deleted with their logs; "
-        "restartPolicy: "
-        "Never in the runtime keeps failed pods"
+        "to keep them, set restartPolicy: Never in the runtime"
     )
+
+
+@pytest.mark.parametrize(
+    ("recorded", "told"),
+    [
+        (
+            {"exitCode": 128, "reason": "StartError", "message": 'exec: "trainn": executable file not found in $PATH'},
+            (
+                "ProgramMissing: container node of rank 2 cannot run trainn: it is not in the image; correct the "
+                "command in the runtime or the image in a new job"
+            ),
+        ),
+        (
+            {"exitCode": 1, "reason": "Error", "message": "loss is not a number"},
+            "RankFailed: rank 2 failed with exit code 1: loss is not a number",
+        ),
+        ({"exitCode": 1, "reason": "Error"}, "RankFailed: rank 2 failed with exit code 1"),
+    ],
+)
+def test_65_the_record_tells_without_a_log(recorded: dict[str, object], told: str) -> None:
+    world = World()
+    world.without_pods()
+    world.ended("Failed", "FailedJobs", "jobset failed due to one or more job failures (first failed job: j-node-0)")
+    entry = {"attempt": 0, "pod": "j-node-0-2-x", "replicatedJob": "node", "rank": 2, "container": "node", **recorded}
+    world.add("v1", "ConfigMap", "j-failures", owner=world.job, data={"attempt-0": dump(entry)})
+    assert world.says() == told
 
 
 def test_65_of_pods_that_are_gone_the_record_tells() -> None:
@@ -341,7 +418,8 @@ def test_65_of_pods_that_are_gone_the_record_tells() -> None:
     data = {"attempt-0": dump({**entry, "reason": "OOMKilled", "finishedAt": at(50)}), "attempt-0.log": "a\nstep 41\n"}
     record = world.add("v1", "ConfigMap", "j-failures", owner=world.job, data=data)
     assert world.says() == (
-        "OutOfMemory: rank 2 failed with exit code 137 (OOMKilled); its log ends with: step 41; ConfigMap j-failures "
+        "OutOfMemory: rank 2 was killed for memory (OOMKilled, exit code 137): ask for more memory, or use less; "
+        "its log ends with: step 41; ConfigMap j-failures "
         "keeps more of the log"
     )
     assert world.explained().exit_code == 1
