@@ -10,6 +10,7 @@ from trainwright.api.objects import Document, labels_of
 from trainwright.api.quantity import Quantity
 from trainwright.plugins.contract.requests import pod_requests
 
+_MOST_PODS = 1000
 _CORDONED = "node.kubernetes.io/unschedulable"
 _SILENT = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -37,6 +38,12 @@ def allocatable(node: Document, resource: str) -> Quantity:
 def is_large_enough(node: Document, requests: Mapping[str, Quantity]) -> bool:
     """Whether the empty node would have room for one such pod."""
     return all(not amount > allocatable(node, resource) for resource, amount in requests.items())
+
+
+def room_for(node: Document, requests: Mapping[str, Quantity]) -> int:
+    """How many such pods the empty node has room for."""
+    counts = [allocatable(node, resource).nanos // amount.nanos for resource, amount in requests.items() if amount]
+    return min((*counts, _MOST_PODS))
 
 
 def is_selected(node: Document, pod_spec: Document) -> bool:

@@ -2,7 +2,7 @@
 """Pods that have no node: too few free devices, nodes that are too small, selectors, taints, schedulers, gates."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -202,8 +202,30 @@ def _shortage(picture: Picture, group: Group, short: Sequence[str], nodes: Seque
     who = f"{share(group.pods, picture.present_pods)} {verb(number, 'waits', 'wait')} for {asked}"
     who += "" if number == 1 else " each"
     if nodes:
+        room = _room(picture, group, nodes)
+        if room is not None:
+            return (
+                f"{who}: together, the nodes that match have room for {counted(room, 'such pod')}; use a smaller "
+                "numNodes, or ask for less, unless an autoscaler adds nodes"
+            )
         return f"{who}: there are nodes of that size, and other pods use them; wait, or ask for less"
     return f"{who}: no node has that much free; wait, or ask for less"
+
+
+def _room(picture: Picture, group: Group, nodes: Sequence[Document]) -> int | None:
+    """How many such pods the nodes hold at the same time, if the job has more of them that run at the same time."""
+    spec = group.pods[0].get("spec") or {}
+    requests = capacity.requests_of(spec)
+    alike = [pod for pod in picture.present_pods if _is_alike(pod, requests)]
+    fitting = [node for node in nodes if capacity.is_selected(node, spec) and not capacity.untolerated(node, spec)]
+    room = sum(capacity.room_for(node, requests) for node in fitting)
+    return room if 0 < room < len(alike) else None
+
+
+def _is_alike(pod: Document, requests: Mapping[str, Quantity]) -> bool:
+    is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    is_ending = (pod.get("metadata") or {}).get("deletionTimestamp")
+    return not is_over and not is_ending and capacity.requests_of(pod.get("spec") or {}) == requests
 
 
 def _selector_text(picture: Picture, pod: Document, nodes: Sequence[Document]) -> str:

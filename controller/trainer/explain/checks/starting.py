@@ -9,7 +9,7 @@ from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.controller.trainer.explain.catalogue import cause
 from trainwright.controller.trainer.explain.checks.claims import CREATING_SECONDS, is_creating
 from trainwright.controller.trainer.explain.checks.containers import Container, containers_of, made_good
-from trainwright.controller.trainer.explain.words import quoted, rank_of
+from trainwright.controller.trainer.explain.words import last_line, quoted, rank_of
 from trainwright.plugins.contract import About, Cause, Picture, condition_of, created_at, holds, since_of
 from trainwright.plugins.contract.picture import event_since, index_of, moment
 
@@ -89,6 +89,10 @@ def _program(picture: Picture, pod: Document, container: Container) -> Cause | N
         command = container.spec.get("command") or ()
         was_run = ended.get("exitCode") == 127 and ended.get("reason") not in _NOT_STARTED
         text = cannot_run(picture, who, message, str(command[0]) if command else "", was_run=was_run)
+        if was_run and container.ended is not None:
+            # The shell says which program it did not find.
+            previous = container.ended is container.last
+            text += last_line(picture.log(pod, container.name, previous=previous))
         return cause("ProgramMissing", text, **more)
     if not is_waiting:
         return None

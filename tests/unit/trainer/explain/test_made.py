@@ -214,6 +214,8 @@ def test_29_to_31_without_their_events(field: str, reason: str) -> None:
 
 def test_34_not_enough_free_devices_now() -> None:
     world = World()
+    for number in range(3):
+        world.add_node(f"other-{number}", {"cpu": "32", "memory": "128Gi", "nvidia.com/gpu": "8"})
     world.unschedulable(GPU, 2, 3)
     assert world.says() == (
         "NoFreeNode: 2 of 4 pods wait for 8 nvidia.com/gpu each: there are nodes of that size, and other pods use "
@@ -221,6 +223,17 @@ def test_34_not_enough_free_devices_now() -> None:
         "wait, or ask for less"
     )
     assert world.explained().exit_code == 3
+
+
+def test_34_a_job_that_is_larger_than_all_nodes_together() -> None:
+    world = World()
+    closed = {"key": "closed", "effect": "NoSchedule"}
+    world.add_node("closed", {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "32"}, None, closed)
+    world.unschedulable(GPU, 1, 2, 3)
+    assert world.says() == (
+        "NoFreeNode: 3 of 4 pods wait for 8 nvidia.com/gpu each: together, the nodes that match have room for 1 such "
+        "pod; use a smaller numNodes, or ask for less, unless an autoscaler adds nodes"
+    )
 
 
 def test_34_and_35_cannot_be_told_apart_without_nodes() -> None:

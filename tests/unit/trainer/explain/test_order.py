@@ -107,6 +107,8 @@ def test_a_shortage_of_a_later_attempt_names_the_attempt() -> None:
     world.jobset["spec"]["failurePolicy"] = {"maxRestarts": 3}
     world.jobset["status"]["restarts"] = 2
     world.jobset["status"]["conditions"] = [condition("RestartingJobSet", "Restarting", "it restarts")]
+    for number in range(3):
+        world.add_node(f"other-{number}", {"cpu": "32", "memory": "128Gi", "nvidia.com/gpu": "8"})
     for pod in world.pods:
         pod["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] = "2"
     world.unschedulable(GPU)

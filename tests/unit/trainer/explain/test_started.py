@@ -130,6 +130,17 @@ def test_a_container_that_cannot_be_created_is_quoted() -> None:
     )
 
 
+def test_51_the_shell_says_which_program_is_missing() -> None:
+    world = World(pods=1)
+    world.terminated(0, 127)
+    world.logs["j-node-0-0-abcde/node"] = ["sh: 1: trainit: not found"]
+    assert world.says() == (
+        "ProgramMissing: container node of rank 0 cannot run its command: a program is not in the image (exit code "
+        "127); correct the command in the runtime or the image in a new job; its log ends with: sh: 1: trainit: not "
+        "found"
+    )
+
+
 def test_51_a_container_that_runs_now_has_its_program() -> None:
     world = World(pods=1)
     ended = {"terminated": {"exitCode": 127, "reason": "Error", "finishedAt": at(50)}}
