@@ -200,6 +200,13 @@ def pod_order(pod: Document) -> tuple[str, int, int, str]:
     )
 
 
+def place_of(pod: Document) -> tuple[str, int, str]:
+    """What a pod and the one that replaces it have in common: the replicated job, its replica, and the rank."""
+    role, replica, rank, _ = pod_order(pod)
+    is_indexed = LABEL_INDEX in labels_of(pod) or LABEL_INDEX in annotations_of(pod)
+    return role, replica, str(rank) if is_indexed else uid_of(pod)
+
+
 def condition_of(obj: Document | None, kind: str) -> Document | None:
     """The condition of that type, whatever its status."""
     conditions: Iterable[Document] = ((obj or {}).get("status") or {}).get("conditions") or ()
@@ -256,6 +263,6 @@ def earliest(moments: Iterable[datetime | None]) -> datetime | None:
 
 
 def counted(found: Sequence[Document], all_of: Sequence[Document] | int) -> str:
-    """`2 of 4 pods`."""
-    total = all_of if isinstance(all_of, int) else len(all_of)
-    return f"{len(found)} of {total} pod{'' if total == 1 else 's'}"
+    """`2 of 4 pods`. A pod that failed and the one that replaces it count as one."""
+    total = all_of if isinstance(all_of, int) else len(set(map(place_of, all_of)))
+    return f"{len(set(map(place_of, found)))} of {total} pod{'' if total == 1 else 's'}"

@@ -19,7 +19,7 @@ from trainwright.controller.trainer.explain.words import (
     verb,
 )
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds
-from trainwright.plugins.contract.picture import index_of, moment, pod_order
+from trainwright.plugins.contract.picture import index_of, moment, place_of, pod_order
 
 _MOMENT_SECONDS = 10.0
 _INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
@@ -65,7 +65,7 @@ def told(picture: Picture, found: Sequence[Failure]) -> Cause:
     if first.container.waiting is not None and first.container.restarts:
         return _loop(picture, first)
     who = rank_of(picture, first.pod)
-    others = len({id(one.pod) for one in found} - {id(first.pod)})
+    others = len({place_of(one.pod) for one in found} - {place_of(first.pod)})
     after = f"; {counted(others, 'other')} {verb(others, 'was', 'were')} stopped after it" if others else ""
     text = f"{who} failed with {_code(first)}{_after(first)}{after}{_log(picture, first)}"
     return _made("RankFailed", picture, first, text)

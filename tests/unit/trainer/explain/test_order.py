@@ -166,6 +166,21 @@ def test_a_failed_pod_whose_replacement_runs_is_a_note() -> None:
     assert reasons(world) == ["Running"]
 
 
+def test_a_failed_pod_and_its_replacement_count_as_one() -> None:
+    world = World(pods=2)
+    job = next(obj for obj in world.objects if obj["kind"] == "Job")
+    world.terminated(0, 1)
+    again = world.add_pod(job, "node", 0, ago=60)
+    again["metadata"] |= {"name": "j-node-0-0-again", "uid": "again"}
+    world.unschedulable(GPU, 2)
+    found = world.explained()
+    assert found.cause.message == "rank 0 failed with exit code 1; see `kubectl logs j-node-0-0-abcde`"
+    (other,) = found.others
+    assert other.message.startswith("1 of 2 pods waits for 8 nvidia.com/gpu: together, the nodes that match have room ")
+    world.terminated(2, 1, ago=20)
+    assert world.explained().cause.message == found.cause.message
+
+
 def test_pods_of_a_step_that_has_ended_are_not_waited_for() -> None:
     world = World(steps=("dataset-initializer",))
     world.jobset["status"]["replicatedJobsStatus"][0]["succeeded"] = 1
