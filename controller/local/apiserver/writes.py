@@ -158,6 +158,7 @@ class Writes:
         else:
             meta.pop("generation", None)
         strategy.prepare_update(new, live, call.subresource)
+        meta = meta_of(new)  # custom resources take all of it from the stored object where the status is written
         metadata.keep_system_fields(meta, old)
         known = metadata.validate(meta, namespaced=served.type.namespaced)
         # Twice, as the real server does: once for all kinds, and once in the strategy of each kind.
