@@ -95,7 +95,10 @@ class Applier:
     async def apply_status(self, obj: AnyObject) -> Applied:
         """Apply the status of an existing object. Only the name and the status of `obj` are used.
 
-        Raises NotFound if the object does not exist, Conflict if its uid is not that of the cached object.
+        For the status of a custom resource the API server ignores the uid that is sent. So one that was recreated under
+        the same name a moment ago, and that the cache does not show yet, gets the status of the one before.
+
+        Raises NotFound if the object does not exist.
         """
         kind = self._kind(obj)
         key = key_of(obj)
