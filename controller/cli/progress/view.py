@@ -10,7 +10,7 @@ from trainwright.api.conditions import find
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.trainer.job.state import CONDITION_STALLED, State, state_of
+from trainwright.controller.trainer.job.state import CONDITION_STALLED, CONDITION_WAITING, State, state_of
 
 LATE = 0.2
 """A job is late when its time to go has passed by this part of it."""
@@ -53,6 +53,8 @@ class View:
     """1 for the first. None: not known."""
     stalled: str = ""
     """The reason of the condition `Stalled` while it is True."""
+    waiting: str = ""
+    """The reason of the condition `Waiting` while it is True; `trainwright explain` has the sentence."""
 
     @property
     def is_over(self) -> bool:
@@ -94,7 +96,8 @@ def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | No
         metrics=_metrics(job),
         history=history,
         attempt=attempt,
-        stalled=_stalled(job),
+        stalled=_reason(job, CONDITION_STALLED),
+        waiting=_reason(job, CONDITION_WAITING),
     )
 
 
@@ -108,8 +111,8 @@ def _remaining(job: TrainJob, history: History, age: float | None) -> Remaining 
     return Remaining(max(0.0, seconds - age), late, told is not None)
 
 
-def _stalled(job: TrainJob) -> str:
-    found = find(job.status.conditions if job.status is not None else None, CONDITION_STALLED)
+def _reason(job: TrainJob, condition: str) -> str:
+    found = find(job.status.conditions if job.status is not None else None, condition)
     return found.reason if found is not None and found.status == "True" else ""
 
 
@@ -143,6 +146,7 @@ def as_json(view: View) -> dict[str, Any]:
         "state": str(view.state),
         "reason": view.reason,
         "stalled": view.stalled or None,
+        "waiting": view.waiting or None,
         "attempt": view.attempt,
         "progressPercentage": view.percentage,
         "remainingSeconds": round(remaining.seconds) if remaining is not None else None,

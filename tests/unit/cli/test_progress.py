@@ -106,6 +106,12 @@ def test_a_job_that_stands_still_says_so() -> None:
     assert (as_json(view)["state"], as_json(view)["stalled"]) == ("Running", "Because")
 
 
+def test_a_job_that_waits_says_so_instead_of_running() -> None:
+    view = seen(job(state="Waiting"))
+    assert text.state(view) == "Waiting (Because)"
+    assert (as_json(view)["state"], as_json(view)["waiting"]) == ("Running", "Because")
+
+
 def test_what_a_job_says_at_its_end_is_shown_beside_its_state() -> None:
     view = seen(job(state="Complete", progressPercentage=60, ago=10))
     assert (text.state(view), text.percent(view)) == ("Complete", "60%")
@@ -285,6 +291,7 @@ def test_as_json() -> None:
         "state": "Running",
         "reason": "",
         "stalled": None,
+        "waiting": None,
         "attempt": None,
         "progressPercentage": 42,
         "remainingSeconds": 57,
