@@ -95,7 +95,7 @@ def stall_of(silence: Silence, after: float, now: float) -> tuple[Stall | None, 
     advice = "look at its logs, it may hang"
     left = silence.reported_since + after - now
     if left <= 0 and not silence.reported:
-        text = f"the pods run, and for {minutes} no report of progress came; {advice}, or it does not report"
+        text = f"the pods run, and no report of progress came for {minutes}; {advice}, or not report at all"
         return Stall(reason=Reason.NEVER_REPORTED, message=text), after
     if left <= 0:
         text = f"no report of progress for {minutes}, the last at {silence.reported}; {advice}"
@@ -106,7 +106,7 @@ def stall_of(silence: Silence, after: float, now: float) -> tuple[Stall | None, 
         where = " and ".join(
             filter(None, (f"step {step}" if step else "", f"{percent} %" if percent is not None else ""))
         )
-        text = f"reports come, and for {minutes} they have shown {where}; {advice}"
+        text = f"reports come, and have shown {where} for {minutes}; {advice}"
         return Stall(reason=Reason.NO_ADVANCE, message=text), left
     return None, min(left, stands) if stands > 0 else left
 

@@ -92,9 +92,7 @@ def test_messages_name_the_place_and_stay_the_same() -> None:
     later, _ = stall_of(silence, AFTER, 140)
     assert first == later
     assert first is not None
-    assert first.message == (
-        "reports come, and for 2 min they have shown step 7 and 40 %; look at its logs, it may hang"
-    )
+    assert first.message == ("reports come, and have shown step 7 and 40 % for 2 min; look at its logs, it may hang")
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,17 @@ def leads(site: Site) -> Iterator[Finding]:
     if leases:
         lease = max(leases, key=lambda one: (one.get("spec") or {}).get("renewTime") or "")
         last = (lease.get("spec") or {}).get("renewTime")
-        since = f" since {last}" if last else ""
+        renewed = f"was last renewed at {last}" if last else "was never renewed"
         yield problem(
-            f"no manager works: nobody has renewed Lease {namespace_of(lease)}/{lease['metadata']['name']}{since}",
+            f"no manager works: Lease {namespace_of(lease)}/{lease['metadata']['name']} {renewed}",
             "look whether the manager runs: kubectl get pods -A -l app.kubernetes.io/name=trainer",
         )
     elif not site.managers and _is_answered(site):
         return  # It runs elsewhere and alone, as that of a local cluster does.
     elif not site.managers:
-        yield problem("no manager is installed: there is neither its Deployment nor its Lease", "make deploy")
+        yield problem(
+            "no manager is installed: there is neither its Deployment nor its Lease", "install it: make deploy"
+        )
     elif _elects(site):
         yield problem("no manager works: its Lease was never made", "look into the manager's log")
 

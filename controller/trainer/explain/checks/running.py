@@ -17,6 +17,7 @@ from trainwright.controller.trainer.explain.checks.jobset import (
 )
 from trainwright.controller.trainer.explain.checks.refusals import about_jobset
 from trainwright.controller.trainer.explain.words import counted, listed, pods_wanted, replicated_jobs, role_of, verb
+from trainwright.controller.trainer.job.silence import Reason
 from trainwright.plugins.contract import About, Cause, Picture, created_at, holds, since_of
 from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest, index_of, moment
 from trainwright.plugins.contract.picture import counted as share
@@ -93,11 +94,15 @@ def silent(picture: Picture) -> Iterator[Cause]:
         return
     percent = reported.get("progressPercentage")
     last = f" (last: {percent} %)" if percent is not None else ""
-    text = (
-        f"the job has stopped reporting its progress{last}; {share(ready, pods)} {verb(len(ready), 'is', 'are')} "
-        "ready: look at the logs, it may hang"
-    )
-    since = moment(reported.get("lastUpdatedTime")) or since_of(stalled)
+    since, advice = moment(reported.get("lastUpdatedTime")) or since_of(stalled), "it may hang"
+    match (stalled or {}).get("reason"):
+        case Reason.NEVER_REPORTED:
+            what, advice = "the job has never reported its progress", "it may hang, or not report at all"
+        case Reason.NO_ADVANCE:
+            what, since = f"the job reports, and its progress does not change{last}", since_of(stalled)
+        case _:
+            what = f"the job has stopped reporting its progress{last}"
+    text = f"{what}; {share(ready, pods)} {verb(len(ready), 'is', 'are')} ready: look at the logs, {advice}"
     yield cause("NoReport", text, about=About.of(picture.job, "TrainJob"), since=since)
 
 

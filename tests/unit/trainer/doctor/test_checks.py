@@ -198,7 +198,7 @@ DEFECTS: dict[str, tuple[str, Level, str, Callable[[Site], Site]]] = {
     "D6 nobody leads": (
         "a manager works",
         Level.PROBLEM,
-        "nobody has renewed Lease kubeflow-system/trainer.kubeflow.org since 2026-06-01T11:59:00",
+        "Lease kubeflow-system/trainer.kubeflow.org was last renewed at 2026-06-01T11:59:00",
         lambda site: replace(site, leases=[lease("2026-06-01T11:59:00.000000Z")]),
     ),
     "D7 two managers": (

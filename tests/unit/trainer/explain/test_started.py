@@ -3,8 +3,9 @@
 
 import pytest
 
-from tests.unit.trainer.explain.world import World, at, condition, container
+from tests.unit.trainer.explain.world import NOW, World, at, condition, container
 from trainwright.api.manifest import dump
+from trainwright.api.times import format_time
 
 # ---------------------------------------------------------------------- containers cannot start
 
@@ -494,6 +495,33 @@ def test_69_no_report_for_long() -> None:
         "it may "
         "hang"
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (
+            "NeverReported",
+            (
+                "the job has never reported its progress; 4 of 4 pods are ready: look at the logs, it may hang, or "
+                "not report at all"
+            ),
+        ),
+        (
+            "NoAdvance",
+            (
+                "the job reports, and its progress does not change (last: 41 %); 4 of 4 pods are ready: look at the "
+                "logs, it may hang"
+            ),
+        ),
+    ],
+)
+def test_69_what_stands_still(reason: str, told: str) -> None:
+    world = World()
+    reported = {"progressPercentage": 41, "lastUpdatedTime": at(1)} if reason == "NoAdvance" else None
+    world.job["status"] = {"conditions": [condition("Stalled", reason, ago=60)], "trainerStatus": reported}
+    assert world.says() == f"NoReport: {told}"
+    assert format_time(world.explained().cause.since or NOW) == at(60)
 
 
 def test_69_without_a_manager_the_declared_silence_counts() -> None:
