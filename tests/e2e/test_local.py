@@ -171,7 +171,7 @@ def test_what_cannot_start_is_told_once_and_ends_in_time(shell: Shell) -> None:
     assert done.returncode == 124, done.stdout + done.stderr
     assert done.stdout.count("Insufficient cpu") == 1
     # A shortage is a cause after ten seconds.
-    assert "nothing of the job runs after 12 s: no node has 1k cpu (the largest has " in done.stderr
+    assert "nothing of the job runs after 12 s: no node has 1000 cpu (the largest has " in done.stderr
 
 
 def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:

@@ -137,7 +137,7 @@ async def rank_fails(place: Place) -> None:
         await place.patch_pod(pod, status)
 
 
-@fault(57, "CrashLoop: container node of rank 0 has failed 4 times, last with exit code 1; after 6", 1)
+@fault(57, "CrashLoop: container node of rank 0 has failed 4 times, last with exit code 1; see `kubectl logs ", 1)
 async def crash_loop(place: Place) -> None:
     await place.runtime({**U, "restartPolicy": "OnFailure"})
     await place.job()
