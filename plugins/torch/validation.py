@@ -39,8 +39,9 @@ def process_findings(info: Info, job: TrainJob, processes: str) -> Iterator[Find
     if given is not None:
         if given > gpus:
             yield Warned(
-                f"spec.trainer.numProcPerNode is {given}, and a node has {gpus} "
-                f"{'GPU' if gpus == 1 else 'GPUs'}: processes that share a GPU fail in NCCL or run out of memory. Use {gpus}, or ask for more GPUs in spec.trainer.resourcesPerNode"
+                f"spec.trainer.numProcPerNode is {given}, and a node has {gpus} {'GPU' if gpus == 1 else 'GPUs'}: "
+                f"processes that share a GPU fail in NCCL or run out of memory. Use {gpus}, or ask for more GPUs in "
+                "spec.trainer.resourcesPerNode"
             )
     elif not gpu_count(info.resources_per_node()):
         yield Warned(

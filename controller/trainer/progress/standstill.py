@@ -24,10 +24,8 @@ from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
 from trainwright.controller.trainer.job.silence import Silence, Stall, is_running, stall_after, stall_of
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 
-STARTED, FINISHED = "TrainingStarted", "ProgressFinished"
 NOT_FINITE, STALLED = "LossNotFinite", "Stalled"
 _NOT_FINITE = frozenset({"nan", "inf", "infinity", "-inf", "-infinity", "+inf", "+infinity"})
-_COMPLETE = 100
 
 
 class ToldOfProgress(Protocol):
@@ -44,8 +42,8 @@ class _Memory:
 
     uid: str
     silence: Silence = field(default_factory=Silence)
-    said: set[str] = field(default_factory=set)
-    """Reasons of the events of this attempt."""
+    diverged: bool = False
+    """Whether it was told that a loss is not finite."""
     seen: bool = False
     percent: int | None = None
 
@@ -109,28 +107,22 @@ class Standstill:
         return annotations_of(runtime) if runtime is not None else {}
 
     def _tell(self, job: TrainJob, memory: _Memory) -> None:
-        """One event for each thing that happens for the first time in an attempt, as far as this process saw it."""
+        """One event for each thing that goes wrong for the first time in an attempt, as far as this process saw it.
+
+        That a training begins or reports 100 % is no event: the status shows it, and recordings of Kubeflow Trainer
+        have none.
+        """
         status = job.status.trainer_status if job.status is not None else None
         percent = status.progress_percentage if status is not None else None
         if percent is not None and memory.percent is not None and percent < memory.percent:
-            memory.said.clear()  # the training began again, from a checkpoint or from the start
-            memory.said.add(STARTED)
-        first_look, memory.seen = not memory.seen, True
+            memory.diverged = False  # the training began again, from a checkpoint or from the start
         memory.percent = percent
-        if status is None or first_look:
-            # What was there before this process looked was told by the one before it.
-            if status is not None:
-                memory.said.add(STARTED)
-                memory.said |= {reason for reason, _, _ in _facts(job)}
-            return
-        self._once(job, memory, STARTED, "training reports its progress", warning=False)
-        for reason, note, warning in _facts(job):
-            self._once(job, memory, reason, note, warning=warning)
-
-    def _once(self, job: TrainJob, memory: _Memory, reason: str, note: str, *, warning: bool) -> None:
-        if reason not in memory.said:
-            memory.said.add(reason)
-            self._told.progress(job, reason, note, warning=warning)
+        first_look, memory.seen = not memory.seen, True
+        problem = _diverged(job)
+        # What was there before this process looked was told by the one before it.
+        if problem and not memory.diverged and not first_look:
+            self._told.progress(job, NOT_FINITE, problem, warning=True)
+        memory.diverged = memory.diverged or bool(problem)
 
     async def _write(self, job: TrainJob, stall: Stall | None) -> bool:
         """Write the condition, or remove it; returns whether a new stall was written."""
@@ -158,19 +150,13 @@ class Standstill:
         return held is None
 
 
-def _facts(job: TrainJob) -> list[tuple[str, str, bool]]:
-    """What a report tells beside its numbers: reason, sentence, whether it is a warning."""
+def _diverged(job: TrainJob) -> str:
+    """That a loss is not finite; empty if all are."""
     status = job.status.trainer_status if job.status is not None else None
-    if status is None:
-        return []
-    facts = [
-        (NOT_FINITE, f"metric {metric.name} is {metric.value}: the training has diverged", True)
-        for metric in status.metrics or ()
-        if (metric.name == "loss" or metric.name.endswith("_loss")) and not _is_finite(metric.value)
-    ]
-    if status.progress_percentage == _COMPLETE:
-        facts.append((FINISHED, "training reports 100 %", False))
-    return facts
+    for metric in (status.metrics if status is not None else None) or ():
+        if (metric.name == "loss" or metric.name.endswith("_loss")) and not _is_finite(metric.value):
+            return f"metric {metric.name} is {metric.value}: the training has diverged"
+    return ""
 
 
 def _is_finite(text: str) -> bool:
