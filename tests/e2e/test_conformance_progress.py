@@ -24,7 +24,8 @@ HOSTS = ("127.0.0.1", "127.0.44.2", "127.0.44.3")
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.parity), 3])
+@pytest.mark.parity
+@pytest.mark.parametrize("replicas", [1, 3])
 def test_1_and_2_reports_are_answered_and_stored_as_recorded(replicas: int) -> None:
     """Scenarios 1 and 2 of the page on progress."""
     # JobSet's controllers must not run: the cases play their part.

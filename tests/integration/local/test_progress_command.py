@@ -83,7 +83,9 @@ class World:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "LANG": "C.UTF-8", "COLUMNS": ""}
+    # The size is that of the terminal; readline sets these variables in the process that loads it.
+    size = {"LINES": "", "COLUMNS": ""}
+    return {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "LANG": "C.UTF-8", **size}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
