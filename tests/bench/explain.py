@@ -7,10 +7,14 @@ machines.
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.unit.trainer.explain.world import NOW, PLUGINS, World, condition
 from trainwright.controller.trainer.explain import Objects, explain
