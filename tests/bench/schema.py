@@ -6,6 +6,7 @@ neither list types nor the texts of the server. An update compares with the stor
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 
 import jsonschema
 import msgspec
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.bench.apply import copied, jobset
 from trainwright.api.manifest import load
