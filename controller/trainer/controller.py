@@ -15,7 +15,6 @@ from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.controller.runtime import Backoff, Done, Event, Manager, Result, RetryAfter
 from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
@@ -29,6 +28,7 @@ from trainwright.controller.trainer.job.decision import COUNTERS_SECONDS, Attemp
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.memory import JobMemory, Memories
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
+from trainwright.controller.trainer.job.state import is_ours
 from trainwright.controller.trainer.job.status import is_finished
 from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
@@ -111,7 +111,7 @@ class TrainJobController:
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one TrainJob."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
-        if job is None or not _is_ours(job):
+        if job is None or not is_ours(job):
             self._memories.forget(key)
             return Done()
         memory = self._memories.of(key)
@@ -208,12 +208,6 @@ def _result(failure: Exception | None, obstacle: Obstacle | None, decision: Deci
     if obstacle is not None:
         return Backoff(obstacle.reason, at_most=decision.look_again)
     return Backoff(type(failure).__name__, at_most=decision.look_again, error=failure)
-
-
-def _is_ours(job: TrainJob) -> bool:
-    """Whether this controller manages the job: `spec.managedBy` may name another one."""
-    managed_by = job.spec.managed_by if job.spec is not None else None
-    return (managed_by or MANAGED_BY_TRAINER) == MANAGED_BY_TRAINER
 
 
 def _is_built(job: TrainJob) -> bool:

@@ -23,14 +23,13 @@ from trainwright.api.objects import Document, Key, controller_of, deletion_times
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
 from trainwright.controller.runtime import Done, Manager, NotFound, Result, RetryAfter
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.trainer.explain import kinds
 from trainwright.controller.trainer.explain.judgement import Explanation
 from trainwright.controller.trainer.explain.reading import Reader
 from trainwright.controller.trainer.job.pods import POD, jobset_key
-from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_WAITING, state_of
+from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_WAITING, is_ours, state_of
 from trainwright.plugins.contract import Cause, Explains, Severity
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT
 
@@ -105,7 +104,7 @@ class WaitingConditions:
     async def reconcile(self, key: Key) -> Result:
         """Look at one job, and write or remove its condition."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
-        if job is None or not _concerns_us(job):
+        if job is None or not is_ours(job) or deletion_timestamp_of(job) is not None:
             self._watched.pop(key, None)
             return Done()
         if self._is_fine(job):
@@ -179,11 +178,6 @@ def told(job: TrainJob, explanation: Explanation) -> Cause | None:
         return None
     blocked = is_true(job.status.conditions if job.status is not None else None, CONDITION_BLOCKED)
     return None if blocked else first
-
-
-def _concerns_us(job: TrainJob) -> bool:
-    managed_by = job.spec.managed_by if job.spec is not None else None
-    return (managed_by or MANAGED_BY_TRAINER) == MANAGED_BY_TRAINER and deletion_timestamp_of(job) is None
 
 
 def _job_of(pod: Document) -> list[Key]:

@@ -15,7 +15,12 @@ from trainwright.api.conditions import find
 from trainwright.api.objects import AnyObject, Key, uid_of
 from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED, CONDITION_SUSPENDED
+from trainwright.api.trainer.v1alpha1.constants import (
+    CONDITION_COMPLETE,
+    CONDITION_FAILED,
+    CONDITION_SUSPENDED,
+    MANAGED_BY_TRAINER,
+)
 from trainwright.controller.runtime import Cache, Event
 from trainwright.controller.trainer.build.ends import had_pods
 
@@ -72,6 +77,12 @@ def state_of(job: TrainJob) -> Standing:
     if had_pods(job):
         return Standing(State.RUNNING)
     return Standing(State.PENDING)
+
+
+def is_ours(job: TrainJob) -> bool:
+    """Whether this manager works on the job: `spec.managedBy` may name another controller."""
+    managed_by = job.spec.managed_by if job.spec is not None else None
+    return (managed_by or MANAGED_BY_TRAINER) == MANAGED_BY_TRAINER
 
 
 def entered(job: TrainJob, state: State) -> datetime | None:

@@ -17,12 +17,11 @@ from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import Key, annotations_of, deletion_timestamp_of, resource_version_of, uid_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Done, Manager, Result, RetryAfter
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
 from trainwright.controller.trainer.job.silence import Silence, Stall, is_running, stall_after, stall_of
-from trainwright.controller.trainer.job.state import CONDITION_STALLED
+from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
 
 NOT_FINITE, STALLED = "LossNotFinite", "Stalled"
 _NOT_FINITE = frozenset({"nan", "inf", "infinity", "-inf", "-infinity", "+inf", "+infinity"})
@@ -81,7 +80,7 @@ class Standstill:
     async def reconcile(self, key: Key) -> Result:
         """Look at one job: tell what is new, write or remove the condition."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
-        if job is None or not _is_ours(job):
+        if job is None or not is_ours(job) or deletion_timestamp_of(job) is not None:
             self._memories.pop(key, None)
             return Done()
         memory = self._memories.get(key)
@@ -166,8 +165,3 @@ def _is_finite(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return True
-
-
-def _is_ours(job: TrainJob) -> bool:
-    managed_by = job.spec.managed_by if job.spec is not None else None
-    return (managed_by or MANAGED_BY_TRAINER) == MANAGED_BY_TRAINER and deletion_timestamp_of(job) is None

@@ -9,8 +9,8 @@ from enum import Enum, auto
 
 from trainwright.api.objects import Key, annotations_of, deletion_timestamp_of, key_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, MANAGED_BY_TRAINER, PROGRESS_FILE
-from trainwright.controller.trainer.job.state import State, state_of
+from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS, PROGRESS_FILE
+from trainwright.controller.trainer.job.state import State, is_ours, state_of
 from trainwright.controller.trainer.progress.reading import Result
 from trainwright.controller.trainer.progress.targets import FoundPod, Target
 
@@ -48,9 +48,7 @@ class Phase(Enum):
 
 def phase_of(job: TrainJob) -> Phase:
     """The phase, as far as the job itself tells; its runtime may ask for a file, too."""
-    managed_by = job.spec.managed_by if job.spec is not None else None
-    is_ours = (managed_by or MANAGED_BY_TRAINER) == MANAGED_BY_TRAINER
-    if not is_ours or deletion_timestamp_of(job) is not None or not may_ask(job):
+    if not is_ours(job) or deletion_timestamp_of(job) is not None or not may_ask(job):
         return Phase.NOTHING
     state = state_of(job).state
     if state in {State.COMPLETE, State.FAILED}:
