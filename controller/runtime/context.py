@@ -7,13 +7,12 @@ Logging adds it to each record; the cache reads from it which controller made a 
 
 import logging
 from contextvars import ContextVar
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trainwright.api.objects import Key
 
 
-@dataclass(frozen=True, slots=True)
-class Reconcile:
+class Reconcile(NamedTuple):
     """One call of a reconciler."""
 
     controller: str

@@ -14,6 +14,10 @@ class Pacer:
         self._slice = slice_seconds
         self._since = perf_counter()
 
+    def restart(self) -> None:
+        """A new slice begins: the loop has just run, because the caller waited for more items."""
+        self._since = perf_counter()
+
     def due(self) -> bool:
         """Whether the slice is used up."""
         return perf_counter() - self._since >= self._slice

@@ -8,13 +8,10 @@ Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-ve
 """
 
 
-def _canonical(version: str) -> bool:
-    return version.isascii() and version.isdigit() and version[0] != "0"
-
-
 def compare(a: str, b: str) -> int | None:
     """-1, 0 or 1 if `a` is older than, equal to or newer than `b`; None if they cannot be compared."""
-    if not (_canonical(a) and _canonical(b)):
+    canonical = (a.isascii() and a.isdigit() and a[0] != "0") and (b.isascii() and b.isdigit() and b[0] != "0")
+    if not canonical:
         return 0 if a and a == b else None
     if len(a) != len(b):
         return 1 if len(a) > len(b) else -1

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar, overload
 
 from trainwright.api.base import Object, Resource
+from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import AnyObject, Document, Key, PartialObject, controller_of, labels_of
 from trainwright.controller.runtime.cache.informer import Informer, InformerStatistics
 from trainwright.controller.runtime.cache.mutation import MutationDetector
@@ -35,11 +36,19 @@ O = TypeVar("O", bound=Object)  # noqa: E741 - the object, as everywhere in this
 
 BY_CONTROLLER = "controller-uid"
 """Index of every informer: the uid of the controller of the object."""
+FOUND = 10_000
+"""Kinds and namespaces whose informer is remembered."""
 
 
 def _controller_uid(obj: AnyObject) -> Iterable[str]:
-    owner = controller_of(obj)
-    return (owner.uid,) if owner else ()
+    if isinstance(obj, dict):
+        owner = controller_of(obj)
+        return (owner.uid,) if owner else ()
+    metadata: ObjectMeta | None = getattr(obj, "metadata", None)
+    for reference in (metadata.owner_references if metadata is not None else None) or ():
+        if reference.controller:
+            return (reference.uid,)
+    return ()
 
 
 class Cache:
@@ -60,11 +69,14 @@ class Cache:
         self._streaming = streaming
         self._informers: dict[tuple[Kind, Scope], Informer] = {}
         self._by_resource: dict[Resource, list[Informer]] = {}
+        self._by_kind: dict[Kind, list[Informer]] = {}
         self._trim = trim_managed_fields((field_manager,) if field_manager else ())
         self._detector = MutationDetector() if detect_mutation else None
         self._tasks: TaskScope | None = None
         self._running: dict[Informer, asyncio.Task[None]] = {}
         self._known: dict[tuple[str, str], Kind] = {}
+        self._found: dict[tuple[Kind, str], Informer] = {}
+        """Answers of `_find`, until the declared informers change."""
 
     # ------------------------------------------------------------------ declaring
 
@@ -101,7 +113,9 @@ class Cache:
         )
         informer.add_index(BY_CONTROLLER, _controller_uid)
         self._informers[kind, scope] = informer
+        self._found.clear()
         self._by_resource.setdefault(resource, []).append(informer)
+        self._by_kind.setdefault(kind, []).append(informer)
         self._known.setdefault((resource.api_version, resource.kind), kind)
         if self._tasks is not None:
             self._start(informer)
@@ -124,8 +138,10 @@ class Cache:
         del self._informers[informer.kind, informer.scope]
         others = self._by_resource[informer.resource]
         others.remove(informer)
+        self._by_kind[informer.kind].remove(informer)
         name = (informer.resource.api_version, informer.resource.kind)
         self._known.pop(name)
+        self._found.clear()
         if others:
             self._known[name] = others[0].kind
         else:
@@ -188,11 +204,12 @@ class Cache:
         an object that does not fit its model.
         """
         informer = self._synced(kind, namespace)
-        key = Key(namespace if informer.resource.namespaced else "", name)
-        if key in informer.store.undecodable:
-            informer.codec.decode(_encode(informer.store.undecodable[key]))  # raises with the field's path
+        store = informer.store
+        key = Key(namespace if informer.codec.resource.namespaced else "", name)
+        if store.undecodable and key in store.undecodable:
+            informer.codec.decode(_encode(store.undecodable[key]))  # raises with the field's path
             raise DecodeError(f"{informer.resource.kind} {key}: a transform failed; see the log")
-        return informer.store.get(key)
+        return store.get(key)
 
     @overload
     def list(self, kind: type[O], namespace: str = "", *, label_selector: str = "") -> Sequence[O]: ...
@@ -249,10 +266,9 @@ class Cache:
             ) from None
 
     def _find(self, kind: Kind, namespace: str = "") -> Informer:
-        resource = resource_of(kind)
         # As in `informer`: without a namespace, that of the cache is used.
         namespace = namespace or self._namespace
-        candidates = [i for (k, _), i in self._informers.items() if k == kind]
+        candidates = self._by_kind.get(kind, ())
         for informer in candidates:
             scope = informer.scope
             if scope.label_selector or scope.field_selector:
@@ -261,6 +277,7 @@ class Cache:
                 return informer
         if len(candidates) == 1 and candidates[0].scope.namespace in {"", namespace}:
             return candidates[0]
+        resource = resource_of(kind)
         if candidates:
             held = "; ".join(str(informer.scope) for informer in candidates)
             raise NotCached(
@@ -272,7 +289,11 @@ class Cache:
         )
 
     def _synced(self, kind: Kind, namespace: str) -> Informer:
-        informer = self._find(kind, namespace)
+        informer = self._found.get((kind, namespace))
+        if informer is None:
+            informer = self._find(kind, namespace)
+            if len(self._found) < FOUND:
+                self._found[kind, namespace] = informer
         if not informer.synced:
             why = f": {informer.last_error}" if informer.last_error else ""
             raise NotSynced(f"{informer.resource.plural} ({informer.scope}): the first list has not arrived{why}")

@@ -13,7 +13,7 @@ import msgspec
 
 from trainwright.api.objects import AnyObject, Document, PackedFields, wire
 
-_UID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_UID = re.compile(rb"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
 _ENCODER = msgspec.json.Encoder()
 _TEXTS: dict[bytes, bytes] = {}
 TEXTS = 10_000
@@ -25,8 +25,9 @@ def pack(fields: dict[str, Any] | PackedFields) -> Any:  # stands in for a dicti
     if isinstance(fields, PackedFields):
         return fields
     text = _ENCODER.encode(fields)
-    uids = tuple(match.decode() for match in _UID.findall(text))
-    shape = _UID.sub(b"\0", text)
+    parts = _UID.split(text)  # what is around the uids, and the uids between
+    uids = tuple([uid.decode() for uid in parts[1::2]])
+    shape = b"\0".join(parts[::2])
     if len(_TEXTS) < TEXTS:
         shape = _TEXTS.setdefault(shape, shape)
     return PackedFields(shape, uids)

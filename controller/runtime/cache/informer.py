@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import AnyObject, Document, Key, key_of, resource_version_of
+from trainwright.api.objects import AnyObject, Document, Key, key_of, resource_version_of, uid_of
+from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
 from trainwright.controller.runtime.cache.events import Event, EventType, Handler
 from trainwright.controller.runtime.cache.fields import unpacked
@@ -30,6 +31,23 @@ from trainwright.controller.runtime.kinds import Codec, Kind, MetadataOnly, code
 from trainwright.controller.runtime.pacing import Pacer
 
 log = logging.getLogger(__name__)
+
+
+class _Identity(msgspec.Struct):
+    """The part of metadata that tells one state of one object from all others."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+
+
+class _Identified(msgspec.Struct):
+    metadata: _Identity = msgspec.field(default_factory=_Identity)
+
+
+_IDENTITY = msgspec.json.Decoder(_Identified)
+_DOCUMENT = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +108,7 @@ class Informer:
         self._echoes = EchoGuard(self._deliver_to)
         self._synced = asyncio.Event()
         self._retired = False
-        self._changed = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
         self._events = self._lists = self._failures = 0
         self._last_error: KubernetesError | None = None
         self._last_contact = float("-inf")
@@ -102,6 +120,10 @@ class Informer:
     def resource(self) -> Resource:
         """The API resource of the kind."""
         return self.codec.resource
+
+    def keeps(self, obj: AnyObject) -> bool:
+        """Whether the transform leaves something of the object, which has to be of the informer's kind."""
+        return self._transform is None or self._transform(obj) is not None
 
     @property
     def synced(self) -> bool:
@@ -131,7 +153,9 @@ class Informer:
 
     async def next_change(self) -> None:
         """Wait for the next change or bookmark of the watch."""
-        await self._changed.wait()
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        await waiter
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         """See Store.add_index. Can be called at any time."""
@@ -227,7 +251,7 @@ class Informer:
 
     def apply(self, frame: Frame) -> str:
         """Apply one change of the watch."""
-        decoded = self.decode(frame.object)
+        decoded = self._echo_of(frame) or self.decode(frame.object)
         if decoded is None:
             return ""
         self._events += 1
@@ -245,7 +269,7 @@ class Informer:
             if frame.type == "DELETED" or kept is None:
                 event = self.store.remove(key, obj, version) if kept is not None or self._known(key) else None
             else:
-                event = self.store.put(kept)
+                event = self.store.put(kept, key)
                 if self._on_store:
                     self._on_store(kept)
         self._advance(version)
@@ -285,12 +309,26 @@ class Informer:
             log.exception("%s %s: the transform raised an exception", self.resource.kind, key_of(obj))
             return self._unfit(raw, error)
 
+    def _echo_of(self, frame: Frame) -> tuple[AnyObject, AnyObject] | None:
+        """The answer of an own write, if the frame shows it at the same version: it need not be decoded again."""
+        if not self.store.ahead or frame.type == "DELETED":
+            return None
+        try:
+            metadata = _IDENTITY.decode(frame.object).metadata
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+        held = self.store.believed(Key(metadata.namespace, metadata.name), metadata.resource_version)
+        return None if held is None or uid_of(held) != metadata.uid else (held, held)
+
     def _unfit(self, raw: msgspec.Raw, error: Exception) -> "Undecodable | None":
         try:
-            document: Document = msgspec.json.decode(raw, type=dict[str, Any])
+            document = nesting.decode(_DOCUMENT, raw)
             key = key_of(document)
             version = resource_version_of(document)
-        except (msgspec.MsgspecError, AttributeError):
+        except (msgspec.MsgspecError, AttributeError) as problem:
+            if not isinstance(problem, (msgspec.ValidationError, AttributeError)):
+                # Not JSON at all: the stream is broken, and what it held is not known. A new watch shows it.
+                raise DecodeError(f"watch: not a frame: {problem}") from problem
             log.error("%s: dropped a list item that is not an object: %s", self.resource.plural, error)  # noqa: TRY400 - no traceback
             return None
         if key not in self._complained:
@@ -301,8 +339,11 @@ class Informer:
     def _advance(self, version: str) -> None:
         if version:
             self.store.resource_version = version
-        self._changed.set()
-        self._changed = asyncio.Event()
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
 
     def _known(self, key: Key) -> bool:
         return self.store.get(key) is not None or key in self.store.undecodable

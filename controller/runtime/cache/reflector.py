@@ -297,6 +297,7 @@ class _Follow:
 
     async def take(self, batch: list[Frame]) -> None:
         """Handle the frames of one chunk."""
+        self._pacer.restart()
         for frame in batch:
             self.seen += 1
             if frame.type == "ERROR":

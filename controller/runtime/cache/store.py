@@ -87,11 +87,11 @@ class Store:
 
     # ------------------------------------------------------------------ the watch's side
 
-    def put(self, obj: AnyObject) -> Event[AnyObject]:
-        """The watch shows this object. Returns the change as the watch sees it."""
-        key = key_of(obj)
-        self.undecodable.pop(key, None)
-        version = resource_version_of(obj)
+    def put(self, obj: AnyObject, key: Key | None = None) -> Event[AnyObject]:
+        """The watch shows this object. Returns the change as the watch sees it. `key`: of the object, if known."""
+        key = key_of(obj) if key is None else key
+        if self.undecodable:
+            self.undecodable.pop(key, None)
         ahead = self._ahead.get(key)
         if ahead is None:
             old = self._objects.get(key)
@@ -101,7 +101,7 @@ class Store:
             if ahead.deleted:
                 superseded = uid_of(obj) != ahead.uid
             else:
-                order = compare(version, ahead.version)
+                order = compare(resource_version_of(obj), ahead.version)
                 superseded = order is None or order >= 0
             if superseded:
                 del self._ahead[key]
@@ -206,12 +206,18 @@ class Store:
         current = self._objects.get(key)
         if ahead is not None and not ahead.deleted and compare(ahead.version, version) != -1:
             return False
-        if current is not None and compare(resource_version_of(current), version) != -1:
+        # What is ahead was compared above: it is what the store shows.
+        if ahead is None and current is not None and compare(resource_version_of(current), version) != -1:
             return False
         observed = ahead.observed if ahead is not None else current
         self._ahead[key] = _Ahead(version, uid_of(obj), deleted=False, observed=observed)
         self._set(key, current, obj)
         return True
+
+    def believed(self, key: Key, version: str) -> AnyObject | None:
+        """The answer of an own write that is ahead at this very version: what the watch is about to show."""
+        ahead = self._ahead.get(key)
+        return self._objects[key] if ahead is not None and not ahead.deleted and ahead.version == version else None
 
     def believe_deleted(self, key: Key, uid: str) -> bool:
         """Hide an object that was deleted, until the watch shows the deletion or a new object."""
@@ -234,11 +240,15 @@ class Store:
     # ------------------------------------------------------------------ indexes
 
     def _set(self, key: Key, old: AnyObject | None, new: AnyObject) -> None:
+        if old is new:
+            return
         self._objects[key] = new
         if old is None:
             self._namespaces.setdefault(key.namespace, {})[key] = None
         for name, function in self._functions.items():
             if old is not None:
+                if self._values(name, function, key, old) == self._values(name, function, key, new):
+                    continue
                 self._unfile(name, function, key, old)
             self._file(name, function, key, new)
 

@@ -19,6 +19,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 def trim_managed_fields(keep: Iterable[str] = ()) -> Transform:
     """Drop the managedFields entries of all other managers, and kubectl's last-applied annotation.
 
+    Of the kept managers only what they applied stays: fields that an update or a patch wrote are never compared.
     Read the kept entries only with `api.objects.managed_fields_of`: their trees are in a compact form.
     """
     managers = frozenset(keep)
@@ -27,7 +28,7 @@ def trim_managed_fields(keep: Iterable[str] = ()) -> Transform:
         if isinstance(obj, dict):
             metadata = obj.get("metadata") or {}
             if entries := metadata.get("managedFields"):
-                kept = [entry for entry in entries if entry.get("manager") in managers]
+                kept = [e for e in entries if e.get("manager") in managers and e.get("operation") == "Apply"]
                 if kept:
                     for entry in kept:
                         entry["fieldsV1"] = pack(entry.get("fieldsV1") or {})
@@ -39,7 +40,7 @@ def trim_managed_fields(keep: Iterable[str] = ()) -> Transform:
         metadata = getattr(obj, "metadata", None)
         if metadata is not None:
             if metadata.managed_fields:
-                entries = [e for e in metadata.managed_fields if e.manager in managers]
+                entries = [e for e in metadata.managed_fields if e.manager in managers and e.operation == "Apply"]
                 for entry in entries:
                     entry.fields_v1 = pack(entry.fields_v1 or {})
                 metadata.managed_fields = entries or None

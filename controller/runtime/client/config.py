@@ -25,6 +25,8 @@ class ClusterConfig:
     """Base URL, for example https://10.0.0.1:6443; a path prefix is kept."""
     namespace: str = "default"
     """The namespace of the context, or of the pod."""
+    context: str = ""
+    """Name of the context; empty in a cluster."""
     ca_data: bytes | None = None
     """PEM of the trusted certificate authorities. Without it and `ca_file`: those of the system."""
     ca_file: str | None = None
@@ -121,6 +123,7 @@ def load_kubeconfig(paths: list[Path], context: str | None = None) -> ClusterCon
     return ClusterConfig(
         server=server.rstrip("/"),
         namespace=ctx.get("namespace") or "default",
+        context=chosen,
         ca_data=_decoded(cluster, "certificate-authority-data", where),
         ca_file=_path(cluster, "certificate-authority"),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),

@@ -5,6 +5,7 @@ Names often come from the spec of a user. An empty name would turn the object in
 remove all objects; a slash would lead to another resource. Both are refused before a request is sent, as in client-go.
 """
 
+import re
 from urllib.parse import quote
 
 from trainwright.api.base import Resource
@@ -12,6 +13,9 @@ from trainwright.controller.runtime.errors import BadRequest
 
 _SAFE = ":@!$&'()*+,;="
 """Characters that a path segment may contain unescaped, beside letters, digits and -._~ (RFC 3986)."""
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.~-]*").fullmatch
 
 
 def object_path(resource: Resource, name: str, namespace: str = "", subresource: str = "") -> str:
@@ -29,7 +33,7 @@ def collection_path(resource: Resource, namespace: str = "") -> str:
 def _segment(resource: Resource, text: str, *, needed: bool = False) -> str:
     if text in {".", ".."} or "/" in text or "%" in text or (needed and not text):
         raise _unusable(f"{text!r} is not a valid name of a {resource.kind} or of its namespace")
-    return quote(text, safe=_SAFE)
+    return text if _PLAIN(text) else quote(text, safe=_SAFE)
 
 
 def _unusable(message: str) -> BadRequest:

@@ -2,7 +2,7 @@
 """The reading verbs: get, list, watch, logs. They always ask the server; `cache` has cached reads."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
@@ -13,6 +13,7 @@ from trainwright.api.objects import AnyObject, Document, PartialObject
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.client.paths import collection_path, object_path
 from trainwright.controller.runtime.client.session import Session
+from trainwright.controller.runtime.client.slices import Slices, cut
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.client.watch import Batch, frames
 from trainwright.controller.runtime.errors import BadRequest, DecodeError, NotFound
@@ -43,7 +44,7 @@ _POD = Resource(group="", version="v1", kind="Pod", plural="pods", namespaced=Tr
 class Page:
     """One page of a list. Its objects are still encoded, so one that cannot be decoded does not affect the others."""
 
-    items: Sequence[msgspec.Raw]
+    items: "Sequence[msgspec.Raw] | Slices"
     resource_version: str
     continue_token: str
 
@@ -115,6 +116,11 @@ class Reads(Session):
             {"Accept": codec.accept_list},
         )
         response = await self.send(request)
+        long = cut(response.body)
+        if long is not None:
+            with suppress(msgspec.MsgspecError):
+                meta = nesting.decode(_LIST, long.envelope).metadata
+                return Page(long.items, meta.resource_version, meta.continue_)
         try:
             body = nesting.decode(_LIST, response.body)
         except msgspec.MsgspecError as error:
@@ -240,7 +246,35 @@ class Reads(Session):
         tail: int | None = None,
         since: int | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """The log of a container in chunks of any size. Close the generator with `aclosing` if you leave it early.
+        """As `open_log`, in one generator. Close it with `aclosing` if you leave it early."""
+        opened = self.open_log(
+            pod,
+            namespace,
+            container=container,
+            follow=follow,
+            previous=previous,
+            timestamps=timestamps,
+            tail=tail,
+            since=since,
+        )
+        async with opened as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    @asynccontextmanager
+    async def open_log(
+        self,
+        pod: str,
+        namespace: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        previous: bool = False,
+        timestamps: bool = False,
+        tail: int | None = None,
+        since: int | None = None,
+    ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+        """The log of a container in chunks of any size. Entering says whether it can be read, before the first line.
 
         Args:
             pod: name of the pod.
@@ -269,5 +303,4 @@ class Reads(Session):
         path = object_path(_POD, pod, namespace, "log")
         request = Request("GET", path, {name: value for name, value in query.items() if value}, timeout=None)
         async with self.stream(request) as stream, aclosing(stream.chunks()) as chunks:
-            async for chunk in chunks:
-                yield chunk
+            yield chunks

@@ -50,6 +50,8 @@ class Session:
         """
         self.transport = transport
         self._agent = user_agent
+        self._agents: dict[tuple[str, str], str] = {}
+        """User-Agent headers by the name of the process and the controller."""
         self._defaults = defaults or WriteOptions()
         self._timeout = timeout
         self._requests = requests
@@ -126,12 +128,12 @@ class Session:
 
     def _user_agent(self) -> str:
         """Product and version, the running controller, and the name of the process."""
-        parts = [f"trainwright/{trainwright.__version__}"]
-        if controller := writer():
-            parts.append(f"({controller})")
-        if self._agent:
-            parts.append(self._agent)
-        return " ".join(parts)
+        controller = writer()
+        known = self._agents.get((self._agent, controller))
+        if known is None:
+            parts = (f"trainwright/{trainwright.__version__}", f"({controller})" if controller else "", self._agent)
+            known = self._agents[self._agent, controller] = " ".join(filter(None, parts))
+        return known
 
     def _codec(self, obj: AnyObject, kind: Kind | None) -> Codec[Any]:
         return codec_of(kind if kind is not None else kind_of(obj, self._kinds))

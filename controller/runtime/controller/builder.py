@@ -24,7 +24,7 @@ from trainwright.controller.runtime.controller.controller import (
 )
 from trainwright.controller.runtime.controller.mappers import Mapper
 from trainwright.controller.runtime.controller.predicates import Predicate
-from trainwright.controller.runtime.controller.sources import KindSource, Source
+from trainwright.controller.runtime.controller.sources import KindSource, Source, Wait
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import Kind, resource_of
 from trainwright.controller.runtime.workqueue.entries import QueueObserver
@@ -50,7 +50,7 @@ class Builder:
         self._queue_observer = queue_observer
         self._observer = observer
         self._for: Resource | None = None
-        self._kinds: list[tuple[Kind, Mapper, dict[str, Any], tuple[Predicate, ...], bool]] = []
+        self._kinds: list[tuple[Kind, Mapper, dict[str, Any], tuple[Predicate, ...], bool, Wait | None]] = []
         self._raw: list[Source] = []
         self._predicates: list[Predicate] = []
 
@@ -68,7 +68,7 @@ class Builder:
             raise ConfigurationError(f"for_ was already called for {self._for.kind}; use watches for other kinds")
         self._for = resource_of(kind)
         options = {"namespace": namespace, "label_selector": label_selector, "transforms": tuple(transforms)}
-        self._kinds.append((kind, mappers.itself, options, tuple(predicates), True))
+        self._kinds.append((kind, mappers.itself, options, tuple(predicates), True, None))
         return self
 
     def owns(
@@ -80,8 +80,12 @@ class Builder:
         namespace: str | None = None,
         label_selector: str = "",
         transforms: Iterable[Transform] = (),
+        wait: Wait | None = None,
     ) -> Self:
-        """A kind that this controller creates; changes reconcile the owner. Raises ConfigurationError before `for_`."""
+        """A kind that this controller creates; changes reconcile the owner. Raises ConfigurationError before `for_`.
+
+        `wait`: see `watches`.
+        """
         if self._for is None:
             raise ConfigurationError(
                 f"owns({resource_of(kind).kind}): call for_ first, which names the kind of the owner"
@@ -94,6 +98,7 @@ class Builder:
             namespace=namespace,
             label_selector=label_selector,
             transforms=transforms,
+            wait=wait,
         )
 
     def watches(
@@ -106,15 +111,20 @@ class Builder:
         label_selector: str = "",
         field_selector: str = "",
         transforms: Iterable[Transform] = (),
+        wait: Wait | None = None,
     ) -> Self:
-        """Any other kind; `mapper` returns the keys to reconcile for one of its objects."""
+        """Any other kind; `mapper` returns the keys to reconcile for one of its objects.
+
+        `wait` returns the seconds that the reconcile of an event may wait for company, such as another event; 0: none.
+        While it waits, and afterwards, keys with other events go first.
+        """
         options = {
             "namespace": namespace,
             "label_selector": label_selector,
             "field_selector": field_selector,
             "transforms": tuple(transforms),
         }
-        self._kinds.append((kind, mapper, options, tuple(predicates), False))
+        self._kinds.append((kind, mapper, options, tuple(predicates), False, wait))
         return self
 
     def source(self, source: Source) -> Self:
@@ -145,7 +155,7 @@ class Builder:
             raise ConfigurationError("a controller without for_ needs a name: pass it to controller()")
         queue: WorkQueue[Key] = WorkQueue(name, limiter=limiter, observer=self._queue_observer(name))
         sources: list[Source] = []
-        for kind, mapper, options, predicates, main in self._kinds:
+        for kind, mapper, options, predicates, main, wait in self._kinds:
             sources.append(
                 KindSource(
                     self._cache.informer(kind, **options),
@@ -154,6 +164,7 @@ class Builder:
                     (*self._predicates, *predicates),
                     undecodable=main,
                     forget=queue.forget if main else lambda _: None,
+                    wait=wait,
                 )
             )
         controller = Controller(

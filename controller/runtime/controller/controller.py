@@ -12,11 +12,11 @@ again for work that is already done.
 import asyncio
 import inspect
 import logging
+import os
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from trainwright.api.objects import Key
 from trainwright.controller.runtime.context import Reconcile, current
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 Reconciler: TypeAlias = Callable[[Key], Awaitable[Result]]
 
 WORKERS = 16
+_PROCESS = os.urandom(6).hex()
+"""Begins the id of each reconcile, so that the ids of two processes differ."""
 SYNC_SECONDS = 120.0
 WAITING_LOG_SECONDS = 10.0
 
@@ -40,8 +42,7 @@ class ReconcileTimeout(Exception):  # noqa: N818 - not an error of the reconcile
     """The reconcile exceeded its timeout and was cancelled."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a reconcile ended: success, requeue_after, requeue or error, and its duration."""
 
     result: str
@@ -117,6 +118,7 @@ class Controller:
         self._sources = tuple(sources)
         self._observer = observer
         self._active = 0
+        self._calls = 0
         self._waiting: list[Source] = []
         self._starting: list[asyncio.Task[None]] = []
         for source in self._sources:
@@ -192,22 +194,26 @@ class Controller:
     # ------------------------------------------------------------------ work
 
     async def _work(self) -> None:
-        while True:
-            async with self.queue.take() as item:
-                if item is None:
-                    return
+        queue = self.queue
+        while (item := await queue.get()) is not None:
+            try:
                 await self._handle(item)
+            finally:
+                queue.done(item.key)
 
     async def _handle(self, item: Item[Key]) -> None:
         failures = self.queue.limiter.failures(item.key)
-        token = current.set(Reconcile(self.name, item.key, uuid.uuid4().hex, item.reasons, item.priority, failures))
+        self._calls += 1
+        call = f"{_PROCESS}-{self._calls:08x}"
+        token = current.set(Reconcile(self.name, item.key, call, item.reasons, item.priority, failures))
         self._active += 1
         if self._observer:
             self._observer.started()
         started = time.perf_counter()
         try:
             outcome = await self._attempt(item, started)
-            log.debug("%s %s: %s in %.3f s", self.name, item.key, outcome.result, outcome.seconds)
+            if log.isEnabledFor(logging.DEBUG):
+                log.debug("%s %s: %s in %.3f s", self.name, item.key, outcome.result, outcome.seconds)
             if self._observer:  # a reconcile that is cancelled because the process stops has no outcome
                 self._observer.ended(outcome)
         finally:
@@ -252,7 +258,18 @@ class Controller:
         return Outcome("error", time.perf_counter() - started, terminal=True)
 
     async def _call(self, key: Key) -> Result:
-        limit = asyncio.timeout(self.settings.timeout)
+        try:
+            if self.settings.timeout is None:
+                return await self._reconcile(key)
+            return await self._limited(key, asyncio.timeout(self.settings.timeout))
+        except asyncio.CancelledError as error:
+            worker = asyncio.current_task()
+            if worker is None or worker.cancelling():
+                raise
+            # The reconciler awaited a cancelled task. The worker must go on.
+            raise RuntimeError("the reconcile was cancelled, but not by its controller") from error
+
+    async def _limited(self, key: Key, limit: asyncio.Timeout) -> Result:
         try:
             async with limit:
                 return await self._reconcile(key)
@@ -260,12 +277,6 @@ class Controller:
             if limit.expired():
                 raise ReconcileTimeout(f"the reconcile was cancelled after {self.settings.timeout} s") from None
             raise
-        except asyncio.CancelledError as error:
-            worker = asyncio.current_task()
-            if worker is None or worker.cancelling():
-                raise
-            # The reconciler awaited a cancelled task. The worker must go on.
-            raise RuntimeError("the reconcile was cancelled, but not by its controller") from error
 
     def _settle(self, item: Item[Key], result: object) -> str:
         """Act on a result; returns the name of the outcome. Raises TypeError for anything that is not a result."""

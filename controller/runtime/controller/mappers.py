@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import AnyObject, Key, key_of, namespace_of, owners_of
+from trainwright.api.objects import AnyObject, Key, controller_of, key_of, namespace_of, owners_of
 from trainwright.controller.runtime.cache.events import Event
 
 Mapper: TypeAlias = Callable[[Any], Iterable[Key]]
@@ -20,12 +20,15 @@ def itself(obj: AnyObject) -> Iterable[Key]:
 def owner(resource: Resource, *, every: bool = False) -> Mapper:
     """The keys of the owners of this kind; only the controlling owner unless `every`. Ignores the API version."""
 
+    kind, group, namespaced = resource.kind, resource.group, resource.namespaced
+
     def mapper(obj: AnyObject) -> Iterable[Key]:
-        namespace = namespace_of(obj) if resource.namespaced else ""
+        controller = None if every else controller_of(obj)
+        owners = owners_of(obj) if every else (controller,) if controller is not None else ()
         return [
-            Key(namespace, reference.name)
-            for reference in owners_of(obj)
-            if (every or reference.controller) and reference.kind == resource.kind and reference.group == resource.group
+            Key(namespace_of(obj) if namespaced else "", reference.name)
+            for reference in owners
+            if reference.kind == kind and reference.group == group
         ]
 
     return mapper
@@ -33,9 +36,6 @@ def owner(resource: Resource, *, every: bool = False) -> Mapper:
 
 def keys_of(event: Event[Any], mapper: Mapper) -> list[Key]:
     """All keys of an event, each once; those of the old object come first."""
-    keys: dict[Key, None] = {}
-    if event.old is not None:
-        keys.update(dict.fromkeys(mapper(event.old)))
-    if event.new is not None:
-        keys.update(dict.fromkeys(mapper(event.new)))
-    return list(keys)
+    before = mapper(event.old) if event.old is not None else ()
+    after = mapper(event.new) if event.new is not None else ()
+    return list(dict.fromkeys((*before, *after)))

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from trainwright.api.objects import Key, resource_version_of
 from trainwright.controller.runtime.cache.events import Event, EventType
@@ -11,6 +11,10 @@ from trainwright.controller.runtime.cache.informer import Informer
 from trainwright.controller.runtime.controller.mappers import Mapper, keys_of
 from trainwright.controller.runtime.controller.predicates import Predicate
 from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY, WorkQueue
+
+Wait: TypeAlias = Callable[[Event[Any]], float]
+WAITED = "waited"
+"""The reason of a reconcile whose event waited for company."""
 
 
 class Source(Protocol):
@@ -39,6 +43,8 @@ class KindSource:
     undecodable: bool = False
     forget: Callable[[Key], None] = field(default=lambda _: None)
     """Called when an object of this kind is deleted."""
+    wait: Wait | None = None
+    """Seconds that the reconcile of an event may wait; None: none of them waits."""
 
     @property
     def name(self) -> str:
@@ -48,6 +54,7 @@ class KindSource:
     def attach(self, queue: WorkQueue[Key]) -> None:
         """Add the handler to the informer, which need not run yet."""
         kind = self.informer.resource.kind
+        reasons = {each: f"{kind} {each.lower()}" for each in EventType}
 
         def handle(event: Event[Any]) -> None:
             if event.type is EventType.DELETED:
@@ -55,9 +62,11 @@ class KindSource:
             if not all(predicate(event) for predicate in self.predicates):
                 return
             priority = self.priority if self.priority is not None else _priority(event)
-            reason = f"{kind} {event.type.lower()}"
+            reason, after = reasons[event.type], 0.0
+            if self.wait is not None and (after := self.wait(event)) > 0:
+                priority, reason = LOW_PRIORITY, WAITED
             for key in keys_of(event, self.mapper):
-                queue.add(key, priority=priority, reason=reason)
+                queue.add(key, priority=priority, after=after, reason=reason)
 
         self.informer.add_handler(handle, controller=self.controller, undecodable=self.undecodable)
 

@@ -51,6 +51,15 @@ class JSONFormatter(logging.Formatter):
         return json.dumps(fields, default=str)
 
 
+class _File(logging.FileHandler):
+    """Drops lines for which the disk has no room, instead of writing tracebacks to the terminal."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the standard library
+        """Report what is not a failure of the disk, as every handler does."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+
 def _context(record: logging.LogRecord) -> dict[str, str]:
     return {name: value for attribute, name in _CONTEXT.items() if (value := getattr(record, attribute, ""))}
 
@@ -65,7 +74,7 @@ def configure(
     root = logging.getLogger()
     if root.handlers:
         return
-    handler = logging.StreamHandler(sys.stderr) if file is None else logging.FileHandler(file, "w", encoding="utf-8")
+    handler = logging.StreamHandler(sys.stderr) if file is None else _File(file, "w", encoding="utf-8")
     handler.setFormatter(JSONFormatter() if style == "json" else TextFormatter())
     handler.addFilter(ContextFilter())
     root.addHandler(handler)

@@ -2,12 +2,12 @@
 """The metrics of one process, in a registry of its own.
 
 Names and labels are those of controller-runtime. Counts and depths that a component keeps anyway are read from its
-statistics at each scrape; only durations are recorded when they happen.
+statistics at each scrape; only durations and outcomes are recorded when they happen.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.platform_collector import PlatformCollector
@@ -19,6 +19,7 @@ from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.controller.controller import Controller, Outcome
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.lag import LoopLag
+from trainwright.controller.runtime.metrics.durations import Durations, DurationsCollector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -37,7 +38,7 @@ OVERFLOW = "exceeded_cardinality_limit"
 class QueueDurations:
     """Records the durations of one queue; a QueueObserver."""
 
-    def __init__(self, waited: Histogram, worked: Histogram) -> None:
+    def __init__(self, waited: Durations, worked: Durations) -> None:
         self._waited = waited
         self._worked = worked
 
@@ -113,7 +114,7 @@ class Metrics:
             by_controller,
             registry=registry,
         )
-        self.reconcile_seconds = Histogram(
+        self.reconcile_seconds = DurationsCollector(
             f"{prefix}_reconcile_time_seconds",
             "Length of a reconcile.",
             by_controller,
@@ -121,14 +122,14 @@ class Metrics:
             registry=registry,
         )
         names = ["name", "controller"]
-        self.queue_waited = Histogram(
+        self.queue_waited = DurationsCollector(
             "workqueue_queue_duration_seconds",
             "Time from ready to taken by a worker.",
             names,
             buckets=QUEUE_BUCKETS,
             registry=registry,
         )
-        self.queue_worked = Histogram(
+        self.queue_worked = DurationsCollector(
             "workqueue_work_duration_seconds",
             "Time from taken by a worker to done.",
             names,

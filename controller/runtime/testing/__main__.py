@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainwright.controller.runtime.testing.binaries import ASSETS_VARIABLE, provide
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.tools import TOOLS, cache_root
+from trainwright.controller.runtime.testing.tools import ON_DEMAND, TOOLS, cache_root
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,19 +20,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         epilog=f"The cache is {cache_root()}; delete it to build everything again.",
     )
     parser.add_argument(
-        "tools", nargs="*", metavar="TOOL", help=f"what to provide (default: all of {', '.join(TOOLS)})"
+        "tools",
+        nargs="*",
+        metavar="TOOL",
+        help=f"what to provide (default: all of {', '.join(TOOLS)}); only by its name: {', '.join(ON_DEMAND)}",
     )
+    parser.add_argument("--also", action="append", default=[], choices=ON_DEMAND, help="provide this one too")
     parser.add_argument("--assets", type=Path, help=f"folder of ready-made binaries (default: ${ASSETS_VARIABLE})")
     arguments = parser.parse_args(argv)
-    unknown = [tool for tool in arguments.tools if tool not in TOOLS]
+    known = (*TOOLS, *ON_DEMAND)
+    unknown = [tool for tool in arguments.tools if tool not in known]
     if unknown:
-        parser.error(f"unknown tool {', '.join(unknown)}; the tools are {', '.join(TOOLS)}")
+        parser.error(f"unknown tool {', '.join(unknown)}; the tools are {', '.join(known)}")
     # A build that is told to stop removes its unfinished files.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
-        found = provide(arguments.tools or TOOLS, assets=arguments.assets)
+        found = provide([*(arguments.tools or TOOLS), *arguments.also], assets=arguments.assets)
     except ControlPlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

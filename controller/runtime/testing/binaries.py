@@ -57,7 +57,7 @@ def provide(tools: Collection[str] = TOOLS, *, assets: Path | None = None) -> Bi
     Safe to call from several processes at once: one builds, the others wait.
 
     Args:
-        tools: names out of `TOOLS`.
+        tools: names out of `TOOLS` and `ON_DEMAND`.
         assets: folder of existing binaries; default: `KUBEBUILDER_ASSETS`.
 
     Raises:

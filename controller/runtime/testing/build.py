@@ -128,7 +128,8 @@ class ToolBuilder:
             )
 
     def _build(self, module: Module, name: str) -> None:
-        flags = f"-s -w -X k8s.io/component-base/version.gitVersion={module.version}"
+        variables = module.variables or (("k8s.io/component-base/version.gitVersion", "{version}"),)
+        flags = " ".join(["-s -w", *(f"-X {name}={value.format(version=module.version)}" for name, value in variables)])
         output = self._work_folder(module) / name
         self._run_go(
             [

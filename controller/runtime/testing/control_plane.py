@@ -400,8 +400,9 @@ class ControlPlane:
             "--server-side",
             f"--field-manager={_FIELD_MANAGER}",
             "--filename=-",
-            # JSON: YAML libraries disagree about which plain words are booleans.
-            stdin="\n---\n".join(json.dumps(document) for document in documents),
+            # JSON: YAML libraries disagree about which plain words are booleans. One document: kubectl 1.31 reads no
+            # second one of JSON.
+            stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}),
         )
 
     def install_crds(self, *paths: Path) -> None:
@@ -421,7 +422,7 @@ class ControlPlane:
     def users(self) -> Users:
         """Namespaces, users and service accounts, and their rights."""
         state = self._running
-        return Users(state.files.folder, state.url, state.files.authority, self.kubectl)
+        return Users(state.files.folder, state.url, state.files.authority, state.token)
 
     def create_namespace(self, prefix: str = "test", *, labels: Mapping[str, str] | None = None) -> str:
         """See `Users.create_namespace`."""

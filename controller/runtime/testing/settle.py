@@ -38,7 +38,8 @@ async def settle_manager(manager: Manager, *, limit: float = LIMIT_SECONDS, clie
 async def cache_difference(informer: Informer, client: Client) -> str:
     """The first difference between a cache and a list of the server; empty without one.
 
-    Objects that a transform keeps out count as missing. An own write that the watch has not shown yet is a difference.
+    An own write that the watch has not shown yet is a difference. Objects that a transform keeps out of a cache of
+    metadata are none; in other caches they count as missing.
     """
     if informer.store.ahead:
         return f"{informer.resource.plural}: the watch has not shown {informer.store.ahead} own writes yet"
@@ -49,7 +50,8 @@ async def cache_difference(informer: Informer, client: Client) -> str:
         label_selector=scope.label_selector,
         field_selector=scope.field_selector,
     )
-    wanted = {key_of(obj): resource_version_of(obj) for obj in listed.items}
+    judged = isinstance(informer.kind, MetadataOnly)
+    wanted = {key_of(obj): resource_version_of(obj) for obj in listed.items if not judged or informer.keeps(obj)}
     held = {key_of(obj): resource_version_of(obj) for obj in informer.store.list()}
     held |= {key: resource_version_of(document) for key, document in informer.store.undecodable.items()}
     for key in wanted.keys() | held.keys():

@@ -14,6 +14,9 @@ from pathlib import Path
 
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
 
+MODULES_VARIABLE = "TRAINWRIGHT_CONTROL_PLANE_MODULES"
+"""Names a folder whose subfolders replace modules of the same name: tests on other versions of Kubernetes."""
+
 _MODULES = Path(__file__).with_name("modules")
 
 
@@ -28,14 +31,24 @@ class Module:
     """Names of binaries and their packages."""
     manifests: tuple[tuple[str, str], ...] = ()
     """File name in the cache, and its source in the module: a file, or a folder with YAML files."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Go variables that the module's own build sets at link time, and their values; `{version}` is the module's."""
+    on_demand: bool = False
+    """Whether it is provided only to those who name it, because no control plane runs it."""
 
     @property
     def folder(self) -> Path:
         """Folder of `go.mod` and `go.sum`.
 
         Raises:
-            ControlPlaneError: the folder is missing, as in a clone without symbolic links.
+            ControlPlaneError: the folder is missing, as in a clone without symbolic links; or `MODULES_VARIABLE` names
+                something else than a folder.
         """
+        if other := os.environ.get(MODULES_VARIABLE, ""):
+            if not Path(other).is_dir():
+                raise ControlPlaneError(f"{MODULES_VARIABLE} is {other!r}, which is not a folder")
+            if (Path(other) / self.name / "go.mod").is_file():
+                return Path(other) / self.name
         folder = _MODULES / self.name
         if not (folder / "go.mod").is_file():
             raise ControlPlaneError(
@@ -87,10 +100,24 @@ MODULES = (
         (("kwok", "sigs.k8s.io/kwok/cmd/kwok"),),
         (("kwok-node-stages.yaml", "kustomize/stage/node/fast"), ("kwok-pod-stages.yaml", "kustomize/stage/pod/fast")),
     ),
+    Module(
+        "helm",
+        "helm.sh/helm/v3",
+        (("helm", "helm.sh/helm/v3/cmd/helm"),),
+        variables=(
+            ("helm.sh/helm/v3/internal/version.version", "{version}"),
+            # The version of Kubernetes that `helm template` assumes without a cluster: that of the client library.
+            ("helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor", "1"),
+            ("helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor", "36"),
+        ),
+        on_demand=True,
+    ),
 )
 
-TOOLS = tuple(name for module in MODULES for name, _ in module.packages)
-"""Names of all tools."""
+TOOLS = tuple(name for module in MODULES if not module.on_demand for name, _ in module.packages)
+"""Names of the tools of a control plane."""
+ON_DEMAND = tuple(name for module in MODULES if module.on_demand for name, _ in module.packages)
+"""Names of the other tools."""
 
 
 def cache_root() -> Path:

@@ -5,15 +5,15 @@ Rights are RBAC rules in wire form: `{"apiGroups": [""], "resources": ["configma
 learns of a new role after a moment; the functions here return when the rights are in force.
 """
 
-import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
 from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
+from trainwright.controller.runtime.testing.posting import Poster
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync
 
 PolicyRule: TypeAlias = Mapping[str, Sequence[str]]
@@ -31,18 +31,19 @@ _RIGHTS_SECONDS = 30.0
 class Users:
     """The users of one control plane. See `ControlPlane.users`."""
 
-    def __init__(self, folder: Path, url: str, authority: Authority, kubectl: Callable[..., str]) -> None:
-        """`kubectl` runs it as the administrator with the arguments given and returns its output."""
+    def __init__(self, folder: Path, url: str, authority: Authority, token: str) -> None:
+        """`token` is the administrator's."""
         self._folder = folder
         self._url = url
         self._authority = authority
-        self._kubectl = kubectl
+        self._poster = Poster(url, authority.pem, token)
 
     def create_namespace(self, prefix: str = "test", *, labels: Mapping[str, str] | None = None) -> str:
         """Make a namespace with a unique name; returns the name."""
         name = f"{prefix}-{secrets.token_hex(4)}"
         metadata = {"name": name, "labels": dict(labels or {})}
-        self._create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        document = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+        self._poster.create("/api/v1/namespaces", document)
         return name
 
     def add_user(
@@ -77,7 +78,8 @@ class Users:
             ControlPlaneError: there is one of this name already, or the rights are not in force after 30 s.
         """
         metadata = {"name": name, "namespace": namespace}
-        self._create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+        document = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+        self._poster.create(_accounts(namespace), document)
         if rules:
             subject = {"kind": "ServiceAccount", **metadata}
             self._grant(f"{namespace}-{name}", subject, f"system:serviceaccount:{namespace}:{name}", rules, "")
@@ -85,7 +87,10 @@ class Users:
 
     def token(self, account: str, namespace: str, *, hours: int = 24) -> str:
         """A token of an existing service account."""
-        return self._kubectl("create", "token", account, f"--namespace={namespace}", f"--duration={hours}h").strip()
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        spec = {"expirationSeconds": hours * 3600}
+        answer = self._poster.create(f"{_accounts(namespace)}/{account}/token", {**asked, "spec": spec})
+        return str(answer["status"]["token"])
 
     def mount_service_account(self, account: str, namespace: str, folder: Path) -> Path:
         """Write what a pod of the service account finds at /var/run/secrets; returns `folder`."""
@@ -108,9 +113,6 @@ class Users:
     def _write(self, path: Path, server: str, user: str, credential: Mapping[str, str]) -> Path:
         return write_kubeconfig(path, server=server, authority=self._authority.pem, user=user, credential=credential)
 
-    def _create(self, *documents: Mapping[str, Any]) -> None:
-        self._kubectl("create", "--filename=-", stdin="\n---\n".join(json.dumps(document) for document in documents))
-
     def _grant(
         self, role: str, subject: Mapping[str, str], user: str, rules: Sequence[PolicyRule], namespace: str
     ) -> None:
@@ -118,10 +120,10 @@ class Users:
         metadata = {"name": role, "namespace": namespace} if namespace else {"name": role}
         about = {"apiVersion": f"{_RBAC}/v1", "metadata": metadata}
         reference = {"apiGroup": _RBAC, "kind": kind, "name": role}
-        self._create(
-            {**about, "kind": kind, "rules": list(rules)},
-            {**about, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]},
-        )
+        path = f"/apis/{_RBAC}/v1/{f'namespaces/{namespace}/' if namespace else ''}{kind.lower()}"
+        self._poster.create(f"{path}s", {**about, "kind": kind, "rules": list(rules)})
+        binding = {**about, "kind": f"{kind}Binding", "roleRef": reference, "subjects": [subject]}
+        self._poster.create(f"{path}bindings", binding)
         try:
             eventually_sync(lambda: self._may(user, rules[0], namespace), seconds=_RIGHTS_SECONDS)
         except GaveUp as error:
@@ -146,5 +148,9 @@ class Users:
             "kind": "SubjectAccessReview",
             "spec": {"user": user, **asked},
         }
-        answer = json.loads(self._kubectl("create", "--filename=-", "--output=json", stdin=json.dumps(review)))
+        answer = self._poster.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
         return bool(answer["status"]["allowed"])
+
+
+def _accounts(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/serviceaccounts"

@@ -2,7 +2,7 @@
 """Records of the work queue: waiting entries, handed-out items, statistics."""
 
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 K = TypeVar("K")
 
@@ -20,8 +20,7 @@ class Entry(Generic[K]):
     reasons: dict[str, None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Item(Generic[K]):
+class Item(NamedTuple, Generic[K]):
     """A key that a worker has taken and not yet finished."""
 
     key: K

@@ -12,9 +12,10 @@ their steps. Times are those of the loop.
 
 import asyncio
 import heapq
+import math
 from bisect import insort
 from collections import deque
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
@@ -25,6 +26,12 @@ K = TypeVar("K", bound=Hashable)
 
 LOW_PRIORITY = -100
 """Priority of objects of a first list and of resyncs, which bring no change."""
+TOGETHER_SECONDS = 0.1
+"""Long delays of keys of low priority end at multiples of this, so that the process wakes once for many of them: the
+first reconcile after a pause takes half as long again as those that follow at once."""
+LONG_SECONDS = 0.5
+_EXACT = 1e-6
+"""So that a time that is a multiple stays the same."""
 FAIRNESS = 8
 """One of this many takes returns the entry that has waited longest, whatever its priority."""
 MAX_REASONS = 16
@@ -61,6 +68,7 @@ class WorkQueue(Generic[K]):
         self._idle: list[asyncio.Future[None]] = []
         self._sequence = 0
         self._adds = self._retries = self._merged = self._handed_out = 0
+        self._clock: Callable[[], float] | None = None
         self._draining = False
         self._shut_down = False
 
@@ -69,13 +77,18 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, *, priority: int = 0, after: float = 0.0, reason: str = "") -> None:
         """Add a key, or merge it with its entry: the highest priority, the earliest time, all reasons.
 
-        `after` is in seconds; 0 or less means now. Ignored while the queue shuts down.
+        `after` is in seconds; 0 or less means now. A long delay of low priority may take TOGETHER_SECONDS more.
+        Ignored while the queue shuts down.
         """
         if self._shut_down or self._draining:
             return
+        due: float | None = None
         if after > 0:
             self._retries += 1
-        self._put(key, priority, self._now() + after if after > 0 else None, reason)
+            due = self._now() + after
+            if priority <= LOW_PRIORITY and after >= LONG_SECONDS:
+                due = math.ceil(due / TOGETHER_SECONDS - _EXACT) * TOGETHER_SECONDS
+        self._put(key, priority, due, reason)
 
     def add_rate_limited(self, key: K, *, priority: int = 0, at_most: float | None = None, reason: str = "") -> float:
         """Queue a key after the limiter's delay, or after `at_most` seconds if that is sooner. Returns the delay.
@@ -382,6 +395,7 @@ class WorkQueue(Generic[K]):
             shutting_down=self._shut_down or self._draining,
         )
 
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
+    def _now(self) -> float:
+        if self._clock is None:  # there may be no loop yet when the queue is made
+            self._clock = asyncio.get_running_loop().time
+        return self._clock()

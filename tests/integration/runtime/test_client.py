@@ -245,16 +245,16 @@ async def test_a_rotated_authority_is_read_again(config: ClusterConfig, tmp_path
     authority.write_bytes(config.ca_data or b"")
     transport = HTTPTransport(replace(config, ca_data=None, ca_file=str(authority)))
     client = Client(transport)
-    before = transport._requests
+    before = transport._pools
     for _ in range(3):
         with pytest.raises(NotFound):
             await client.get(ConfigMap, "none", "default")
         authority.write_bytes((config.ca_data or b"") + authority.read_bytes())
-        before = transport._requests
+        before = transport._pools
         transport._tls_checked = float("-inf")  # a minute has passed
     with pytest.raises(NotFound):
         await client.get(ConfigMap, "none", "default")
-    assert transport._requests is not before
+    assert transport._pools is not before
     await client.close()
 
 

@@ -5,6 +5,7 @@ import asyncio
 import base64
 import json
 import os
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from trainwright.controller.runtime.client.authorization import authorization_of
-from trainwright.controller.runtime.client.config import in_cluster, load_config
+from trainwright.controller.runtime.client.config import ClusterConfig, in_cluster, load_config
 from trainwright.controller.runtime.client.credentials import ClientCertificate, Credential, TLSFiles
 from trainwright.controller.runtime.errors import ConfigurationError
 
@@ -225,3 +226,14 @@ def test_files_of_a_tls_context_are_watched(tmp_path: Path) -> None:
     assert not files.changed()
     ca.unlink()
     assert files.changed()
+
+
+def test_certificates_are_verified_as_other_clients_of_kubernetes_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since Python 3.13 the default is stricter, and refuses the certificates of some clusters."""
+    strict = ssl.create_default_context()
+    strict.verify_flags |= ssl.VERIFY_X509_STRICT
+    monkeypatch.setattr(ssl, "create_default_context", lambda **_: strict)
+    context = TLSFiles(ClusterConfig(server="https://a")).context()
+    assert context is strict
+    assert not strict.verify_flags & ssl.VERIFY_X509_STRICT
+    assert strict.verify_mode is ssl.CERT_REQUIRED

@@ -12,7 +12,7 @@ from trainwright.controller.runtime.leaderelection.deadline import KernelDeadlin
 from trainwright.controller.runtime.leaderelection.fence import Fence
 from trainwright.controller.runtime.leaderelection.timing import Timing
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a timer of Linux")
+pytestmark = pytest.mark.only_where(sys.platform == "linux", "a timer of Linux")
 
 SETUP = """
 import os, signal, time

@@ -35,6 +35,7 @@ class Server:
         self.got: list[bytes] = []
         self.peers: list[int] = []
         self._answers = answers
+        self._served: list[asyncio.Task[None]] = []
         self.config = ClusterConfig(server="")
 
     @asynccontextmanager
@@ -43,8 +44,11 @@ class Server:
         self.config = ClusterConfig(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         async with server:
             yield self
+            await asyncio.gather(*self._served)  # until each has seen the end of its connection
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (task := asyncio.current_task()) is not None:
+            self._served.append(task)
         self.peers.append(writer.get_extra_info("peername")[1])
         try:
             while data := await reader.read(2**16):
@@ -169,7 +173,7 @@ def connection_from(port: int) -> socket.socket:
     raise AssertionError(f"no connection from port {port}")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="an option of Linux")
+@pytest.mark.only_where(sys.platform == "linux", "an option of Linux")
 @pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_kernel_drops_what_it_could_not_deliver_in_time(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def limit_of_a_write() -> int:

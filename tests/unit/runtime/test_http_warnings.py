@@ -3,7 +3,7 @@
 
 import pytest
 
-from trainwright.controller.runtime.client.http import _warnings
+from trainwright.controller.runtime.client.exchange import warnings_in
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from trainwright.controller.runtime.client.http import _warnings
     ],
 )
 def test_texts_are_unquoted(header: str, texts: tuple[str, ...]) -> None:
-    assert _warnings([header]) == texts
+    assert warnings_in([header]) == texts

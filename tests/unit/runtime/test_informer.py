@@ -102,6 +102,7 @@ async def test_managed_fields_are_trimmed_to_our_own(scenario_class: Any) -> Non
     s = scenario_class(field_manager="us")
     fields = [
         {"manager": "us", "operation": "Apply", "fieldsV1": {"f:data": {}}},
+        {"manager": "us", "operation": "Update", "fieldsV1": {"f:status": {}}, "subresource": "status"},
         {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:data": {"f:x": {}}}},
     ]
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "keep": "me"}

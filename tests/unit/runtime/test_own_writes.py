@@ -70,6 +70,27 @@ async def test_an_answer_is_read_at_once_and_its_event_is_no_news(scenario_class
 
 
 @jumping
+async def test_echo_is_not_decoded_again(scenario_class: Any) -> None:
+    s = scenario_class()
+    stream = prepared(s, config_map("a", version="1"))
+    store = s.cache.informer(ConfigMap).store
+    async with s.running():
+        s.transport.answer(is_write, config_map("a", version="12", data={"k": "new"}))
+        await s.client.patch(ConfigMap, "a", "default", {"data": {"k": "new"}})
+        answered = s.cache.get(ConfigMap, "a", "default")
+        # Another object, and another state of this one, are decoded.
+        stream.send(frame("ADDED", config_map("b", version="11")), frame("MODIFIED", config_map("a", version="11")))
+        stream.send(frame("MODIFIED", config_map("a", version="12", data={"k": "new"})))
+        await settle()
+        assert store.ahead == 0
+        assert s.cache.get(ConfigMap, "a", "default") is answered
+        stream.send(frame("MODIFIED", config_map("a", version="13")))
+        await settle()
+        assert version(s) == "13"
+    assert s.told[-3:] == ["modified a 1>11", "modified a 11>12", "modified a 12>13"]
+
+
+@jumping
 async def test_an_echo_that_overtakes_its_answer_is_recognised(scenario_class: Any) -> None:
     s = scenario_class()
     stream = prepared(s, config_map("a", version="1"))

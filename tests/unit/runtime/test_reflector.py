@@ -263,17 +263,37 @@ async def test_what_cannot_be_read_is_skipped(scenario_class: Any) -> None:
 
 
 @jumping
+async def test_a_frame_may_be_written_in_any_form(scenario_class: Any) -> None:
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10"))
+    s.transport.stream(
+        is_watch,
+        b'{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"default","resourceVersion":"11"}}}\n',
+        b'{ "type" : "ADDED", "object" : {"metadata":{"name":"b","namespace":"default","resourceVersion":"12"}} }\n',
+        b'{"object":{"metadata":{"name":"c","namespace":"default","resourceVersion":"13"}},"type":"ADDED"}\n',
+        b'{"type":"\\u0041DDED","object":{"metadata":{"name":"d","namespace":"default","resourceVersion":"14"}}}\r\n',
+    )
+    s.informer()
+    async with s.running():
+        await asyncio.sleep(1)
+    assert s.told == ["added a ->11", "added b ->12", "added c ->13", "added d ->14"]
+
+
+@jumping
 async def test_a_stream_of_nonsense_is_left_and_listed_again(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"), times=FOREVER)
     s.transport.stream(is_watch, b"<html>\n")
     s.transport.stream(is_watch, b'{"type":"BOOKMARK","object":7}\n')
+    s.transport.stream(
+        is_watch, b'{"type":"ADDED","object":{"metadata":{"name":"a",}}}\n'
+    )  # as a frame begins and ends
     s.transport.stream(is_watch)
     informer = s.informer()
     async with s.running():
         assert "not a frame" in str(informer.last_error)
-        await asyncio.sleep(5)
-        assert [is_list(r) for r in s.transport.requests] == [True, False] * 3
+        await asyncio.sleep(10)
+        assert [is_list(r) for r in s.transport.requests] == [True, False] * 4
         assert informer.last_error is None
 
 

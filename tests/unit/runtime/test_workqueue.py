@@ -4,7 +4,7 @@
 import asyncio
 import random
 
-import pytest
+import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -403,8 +403,6 @@ async def test_what_is_due_in_hours_again_and_again_does_not_pile_up() -> None:
 
 
 def test_what_is_due_in_no_time_does_not_stop_the_queue_on_uvloop() -> None:
-    uvloop = pytest.importorskip("uvloop")
-
     async def main() -> None:
         queue = Queue()
         # uvloop gives no timer for less than a millisecond.
@@ -414,3 +412,25 @@ def test_what_is_due_in_no_time_does_not_stop_the_queue_on_uvloop() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
+
+
+@jumping
+async def test_delays_of_low_priority_end_together() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    now = asyncio.get_running_loop().time
+    begin = now()
+    for n in range(5):
+        queue.add(f"low-{n}", priority=LOW_PRIORITY, after=1.0)
+        await asyncio.sleep(0.01)
+    queue.add("high", after=1.0)
+    queue.add("short", priority=LOW_PRIORITY, after=0.03)
+    took: dict[str, float] = {}
+    for _ in range(7):
+        item = await queue.get()
+        assert item is not None
+        took[item.key] = round(now() - begin, 6)
+        queue.done(item.key)
+    times = {took[f"low-{n}"] for n in range(5)}
+    assert len(times) <= 2  # where the first delay ends exactly at a multiple, the others end at the next one
+    assert all(1.0 <= time <= 1.15 for time in times)
+    assert (took["high"], took["short"]) == (1.05, 0.08)

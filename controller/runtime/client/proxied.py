@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests through a proxy, and websockets, over aiohttp: the only module of the client that imports that library.
+
+`http` imports this module when a proxy or a websocket is asked for. There are two pools: the one for requests is
+bounded; the one for streams and websockets is not, because each watch holds a connection for minutes and must never
+delay a write.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import TypeAlias
+
+import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.connector import Connection
+from aiohttp.http_writer import StreamWriter
+from aiohttp.tracing import Trace
+from yarl import URL
+
+from trainwright.controller.runtime.client.connections import (
+    CONNECT_SECONDS,
+    IDLE_SECONDS,
+    drop_after,
+)
+from trainwright.controller.runtime.client.exchange import warnings_in
+from trainwright.controller.runtime.client.permission import WritePermission
+from trainwright.controller.runtime.client.transport import Request, Response
+from trainwright.controller.runtime.errors import (
+    ConnectionLost,
+    OutputTooLarge,
+    RequestTimeout,
+    TransportError,
+    Unreachable,
+)
+
+READ_BUFFER = 2**18
+Headers: TypeAlias = list[tuple[str, str]]
+
+
+class Sessions:
+    """The pools of one server, with one TLS context. Create it inside a running event loop."""
+
+    def __init__(
+        self,
+        origin: str,
+        context: ssl.SSLContext | None,
+        *,
+        limit: int,
+        certificate_name: str | None,
+        proxy: str | None,
+    ) -> None:
+        """`origin`: scheme, host, port and the prefix of all paths."""
+        self._origin = origin
+        self._certificate_name = certificate_name
+        self._proxy = proxy
+
+        def pool(limit: int) -> aiohttp.ClientSession:
+            connector = _Connector(limit=limit, ssl=context or True, keepalive_timeout=IDLE_SECONDS)
+            return aiohttp.ClientSession(
+                connector=connector, auto_decompress=True, read_bufsize=READ_BUFFER, cookie_jar=aiohttp.DummyCookieJar()
+            )
+
+        self._requests, self._streams = pool(limit), pool(0)
+
+    async def exchange(self, request: Request, headers: Headers, *, stream: bool) -> "SessionAnswer":
+        """Send a request; the caller ends the answer."""
+        session = self._streams if stream else self._requests
+        total, guarded = request.timeout, None
+        if request.permission is not None:
+            left = request.permission.remaining()
+            total = max(0.001, left if total is None else min(total, left))  # 0 would mean no limit
+            guarded = _GuardedBody(request.body or b"", request.permission)
+        limits = aiohttp.ClientTimeout(total=None if stream else total, sock_connect=CONNECT_SECONDS)
+        try:
+            answer = await session.request(
+                request.method,
+                self._url(request),
+                headers=[*request.headers.items(), *headers],
+                data=guarded or request.body,
+                timeout=limits,
+                allow_redirects=False,
+                server_hostname=self._certificate_name,
+                proxy=self._proxy,
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if guarded is not None and guarded.refusal is not None:
+                raise guarded.refusal from None
+            raise _lost(request, error) from error
+        return SessionAnswer(request, answer)
+
+    async def connect(self, request: Request, headers: Headers, protocols: Sequence[str], limit: int) -> "HTTPSocket":
+        """Ask for a websocket."""
+        answers: list[aiohttp.ClientResponse] = []
+        refusals: list[Response] = []
+
+        async def once(asked: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+            """Keep the answer to the handshake: aiohttp drops the body of a refusal, and repeats a GET that broke."""
+            try:
+                answer = await handler(asked)
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise _lost(request, error) from error
+            answers.append(answer)
+            if answer.status != 101:
+                names = {name.lower(): value for name, value in answer.headers.items()}
+                refusals.append(Response(answer.status, names, await answer.read()))
+            return answer
+
+        session = aiohttp.ClientSession(
+            connector=self._streams.connector,
+            connector_owner=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            middlewares=(once,),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+        )
+        try:
+            async with session:  # it owns no connection; the websocket outlives it
+                opened = await session.ws_connect(
+                    self._url(request),
+                    protocols=protocols,
+                    headers=[*request.headers.items(), *headers],
+                    max_msg_size=limit,
+                    server_hostname=self._certificate_name,
+                    proxy=self._proxy,
+                )
+        except aiohttp.WSServerHandshakeError as error:
+            if refusals:
+                return HTTPSocket(request, None, None, refusals[0])
+            raise ConnectionLost(f"{request}: {error.message}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _lost(request, error) from error
+        return HTTPSocket(request, opened, answers[-1], None)
+
+    async def close(self) -> None:
+        """Close both pools, and with them every connection."""
+        for session in (self._requests, self._streams):
+            await session.close()
+
+    def _url(self, request: Request) -> URL:
+        return URL(self._origin + request.path, encoded=True).with_query(request.query)
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Keeps every connection until it has ended.
+
+    aiohttp closes the connection of a cancelled request with a TLS shutdown and forgets it at once. It would outlive
+    the transport until the server answers, or for 30 s.
+    """
+
+    def __init__(self, *, limit: int, ssl: ssl.SSLContext | bool, keepalive_timeout: float) -> None:
+        super().__init__(limit=limit, ssl=ssl, keepalive_timeout=keepalive_timeout)
+        self._made: set[asyncio.Transport] = set()
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109
+    ) -> Connection:
+        """A connection of the pool, or a new one."""
+        connection = await super().connect(req, traces, timeout)
+        if connection.transport is not None and connection.transport not in self._made:
+            self._cut()
+            self._made.add(connection.transport)
+        return connection
+
+    async def close(self, *, abort_ssl: bool = True) -> None:
+        """Close every connection."""
+        await super().close(abort_ssl=abort_ssl)
+        self._cut()
+
+    def _cut(self) -> None:
+        """Abort the connections that are closing."""
+        ending = {transport for transport in self._made if transport.is_closing()}
+        for transport in ending:
+            transport.abort()
+        self._made -= ending
+
+
+class _GuardedBody(aiohttp.BytesPayload):
+    """A body that checks the write permission as the last step before headers and body are sent.
+
+    The kernel drops data that it could not deliver while the permission lasted. Otherwise it would retry for minutes,
+    even after this process has ended, and could deliver the write of a former leader once the network is back.
+    """
+
+    def __init__(self, body: bytes, permission: WritePermission) -> None:
+        super().__init__(body)
+        self._permission = permission
+        self.refusal: TransportError | None = None
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        try:
+            self._permission.check()
+        except TransportError as error:
+            self.refusal = error
+            raise
+        if isinstance(writer, StreamWriter) and writer.transport is not None:
+            drop_after(writer.transport.get_extra_info("socket"), self._permission.remaining())
+        await super().write_with_length(writer, content_length)
+
+
+class SessionAnswer:
+    """The answer to one request: a `Stream`."""
+
+    def __init__(self, request: Request, answer: aiohttp.ClientResponse) -> None:
+        self._request = request
+        self._answer = answer
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        return self._answer.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Lower-case names."""
+        return {name.lower(): value for name, value in self._answer.headers.items()}
+
+    def warnings(self) -> tuple[str, ...]:
+        """The texts of `Warning` headers with code 299."""
+        return warnings_in(self._answer.headers.getall("Warning", []))
+
+    async def read(self) -> bytes:
+        """The rest of the body."""
+        try:
+            return await self._answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _lost(self._request, error) from error
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body as it arrives."""
+        try:
+            async for chunk in self._answer.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _lost(self._request, error) from error
+
+    def end(self) -> None:
+        """Abort an answer that is still arriving. A connection whose answer was read is back in the pool."""
+        abort(self._answer)
+
+
+class HTTPSocket:
+    """The answer to a request for a websocket."""
+
+    def __init__(
+        self,
+        request: Request,
+        opened: aiohttp.ClientWebSocketResponse | None,
+        answer: aiohttp.ClientResponse | None,
+        refusal: Response | None,
+    ) -> None:
+        self.refusal = refusal
+        self.protocol = (opened.protocol if opened is not None else None) or ""
+        self._request = request
+        self._opened = opened
+        self._answer = answer
+
+    async def receive(self) -> bytes | None:
+        """The next message; see WebSocket."""
+        assert self._opened is not None
+        try:
+            message = await self._opened.receive()
+        except (aiohttp.ClientError, OSError) as error:
+            raise _lost(self._request, error) from error
+        if message.type is aiohttp.WSMsgType.BINARY:
+            return bytes(message.data)
+        if message.type is aiohttp.WSMsgType.TEXT:
+            return str(message.data).encode()
+        if message.type is aiohttp.WSMsgType.ERROR:
+            if self._opened.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG:
+                raise OutputTooLarge(f"{self._request}: {message.data}")
+            raise ConnectionLost(f"{self._request}: {message.data}")
+        if self._opened.close_code == aiohttp.WSCloseCode.ABNORMAL_CLOSURE:
+            raise ConnectionLost(f"{self._request}: the connection ended without a closing frame")
+        return None
+
+    async def send(self, message: bytes) -> None:
+        """Send a message; see WebSocket."""
+        assert self._opened is not None
+        try:
+            await self._opened.send_bytes(message)
+        except (aiohttp.ClientError, OSError) as error:
+            raise _lost(self._request, error) from error
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        if self._answer is not None:
+            abort(self._answer)
+
+
+def abort(answer: aiohttp.ClientResponse) -> None:
+    """Abort an answer that is still arriving. Skips the TLS shutdown, which would outlive the transport.
+
+    A connection whose answer was read to its end is back in the pool and stays open.
+    """
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
+    answer.close()
+
+
+def _lost(request: Request, error: Exception) -> TransportError:
+    text = str(error) or type(error).__name__
+    if isinstance(
+        error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
+    ):
+        return Unreachable(f"{request}: {text}")
+    if isinstance(error, TimeoutError):
+        return RequestTimeout(f"{request}: no answer within {request.timeout} s")
+    return ConnectionLost(f"{request}: {text}")
