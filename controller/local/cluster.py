@@ -51,7 +51,7 @@ from trainwright.controller.local.apiserver.transport import InProcessTransport
 from trainwright.controller.local.apiserver.webhooks import WebhookCaller, Webhooks
 from trainwright.controller.local.credentials import Credentials, write_private
 from trainwright.controller.local.node.interface import LogOptions, UnavailableError
-from trainwright.controller.local.node.node import Node
+from trainwright.controller.local.node.node import STOP_SECONDS, Node
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.local.workloads import WorkloadSettings, declare_workloads
@@ -60,7 +60,8 @@ from trainwright.controller.runtime import Client, Manager
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.errors import ConfigurationError, NotFound
-from trainwright.controller.runtime.manager.settings import NO_SERVERS
+from trainwright.controller.runtime.manager.settings import NO_SERVERS, ProcessSettings
+from trainwright.controller.runtime.manager.supervisor import GRACE_SECONDS
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.configurations import by_url
 
@@ -109,6 +110,7 @@ async def api_server(
     port: int = 0,
     memory: bool = False,
     service_accounts: bool = False,
+    for_others: bool = True,
     request_log: Path | None = None,
     now: Now = wall_clock,
 ) -> AsyncIterator[RunningServer]:
@@ -120,11 +122,13 @@ async def api_server(
         memory: keep no state file.
         service_accounts: refuse pods whose service account does not exist, and give them its token. A controller must
             create the accounts.
+        for_others: serve kinds, such as StatefulSets, that only controllers from elsewhere act on.
         request_log: file for a line about each request, in the form of kube-apiserver's audit log.
         now: the time of day.
 
     Raises:
         StateFileError: the state file cannot be used.
+        StateLostError: the state file can no longer be written; the block is cancelled.
         ConfigurationError: the port cannot be used; or a secret in the folder is damaged, or others may read it.
         OSError: the request log cannot be written.
     """
@@ -137,7 +141,7 @@ async def api_server(
         store = Store(None if memory else folder / "state.db", now=lambda: now().timestamp())
         stack.push_async_callback(store.close)
         registry = Registry()
-        serve_built_in(registry)
+        serve_built_in(registry, for_others=for_others)
         definitions = Definitions(store, registry, now=now)
         caller = WebhookCaller()
         stack.push_async_callback(caller.close)
@@ -165,10 +169,13 @@ async def api_server(
         server.handle_specially("", "pods", "binding", Bindings(server.writes).create)
         server.handle_specially("", "pods", "log", PodLogs(store, _no_logs).get)
         server.handle_specially("", "pods", "exec", PodExecs(store, _no_execs, server.admission).connect)
+        attaches = PodExecs(store, _no_execs, server.admission, attach=True)
+        server.handle_specially("", "pods", "attach", attaches.connect)
         server.handle_specially("", "pods", "eviction", Evictions(server.writes, server.deletes, plugins).create)
         definitions.load()
-        await add_presets(server.writes, registry, now=now)
+        await add_presets(server.writes, registry, authority=credentials.bundle, now=now)
         tasks = await stack.enter_async_context(TaskScope("api server"))
+        tasks.start("state file", store.watch_file())
         tasks.start("definitions", definitions.run())
         tasks.start("compaction", _compact(store, now))
         tasks.start("certificate", _renew(credentials, now))
@@ -234,9 +241,22 @@ async def local_cluster(
         ConfigurationError: the port cannot be used.
     """
     async with api_server(
-        settings.folder, port=port, memory=memory, service_accounts=True, request_log=request_log, now=now
+        settings.folder,
+        port=port,
+        memory=memory,
+        service_accounts=True,
+        for_others=False,
+        request_log=request_log,
+        now=now,
     ) as api:
-        manager = Manager(api.config, user_agent="trainwright-local", servers=NO_SERVERS, transport=api.transport())
+        manager = Manager(
+            api.config,
+            user_agent="trainwright-local",
+            servers=NO_SERVERS,
+            # The pods of the node end with their grace.
+            process=ProcessSettings(grace=STOP_SECONDS + GRACE_SECONDS),
+            transport=api.transport(),
+        )
         api.webhooks.answer_here(_JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
         await _install(manager.client)
         node = Node(manager.client, settings, server=api.config.server, now=now)
@@ -253,6 +273,8 @@ async def local_cluster(
         api.server.handle_specially(
             "", "pods", "exec", PodExecs(api.server.store, execs_of(node), api.server.admission).connect
         )
+        attaches = PodExecs(api.server.store, attaches_of(node), api.server.admission, attach=True)
+        api.server.handle_specially("", "pods", "attach", attaches.connect)
         async with TaskScope("local cluster") as tasks:
             running = tasks.start("controllers", manager.run())
             try:
@@ -309,6 +331,18 @@ def execs_of(node: Node) -> ExecSource:
             raise UnavailableExecError(str(error)) from error
 
     return start
+
+
+def attaches_of(node: Node) -> ExecSource:
+    """The processes that containers of a node run, for whoever serves them."""
+
+    async def join(namespace: str, pod: str, request: ExecRequest) -> ExecSession:
+        try:
+            return await node.attach(namespace, pod, request.container, stdin=request.stdin)
+        except UnavailableError as error:
+            raise UnavailableExecError(str(error)) from error
+
+    return join
 
 
 async def install(client: Client, documents: Iterable[Document], *, owner: str) -> None:

@@ -9,13 +9,13 @@ from trainwright.controller.local.apiserver.published import models_by_kind, pub
 from trainwright.controller.local.apiserver.resources import Registry, ResourceType, ServedResource, Subresource
 from trainwright.controller.local.apiserver.schema import unknown_field
 from trainwright.controller.local.apiserver.schema.structs import Structs
-from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, BuiltIn
+from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, FOR_OTHERS, BuiltIn
 from trainwright.controller.local.apiserver.strategies.built_in import Subresource as BuiltInSubresource
 from trainwright.controller.local.apiserver.strategies.definitions import DefinitionStrategy
-from trainwright.controller.local.apiserver.strategies.gowriting import rewrite
 from trainwright.controller.local.apiserver.strategies.reviews import REVIEWS
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
 from trainwright.controller.local.apiserver.tables import table_format
+from trainwright.controller.local.gowriting import rewrite
 
 _DEFINITION = "CustomResourceDefinition"
 DEFINITIONS = BuiltIn(
@@ -31,9 +31,14 @@ DEFINITIONS = BuiltIn(
 )
 
 
-def serve_built_in(registry: Registry) -> None:
-    """Add all built-in kinds."""
-    for kind in (*BUILT_IN, DEFINITIONS, *REVIEWS):
+def serve_built_in(registry: Registry, *, for_others: bool) -> None:
+    """Add the built-in kinds.
+
+    Args:
+        registry: of what is served.
+        for_others: also those that only controllers from elsewhere act on.
+    """
+    for kind in (*BUILT_IN, *(FOR_OTHERS if for_others else ()), DEFINITIONS, *REVIEWS):
         registry.add(_served(kind))
 
 

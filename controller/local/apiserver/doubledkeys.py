@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from trainwright.controller.local.apiserver.patch import read_json
-from trainwright.controller.local.apiserver.strategies.gowriting import Shape, fields_of
+from trainwright.controller.local.gowriting import Shape, fields_of
 
 
 class Pairs(list[tuple[str, Any]]):

@@ -42,7 +42,7 @@ class Endpoints:
             return await self.replace(call)
         if method == "PATCH" and call.name:
             return await self.patch(call)
-        if method == "DELETE" and not call.name and not call.namespace and call.served.type.namespaced:
+        if method == "DELETE" and not call.name and not _has_collections_to_delete(call):
             raise errors.method_not_allowed()
         if method == "DELETE" and not call.subresource:
             return await (self.delete(call) if call.name else self.delete_collection(call))
@@ -138,6 +138,12 @@ class Endpoints:
                 if error.code != 404:
                     raise
         return self._reads.listed(call, items, rendering.list_metadata(version), wanted)
+
+
+def _has_collections_to_delete(call: Call) -> bool:
+    """Not across namespaces, and not of namespaces themselves."""
+    across = call.served.type.namespaced and not call.namespace
+    return not across and "deletecollection" in call.served.verbs
 
 
 def _check_uid(call: Call, uid: str | None, live: Document | None) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pods/exec`: a process in a running container, its streams in the channels of a websocket.
+"""`pods/exec` and `pods/attach`: a process in a container, its streams in the channels of a websocket.
 
 Each binary message begins with the number of its channel. kubectl asks for websockets first since 1.31; older versions
 speak SPDY, which is not served.
@@ -42,19 +42,27 @@ class _Size(msgspec.Struct):
 
 
 class PodExecs:
-    """Serves `pods/exec`."""
+    """Serves `pods/exec`, or `pods/attach`: the process that the container runs already.
 
-    def __init__(self, store: Store, source: ExecSource, admission: Admission) -> None:
+    Args:
+        store: has the pods.
+        source: starts processes, or joins them.
+        admission: is asked about each connection.
+        attach: serve `pods/attach`, whose requests have no command.
+    """
+
+    def __init__(self, store: Store, source: ExecSource, admission: Admission, *, attach: bool = False) -> None:
         self._store = store
         self._source = source
         self._admission = admission
+        self._attach = attach
 
     async def connect(self, call: Call) -> Answer:
         """Make the connection a websocket. Raises StatusError."""
         if call.request.method not in ("GET", "POST"):
             raise errors.method_not_allowed()
         options = WriteOptions(manager="", dry_run=False, validation="")
-        wanted = await self._admission.mutate(call, "CONNECT", _exec_options(call), None, options)
+        wanted = await self._admission.mutate(call, "CONNECT", _options(call, attach=self._attach), None, options)
         assert wanted is not None
         await self._admission.validate(call, "CONNECT", wanted, None, options)
         request = self._request(call, wanted)
@@ -89,21 +97,21 @@ class PodExecs:
             stderr=bool(wanted.get("stderr")) and not tty,
             tty=tty,
         )
-        if not made.command:
+        if not made.command and not self._attach:
             raise errors.bad_request("you must specify at least one command for the container")
         if not (made.stdin or made.stdout or made.stderr):
             raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
         return made
 
 
-def _exec_options(call: Call) -> Document:
+def _options(call: Call, *, attach: bool) -> Document:
     """What the query asks for, as the object that admission is about."""
     asked = call.request
-    made: Document = {"kind": "PodExecOptions", "apiVersion": "v1"}
+    made: Document = {"kind": "PodAttachOptions" if attach else "PodExecOptions", "apiVersion": "v1"}
     made |= {name: True for name in ("stdin", "stdout", "stderr", "tty") if asked.flag(name)}
     if container := asked.asked("container"):
         made["container"] = container
-    return {**made, "command": list(asked.all("command")) or None}
+    return made if attach else {**made, "command": list(asked.all("command")) or None}
 
 
 async def serve_exec(socket: WebSocket, source: ExecSource, namespace: str, pod: str, request: ExecRequest) -> None:

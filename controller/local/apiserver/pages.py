@@ -12,6 +12,10 @@ from trainwright.controller.local.apiserver.resources import Registry, ServedRes
 _HEALTH = ("/healthz", "/livez", "/readyz")
 KUBERNETES_VERSION = "1.36.3"
 _BUILD_DATE = "1970-01-01T00:00:00Z"
+_NO_MODELS = b"\x0a\x032.0" + b"\x12\x0e" + b"\x0a\x0aKubernetes" + b"\x12\x00"
+"""An OpenAPI v2 document in protobuf: `swagger` "2.0", `info` with a title and no version, no models. kubectl reads it
+before it writes a `kind: List`, to validate the items itself. An item without a model passes here, and the server
+validates it."""
 
 
 def health(request: ServerRequest) -> Answer | None:
@@ -91,8 +95,10 @@ class OpenAPIPages:
         self._made: dict[str, tuple[int, bytes]] = {}
 
     def __call__(self, request: ServerRequest) -> Answer | None:
-        """Answer a request for OpenAPI v3."""
+        """Answer a request for OpenAPI v3, and for v2 in the one form that kubectl asks for."""
         path = request.path.rstrip("/")
+        if path == "/openapi/v2" and "protobuf" in request.headers.get("accept", ""):
+            return Answer(body=_NO_MODELS, content_type="application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
         if path == "/openapi/v3":
             return Answer.of(openapi.index(dict.fromkeys(self._versions(), str(self._registry.generation))))
         if not path.startswith("/openapi/v3/"):

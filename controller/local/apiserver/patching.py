@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patches of all four types, as transforms of the live object."""
 
+import re
+
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, bodykinds, errors, metadata
 from trainwright.controller.local.apiserver.apply import (
@@ -43,6 +45,9 @@ def accepted(call: Call) -> tuple[str, ...]:
     return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH)
 
 
+_OBJECT_FOR_LIST = re.compile(r"json: cannot unmarshal object into Go struct field \S+ of type \[\]")
+
+
 def transform_of(call: Call, media: str, options: WriteOptions) -> Transform:
     """What makes the new object from the live one. Raises StatusError for a patch that nothing can be made of."""
     if media == APPLY_PATCH:
@@ -54,12 +59,12 @@ def transform_of(call: Call, media: str, options: WriteOptions) -> Transform:
             return made
 
         return apply
-    if media == JSON_PATCH:
-        _check_count(call)
 
     async def patch(live: Document | None) -> Document:
         if live is None:
             raise call.not_found()
+        if media == JSON_PATCH:
+            _check_count(call)
         return _patched(call, live, media, options)
 
     return patch
@@ -94,7 +99,11 @@ def _patched(call: Call, live: Document, media: str, options: WriteOptions) -> D
         try:
             strict += call.served.decode(made)
         except DecodeError as error:
-            raise RejectedResultError(text, str(error)) from error
+            problem = str(error)
+            if strategic and _OBJECT_FOR_LIST.match(problem):
+                # The real server converts the result then, instead of decoding it.
+                problem = "cannot restore slice from map"
+            raise RejectedResultError(text, problem) from error
         if options.validation == "Ignore":
             strict = []
         if strict and options.validation == "Strict":

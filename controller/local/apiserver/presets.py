@@ -16,9 +16,19 @@ NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MANAGER = "kube-apiserver"
 
 
-def _presets() -> Iterable[tuple[str, str, str, Document]]:
+def _presets(authority: bytes) -> Iterable[tuple[str, str, str, Document]]:
     for name in NAMESPACES:
         yield "", "v1", "namespaces", {"metadata": {"name": name}}
+    # Programs that serve HTTPS themselves, such as kube-scheduler, ask here whose client certificates to believe.
+    yield (
+        "",
+        "v1",
+        "configmaps",
+        {
+            "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
+            "data": {"client-ca-file": authority.decode()},
+        },
+    )
     for name, value, text in (
         (
             "system-cluster-critical",
@@ -50,10 +60,17 @@ def _presets() -> Iterable[tuple[str, str, str, Document]]:
     )
 
 
-async def add_presets(writes: Writes, registry: Registry, *, now: Now = wall_clock) -> None:
-    """Create what is not there yet."""
+async def add_presets(writes: Writes, registry: Registry, *, authority: bytes, now: Now = wall_clock) -> None:
+    """Create what is not there yet.
+
+    Args:
+        writes: to the store.
+        registry: of what is served.
+        authority: PEM of the authority of the cluster.
+        now: the time of day.
+    """
     options = WriteOptions(manager=_MANAGER, dry_run=False, validation="Ignore")
-    for group, version, plural, body in _presets():
+    for group, version, plural, body in _presets(authority):
         served = registry.find(group, version, plural)
         if served is None:
             continue
@@ -63,7 +80,7 @@ async def add_presets(writes: Writes, registry: Registry, *, now: Now = wall_clo
             request=ServerRequest(method="POST", path="/"),
             user=ADMINISTRATOR,
             served=served,
-            namespace="",
+            namespace=body["metadata"].get("namespace", ""),
             name="",
             subresource="",
             now=now(),

@@ -29,7 +29,7 @@ from trainwright.controller.local.apiserver.userinfo import user_info
 from trainwright.controller.local.apiserver.verbs import verb_of
 
 _STARTED, _COMPLETE = "ResponseStarted", "ResponseComplete"
-_LASTING = ("exec", "log")
+_LASTING = ("attach", "exec", "log")
 _NAME_FIELD = "metadata.name="
 
 

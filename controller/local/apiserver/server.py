@@ -11,12 +11,14 @@ from trainwright.controller.local.apiserver.admission import Admission, Chain
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.endpoints import Endpoints
+from trainwright.controller.local.apiserver.precedence import Precedence
 from trainwright.controller.local.apiserver.reads import Reads
 from trainwright.controller.local.apiserver.requestlog import Exchange, RequestLog
 from trainwright.controller.local.apiserver.requests import ANONYMOUS, Answer, ServerRequest, User, failure
 from trainwright.controller.local.apiserver.resources import Registry
 from trainwright.controller.local.apiserver.routes import Route, resource_route
-from trainwright.controller.local.apiserver.store import Store
+from trainwright.controller.local.apiserver.store import StateLostError, Store
+from trainwright.controller.local.apiserver.turns import Turns
 from trainwright.controller.local.apiserver.verbs import forbidden
 from trainwright.controller.local.apiserver.watches import Watches
 from trainwright.controller.local.apiserver.writes import Writes
@@ -24,6 +26,7 @@ from trainwright.controller.local.apiserver.writes import Writes
 log = logging.getLogger(__name__)
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
+_ONLY_READ = frozenset({"/api", "/api/v1", "/version"})
 Page: TypeAlias = Callable[[ServerRequest], Answer | None]
 """Answers requests that are not about a resource; None for those that it does not know."""
 PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
@@ -73,6 +76,8 @@ class APIServer:
         self.writes = Writes(store, chain)
         self.deletes = Deletes(store, chain)
         self._endpoints = Endpoints(self.reads, Watches(store, self.reads), self.writes, self.deletes)
+        self.precedence = Precedence()
+        self._turns = Turns()
         self._special: dict[tuple[str, str, str], Handler] = {}
 
     def handle_specially(self, group: str, plural: str, subresource: str, handler: Handler) -> None:
@@ -81,6 +86,7 @@ class APIServer:
 
     async def handle(self, request: ServerRequest) -> Answer:
         """Answer a request; never raises for what the request says."""
+        await self._turns.take()
         exchange = Exchange(request, self._now(), route=resource_route(request.path))
         answer = await self._answered(exchange)
         return answer if self._requests is None else await self._requests.finish(exchange, answer)
@@ -98,6 +104,8 @@ class APIServer:
             return await self._resource(exchange, user, route)
         except errors.StatusError as error:
             return failure(error)
+        except StateLostError as error:
+            return failure(errors.internal(str(error)))
         except Exception:
             log.exception("%s %s failed; this is a defect", request.method, request.path)
             return failure(errors.internal("the request could not be answered; the server's log has the reason"))
@@ -106,10 +114,22 @@ class APIServer:
         for page in self._pages:
             answer = page(request)
             if answer is not None:
+                if request.method not in ("GET", "HEAD") and self._is_only_read(request.path):
+                    raise errors.method_not_allowed()
                 return answer
-        if request.path.startswith("/api/"):
+        if request.path.startswith("/api/") or self._is_of_built_in_group(request.path):
             raise errors.no_such_resource()
         return not_found_page()
+
+    def _is_only_read(self, path: str) -> bool:
+        """Whether the real server refuses other methods: on the lists of groups and health it does not."""
+        return path.rstrip("/") in _ONLY_READ or self._is_of_built_in_group(path)
+
+    def _is_of_built_in_group(self, path: str) -> bool:
+        """Whether the path leads below a group of built-in kinds."""
+        root, _, rest = path.strip("/").partition("/")
+        group, _, version = rest.partition("/")
+        return root == "apis" and bool(version) and self.registry.has_built_in(group)
 
     async def _resource(self, exchange: Exchange, user: User, route: Route) -> Answer:
         request = exchange.request

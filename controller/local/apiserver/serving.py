@@ -60,16 +60,16 @@ class _Handler:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
             return _whole(failure(too_large(f"limit is {LIMIT}")))
-        answer = await self._server.handle(
-            ServerRequest(
-                method=request.method,
-                path=request.path,
-                query=list(request.query.items()),
-                headers={name.lower(): value for name, value in request.headers.items()},
-                body=body,
-                holder=_holder(request),
-            )
+        asked = ServerRequest(
+            method=request.method,
+            path=request.path,
+            query=list(request.query.items()),
+            headers={name.lower(): value for name, value in request.headers.items()},
+            body=body,
+            holder=_holder(request),
         )
+        with self._server.precedence.asking(request.method):
+            answer = await self._server.handle(asked)
         if answer.upgrade is not None:
             return await upgraded(request, answer.upgrade)
         if answer.stream is None:

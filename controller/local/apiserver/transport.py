@@ -69,8 +69,6 @@ class InProcessTransport:
             await stream.close()
 
     async def _answer(self, request: Request, further: Mapping[str, str] = MappingProxyType({})) -> Answer:
-        if request.permission is not None:
-            request.permission.remaining()
         headers = {name.lower(): value for name, value in (*request.headers.items(), *further.items())}
         headers["authorization"] = f"Bearer {self._token}"
         asked = ServerRequest(
@@ -82,6 +80,10 @@ class InProcessTransport:
         )
         try:
             async with asyncio.timeout(request.timeout):
+                await self._server.precedence.make_way(request.method)
+                # Asked after the wait, in which it may have been lost.
+                if request.permission is not None:
+                    request.permission.remaining()
                 return await self._server.handle(asked)
         except TimeoutError as error:
             raise RequestTimeout(f"{request}: no answer within {request.timeout:g} s") from error

@@ -38,7 +38,9 @@ class Order:
     log_files: int = LOG_FILES
     grace: float = ORPHAN_GRACE_SECONDS
     stdio: tuple[int, int, int] | None = None
-    """Descriptors for standard input, output and error; None: no input, and output to the log."""
+    """Descriptors for standard input, output and error; -1 is the log. None: no input, and both others to the log."""
+    prompts: bool = False
+    """Whether unfinished lines are written to the log at once."""
     terminal: bool = False
     """Whether they are a terminal, which the program gets as its own."""
     launcher: Sequence[str] = ()

@@ -21,7 +21,10 @@ class Folders:
     def places(self) -> Places:
         """The places that a plan names."""
         return Places(
-            work=self.container / "work", temporary=self.temporary, termination=self.container / "termination-log"
+            work=self.container / "work",
+            temporary=self.temporary,
+            termination=self.container / "termination-log",
+            programs=self.container / "bin",
         )
 
     def log(self, run: int) -> Path:

@@ -48,8 +48,8 @@ class Log:
     This is the format of container runtimes; P marks a part of a line that goes on in the next entry.
     """
 
-    def __init__(self, path: str, limit: int, keep: int) -> None:
-        self._path, self._limit, self._keep = path, limit, keep
+    def __init__(self, path: str, limit: int, keep: int, *, prompts: bool = False) -> None:
+        self._path, self._limit, self._keep, self._prompts = path, limit, keep, prompts
         self._rest = {"stdout": b"", "stderr": b""}
         self._file = self._open()
         self._size = os.fstat(self._file).st_size
@@ -71,6 +71,9 @@ class Log:
         while len(rest) >= LINE_BYTES:
             entries.append(head + b"P " + rest[:LINE_BYTES])
             rest = rest[LINE_BYTES:]
+        if rest and self._prompts:
+            entries.append(head + b"P " + rest)
+            rest = b""
         self._rest[stream] = rest
         if entries:
             self._append(b"\n".join(entries) + b"\n")
@@ -115,7 +118,8 @@ class Guard:
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         wake = self._wake_on_signals()
         try:
-            log = Log(self._order["log"], self._order["log_bytes"], self._order["log_files"])
+            order = self._order
+            log = Log(order["log"], order["log_bytes"], order["log_files"], prompts=bool(order["prompts"]))
             child = self._start(bool(self._order["stdio"]))
         except (OSError, ValueError) as error:
             self._report({"failed": reason(error, self._order), "at": time.time()})

@@ -13,6 +13,8 @@ from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.node.fields import HOST_IP
+from trainwright.controller.local.node.grpchealth import SERVING, HealthError, check
+from trainwright.controller.local.node.networks import Dial
 
 _LINE_BYTES = 16 * 1024
 _OUTPUT_BYTES = 10 * 1024
@@ -29,6 +31,9 @@ class Target:
     moved: Mapping[int, int] = field(default_factory=dict)
     """The ports that differ from what the container declares: the real one by declared one."""
 
+    dial: Dial = asyncio.open_connection
+    """Connects to its ports."""
+
     def port(self, wanted: Any) -> int:
         """The real port of a number or a name. Raises ValueError."""
         number = wanted
@@ -41,18 +46,18 @@ class Target:
 
 
 async def attempt(handler: Document, target: Target) -> str:
-    """Do it once. Returns why it failed; empty if it succeeded.
-
-    `grpc` is a connection only: its health service is not asked.
-    """
+    """Do it once. Returns why it failed; empty if it succeeded."""
     try:
         if (command := handler.get("exec")) is not None:
             code, output = await target.execute(command.get("command") or ())
             return "" if code == 0 else output.decode(errors="replace").strip() or f"exit code {code}"
         if (http := handler.get("httpGet")) is not None:
-            return await _get(http, target.port(http["port"]))
-        if (connection := handler.get("tcpSocket") or handler.get("grpc")) is not None:
-            return await _connect(connection.get("host") or HOST_IP, target.port(connection["port"]))
+            return await _get(http, target.port(http["port"]), target.dial)
+        if (grpc := handler.get("grpc")) is not None:
+            return await _call(target.port(grpc["port"]), grpc.get("service") or "", target.dial)
+        if (connection := handler.get("tcpSocket")) is not None:
+            host = connection.get("host") or HOST_IP
+            return await _connect(host, target.port(connection["port"]), target.dial)
         if (pause := handler.get("sleep")) is not None:
             await asyncio.sleep(float(pause["seconds"]))
     except ValueError as error:
@@ -60,24 +65,33 @@ async def attempt(handler: Document, target: Target) -> str:
     return ""
 
 
-async def _connect(host: str, port: int) -> str:
+async def _connect(host: str, port: int, dial: Dial) -> str:
     try:
-        _, writer = await asyncio.open_connection(host, port)
+        _, writer = await dial(host, port)
     except OSError as error:
         return _dial(host, port, error)
     writer.close()
     return ""
 
 
-async def _get(http: Document, port: int) -> str:
+async def _call(port: int, service: str, dial: Dial) -> str:
+    try:
+        state = await check(HOST_IP, port, service, dial)
+    except OSError as error:
+        return f'failed to connect service "{HOST_IP}:{port}": {_dial(HOST_IP, port, error)}'
+    except HealthError as error:
+        return f"error: health rpc probe failed: {error}"
+    return "" if state == SERVING else f'service unhealthy (responded with "{state}")'
+
+
+async def _get(http: Document, port: int, dial: Dial) -> str:
     scheme = str(http.get("scheme") or "HTTP").lower()
     host = http.get("host") or HOST_IP
     path = "/" + str(http.get("path") or "").removeprefix("/")
     url = f"{scheme}://{host}:{port}{path}"
     try:
-        reader, writer = await asyncio.open_connection(
-            host, port, ssl=_anyone() if scheme == "https" else None, limit=_LINE_BYTES
-        )
+        context = _anyone() if scheme == "https" else None
+        reader, writer = await dial(host, port, ssl=context, limit=_LINE_BYTES)
     except OSError as error:
         return f'Get "{url}": {_dial(host, port, error)}'
     try:

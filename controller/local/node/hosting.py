@@ -2,9 +2,11 @@
 """What the node offers to all its pods: sources, plans, processes, events."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from trainwright.api.objects import Document, uid_of
 from trainwright.controller.local.node import containers
@@ -18,6 +20,7 @@ from trainwright.controller.local.node.isolation import (
     launcher_command,
     write_hosts,
 )
+from trainwright.controller.local.node.networks import Dial, Networks, Streams
 from trainwright.controller.local.node.plan import CreateError, Places, Plan, Workplace, make_plan
 from trainwright.controller.local.node.ports import REFUSED, Ports
 from trainwright.controller.local.node.projections import Sources
@@ -53,6 +56,8 @@ class Hosting:
         self.settings = settings
         self.gpus = Gpus()
         self.ports = Ports()
+        self.networks: Networks | None = None
+        """Those of the jobs; None if pods have that of the machine."""
         self.spawner = Spawner()
         # More at once than there are CPUs start none of them earlier, and hold up the event loop.
         self._starts = asyncio.Semaphore(usable_cpus())
@@ -87,11 +92,32 @@ class Hosting:
         """Nothing of the pod runs any more: others can have its devices and ports."""
         self.gpus.release(uid_of(pod))
         self.ports.release(pod)
+        if self.networks is not None:
+            self.networks.release(pod)
         self._released()
 
-    def isolate(self, *, rewrite: bool) -> None:
-        """Choose between namespaces and rewriting, before the first pod."""
+    def isolate(self, *, rewrite: bool, networks: Networks | None = None) -> None:
+        """Choose between namespaces and rewriting, before the first pod, and which network pods have."""
         self._workplace = replace(self._workplace, rewrite=rewrite)
+        self.networks = networks
+        self.ports.separate = networks is not None
+
+    def close(self) -> None:
+        """Give back what the node holds of the machine, when no pod runs any more. Blocks."""
+        self.ports.close()
+        self.spawner.close()
+        if self.networks is not None:
+            self.networks.close()
+
+    def dial(self, pod: Document) -> Dial:
+        """What connects to ports of a pod."""
+        if self.networks is None:
+            return asyncio.open_connection
+        return functools.partial(self._dial, self.networks, pod)
+
+    @staticmethod
+    async def _dial(networks: Networks, pod: Document, host: str, port: int, **how: Any) -> Streams:
+        return await (await networks.of(pod)).dial(host, port, **how)
 
     async def start(
         self, pod: Document, order: Order, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
@@ -99,20 +125,25 @@ class Hosting:
         """Start a process, beside that of `join` if it is given. Raises StartError, OSError."""
         if not self._workplace.rewrite:
             pid = join.pid if join is not None else 0
-            launcher = await asyncio.to_thread(self._launcher, pod, order, plan, record, pid)
+            network = (await self.networks.of(pod)).pid if self.networks is not None else 0
+            launcher = await asyncio.to_thread(self._launcher, pod, order, plan, record, pid, network)
             order = replace(order, launcher=launcher)
         async with self._starts:
             return await containers.start(order, record=record, follow=tasks.start, spawn=self.spawner.start)
 
-    def _launcher(self, pod: Document, order: Order, plan: Plan, record: Path, join: int) -> list[str]:
+    def _launcher(self, pod: Document, order: Order, plan: Plan, record: Path, join: int, network: int) -> list[str]:
         scratch = self._scratch(record.parent)
         scratch.mkdir(exist_ok=True)
         if join:
-            launch = Launch(command=order.command, folder=order.folder, join=join, terminal=order.terminal)
+            launch = Launch(
+                command=order.command, folder=order.folder, join=join, terminal=order.terminal, network=network
+            )
         else:
             write_hosts(scratch / "hosts", hosts_text(pod, self._workplace.pods()))
             work = record.parent / "work"
-            launch = container_launch(pod, order.command, order.folder, plan.mounts, scratch=scratch, work=work)
+            launch = container_launch(
+                pod, order.command, order.folder, plan.mounts, scratch=scratch, work=work, network=network
+            )
         return launcher_command(launch, scratch / f"{record.stem}.json")
 
     def write_hosts(self, pod: Document, container: Path) -> None:

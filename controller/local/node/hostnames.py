@@ -50,9 +50,15 @@ def name_pattern(pod: Document, pods: Iterable[Document]) -> re.Pattern[str] | N
     A short name is found only if it ends with an index, as those of jobs do: a plain word such as `worker` means other
     things in commands, and no pod but its own can look it up in a cluster.
     """
+    alternatives = _forms(pod)
+    # Without what the forms find: a pattern of 500 names takes 20 ms to compile, for each container.
+    known = re.compile("|".join(alternatives)) if alternatives else None
     names = [name for peer in peers_of(pod, pods) for name in names_of(peer)]
-    alternatives = [re.escape(name) for name in names if "." in name or _INDEXED.search(name)]
-    alternatives += _forms(pod)
+    alternatives += [
+        re.escape(name)
+        for name in names
+        if ("." in name or _INDEXED.search(name)) and (known is None or not known.fullmatch(name))
+    ]
     if not alternatives:
         return None
     # The longest first: an alternative must not stop at the short form of a longer name.

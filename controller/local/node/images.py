@@ -26,6 +26,8 @@ import yaml
 
 from trainwright.controller.runtime.errors import ConfigurationError
 
+PYTHONS = ("python", "python3")
+"""The names by which commands of containers call Python. Debian, for one, has no `python`."""
 _KEYS = frozenset({"image", "environment", "command", "workingDir", "env", "refuse"})
 
 
@@ -37,6 +39,8 @@ class Environment:
     """For `imageID` and messages."""
     folders: tuple[str, ...]
     """Put first on PATH."""
+    interpreter: str = ""
+    """What `python` and `python3` start; empty: what PATH has."""
     variables: Mapping[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     """Default command; empty: the container has to have one."""
@@ -131,11 +135,12 @@ def _entry(entry: Any, place: str) -> tuple[str, Environment]:
     if not isinstance(command, list) or not isinstance(variables, dict):
         raise ConfigurationError(f"{place}: `command` is a list, `env` a mapping")
     where = entry.get("environment")
-    name, folders = (DEFAULT.name, DEFAULT.folders) if where is None else _located(str(where), place)
+    name, folders, interpreter = (DEFAULT.name, DEFAULT.folders, "") if where is None else _located(str(where), place)
     folder = entry.get("workingDir")
     return entry["image"], Environment(
         name=name,
         folders=folders,
+        interpreter=interpreter,
         variables={str(key): str(value) for key, value in variables.items()},
         command=tuple(str(word) for word in command),
         folder="" if folder is None else str(Path(str(folder)).expanduser()),
@@ -143,13 +148,21 @@ def _entry(entry: Any, place: str) -> tuple[str, Environment]:
     )
 
 
-def _located(text: str, place: str) -> tuple[str, tuple[str, ...]]:
+def _located(text: str, place: str) -> tuple[str, tuple[str, ...], str]:
+    """Name, folders for PATH and interpreter of an environment."""
     path = Path(text).expanduser()
     if path.is_file():
-        return str(path), (str(path.parent),)
+        return str(path), (str(path.parent),), _unless_found(path, path.parent)
     if (path / "bin").is_dir():
-        return str(path), (str(path / "bin"),)
+        found = next((path / "bin" / name for name in PYTHONS if (path / "bin" / name).is_file()), None)
+        return str(path), (str(path / "bin"),), "" if found is None else _unless_found(found, found.parent)
     raise ConfigurationError(f"{place}: {path} is neither an interpreter nor a virtual environment")
+
+
+def _unless_found(interpreter: Path, folder: Path) -> str:
+    """The interpreter, unless its names lead to it in the folder anyway, as in virtual environments."""
+    program = interpreter.resolve()
+    return "" if all((folder / name).resolve() == program for name in PYTHONS) else str(interpreter)
 
 
 DEFAULT = Environment(name=sys.prefix.strip("/"), folders=(str(Path(sys.executable).parent),), mapped=False)

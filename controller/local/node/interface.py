@@ -73,7 +73,14 @@ class ExecSession(Protocol):
 
 
 class PodExec(Protocol):
-    """Starts processes in containers."""
+    """Starts processes in containers, and joins those that run."""
+
+    async def attach(self, namespace: str, pod: str, container: str, *, stdin: bool = False) -> ExecSession:
+        """Join the process of a running container: its output from now on, and its input if it has one.
+
+        Raises UnavailableError.
+        """
+        ...
 
     async def exec(
         self,

@@ -37,6 +37,8 @@ class Launch:
     mounts: Sequence[Mount | tuple[str, str, bool]] = ()
     """Source on this machine, path, whether it is read-only."""
     hidden: Sequence[str] = NSCD
+    network: int = 0
+    """Join the network that this process holds, or that of `join`; 0: use that of the machine."""
     join: int = 0
     """Join the namespaces of this launcher instead of making new ones."""
     terminal: bool = False
@@ -51,7 +53,14 @@ def launcher_command(launch: Launch, file: Path) -> list[str]:
 
 
 def container_launch(
-    pod: Document, command: Sequence[str], folder: str, mounts: Sequence[Mount], *, scratch: Path, work: Path
+    pod: Document,
+    command: Sequence[str],
+    folder: str,
+    mounts: Sequence[Mount],
+    *,
+    scratch: Path,
+    work: Path,
+    network: int = 0,
 ) -> Launch:
     """The launch of a container. Writes nsswitch.conf and makes folders in `scratch`; `hosts` must be there.
 
@@ -70,7 +79,13 @@ def container_launch(
             Path(mount.source + folder[len(mount.path) :]).mkdir(parents=True, exist_ok=True)
     shown += [(str(scratch / "hosts"), "/etc/hosts", False), (str(nsswitch), "/etc/nsswitch.conf", True)]
     return Launch(
-        command=command, folder=folder, hostname=hostname_of(pod), root=str(root), empty=str(empty), mounts=shown
+        command=command,
+        folder=folder,
+        hostname=hostname_of(pod),
+        root=str(root),
+        empty=str(empty),
+        mounts=shown,
+        network=network,
     )
 
 

@@ -163,8 +163,14 @@ def make_place(path: str, *, folder: bool) -> None:
 # ---------------------------------------------------------------------- namespaces
 
 
-def make_namespaces() -> None:
-    """New namespaces, with the own user and group as the only ones."""
+def make_namespaces(network: int) -> None:
+    """New namespaces, with the own user and group as the only ones; `network` is a process that holds a network."""
+    if network:
+        # Its user namespace, too: only there may one join the network.
+        join_namespaces(network, ("user", "net"))
+        check(LIBC.unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWPID), "unshare")
+        mount("none", "/", "", MS_REC | MS_PRIVATE)
+        return
     user, group = os.getuid(), os.getgid()
     check(LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWPID), "unshare")
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
@@ -174,17 +180,17 @@ def make_namespaces() -> None:
     mount("none", "/", "", MS_REC | MS_PRIVATE)
 
 
-def join_namespaces(pid: int) -> None:
-    """Join the namespaces of a process that made its own."""
-    opened = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in NAMESPACES]
-    for name, descriptor in zip(NAMESPACES, opened, strict=True):
+def join_namespaces(pid: int, names: tuple[str, ...]) -> None:
+    """Join namespaces of a process that made its own; the first is that of its users."""
+    opened = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names]
+    for name, descriptor in zip(names, opened, strict=True):
         check(LIBC.setns(descriptor, 0), f"setns {name}")
         os.close(descriptor)
 
 
 def build(launch: dict[str, Any]) -> None:
     """Make the namespaces and the root of a container."""
-    make_namespaces()
+    make_namespaces(launch["network"])
     socket.sethostname(launch["hostname"])
     root = Root(launch["root"])
     for source, path, read_only in sorted(launch["mounts"], key=lambda one: one[1].count("/")):
@@ -284,7 +290,7 @@ def main() -> int:
     joins = launch["join"]
     try:
         if joins:
-            join_namespaces(joins)
+            join_namespaces(joins, NAMESPACES + (("net",) if launch["network"] else ()))
         else:
             build(launch)
     except OSError as error:

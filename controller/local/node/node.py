@@ -20,6 +20,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
 from trainwright.api.objects import AnyObject, Document, Key, key_of, name_of, namespace_of, uid_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node import capacity, gpus, recovery
+from trainwright.controller.local.node.attaching import Attachment
 from trainwright.controller.local.node.folders import log_folder
 from trainwright.controller.local.node.gpus import Gpus
 from trainwright.controller.local.node.hosting import Hosting
@@ -28,12 +29,13 @@ from trainwright.controller.local.node.interface import LogOptions, UnavailableE
 from trainwright.controller.local.node.isolation import probe
 from trainwright.controller.local.node.logreading import read_log
 from trainwright.controller.local.node.logs import run_to_show
+from trainwright.controller.local.node.networks import Networks, refused
 from trainwright.controller.local.node.plan import inherited
 from trainwright.controller.local.node.pods import is_deleted, is_finished, spec_of, status_of
 from trainwright.controller.local.node.ports import Ports
 from trainwright.controller.local.node.registration import Registration
 from trainwright.controller.local.node.sessions import Session
-from trainwright.controller.local.node.settings import Isolation, NodeSettings
+from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.local.node.sources import ClusterSources
 from trainwright.controller.local.node.state import Verdict
 from trainwright.controller.local.node.status import differs, status_document
@@ -54,8 +56,8 @@ log = logging.getLogger(__name__)
 
 POD = Pod.RESOURCE
 WORKERS = 8
-STOP_SECONDS = 10.0
-"""Longest grace of a pod when the node stops."""
+STOP_SECONDS = 3600.0
+"""Longest grace of a pod when the node stops; a shorter one of its own counts."""
 STOPPED = Verdict("Failed", "Terminated", "Pod was terminated in response to imminent node shutdown.")
 
 
@@ -88,6 +90,7 @@ class Node:
         self._tasks: TaskScope | None = None
         self._running = asyncio.Event()
         self._stopping = asyncio.Event()
+        self._stop_grace = STOP_SECONDS
         self._lost: frozenset[str] = frozenset()
         self.isolation = settings.isolation
         """NAMESPACES or REWRITE, once the node runs."""
@@ -171,6 +174,14 @@ class Node:
             raise UnavailableError(f'container not found ("{container}")')
         return await runner.exec(command, stdin=stdin, tty=tty)
 
+    async def attach(self, namespace: str, pod: str, container: str, *, stdin: bool = False) -> Attachment:
+        """Join the process of a container; see `interface.PodExec`."""
+        _, worker = self._find(namespace, pod)
+        runner = worker.runners.get(container) if worker is not None else None
+        if runner is None:
+            raise UnavailableError(f'container not found ("{container}")')
+        return await runner.attach(stdin=stdin)
+
     def _find(self, namespace: str, name: str) -> tuple[Document, PodWorker | None]:
         """A pod of this node and its worker, if it has one. Raises UnavailableError."""
         assert self._cache is not None
@@ -186,8 +197,7 @@ class Node:
         try:
             await self._run()
         finally:
-            self._hosting.ports.close()
-            await asyncio.to_thread(self._hosting.spawner.close)
+            await asyncio.to_thread(self._hosting.close)
 
     async def _run(self) -> None:
         await asyncio.to_thread(self._prepare_folders)
@@ -218,6 +228,13 @@ class Node:
         """End all pods, then return from `run`."""
         self._stopping.set()
 
+    def hurry(self) -> None:
+        """From now on a stop kills the pods instead of waiting for their grace."""
+        self._stop_grace = 0.0
+        if self._stopping.is_set():
+            for worker in self._workers.values():
+                worker.end(grace=0.0, verdict=STOPPED)
+
     async def _remove_leftovers(self) -> None:
         """Remove the files of pods whose objects were deleted while no node ran."""
         assert self._cache is not None
@@ -236,7 +253,13 @@ class Node:
         self.isolation = (
             Isolation.REWRITE if wanted is Isolation.REWRITE or self.isolation_reason else Isolation.NAMESPACES
         )
-        self._hosting.isolate(rewrite=self.isolation is Isolation.REWRITE)
+        rewrite = self.isolation is Isolation.REWRITE
+        networks = None
+        if self.settings.network is NetworkMode.ISOLATED:
+            if why := "isolation is rewrite" if rewrite else await asyncio.to_thread(refused):
+                raise ConfigurationError(f"jobs cannot have a network of their own: {self.isolation_reason or why}")
+            networks = Networks()
+        self._hosting.isolate(rewrite=rewrite, networks=networks)
         log.info("node %s: isolation by %s %s", self.settings.name, self.isolation, self.isolation_reason)
 
     def _prepare_folders(self) -> None:
@@ -246,7 +269,7 @@ class Node:
     async def _end_all(self) -> None:
         workers = list(self._workers.values())
         for worker in workers:
-            worker.end(grace=STOP_SECONDS, verdict=STOPPED)
+            worker.end(grace=self._stop_grace, verdict=STOPPED)
         await together("node:ending", *(self._ended(worker) for worker in workers))
 
     async def _ended(self, worker: PodWorker) -> None:

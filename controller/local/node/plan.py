@@ -7,6 +7,7 @@ of the pod's document.
 
 import fnmatch
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.node.environment import Lookup, variables_of
 from trainwright.controller.local.node.expansion import expand
 from trainwright.controller.local.node.hostnames import name_pattern
-from trainwright.controller.local.node.images import Images
+from trainwright.controller.local.node.images import PYTHONS, Environment, Images
 from trainwright.controller.local.node.pods import hostname_of
 from trainwright.controller.local.node.ports import PortRewriter
 from trainwright.controller.local.node.refusals import command_of, no_command, refused_image, unrunnable_command
@@ -101,6 +102,8 @@ class Places:
     """TMPDIR of the pod."""
     termination: Path
     """Where the container leaves its termination message."""
+    programs: Path
+    """Put first on PATH where the names of programs need a folder of their own."""
 
 
 async def make_plan(
@@ -165,7 +168,8 @@ async def make_plan(
         node_variables |= {TERMINATION_VARIABLE: str(places.termination), "GLOO_SOCKET_IFNAME": LOOPBACK}
     variables = {**workplace.inherited, **environment.variables, **node_variables, **document_variables}
     if "PATH" not in document_variables:
-        variables["PATH"] = os.pathsep.join([*environment.folders, variables.get("PATH") or os.defpath])
+        first = [*_pythons(environment, places), *environment.folders]
+        variables["PATH"] = os.pathsep.join([*first, variables.get("PATH") or os.defpath])
     return Plan(
         command=command,
         environment=variables,
@@ -190,6 +194,19 @@ def inherited(environ: Mapping[str, str], more: Sequence[str]) -> dict[str, str]
             if hosts != ["*"]:
                 found[name] = ",".join([*hosts, *(host for host in _OWN_HOSTS if host not in hosts)])
     return found
+
+
+def _pythons(environment: Environment, places: Places) -> list[str]:
+    """A folder in which `python` and `python3` start the interpreter of the environment, if PATH alone has others."""
+    if not environment.interpreter:
+        return []
+    places.programs.mkdir(parents=True, exist_ok=True)
+    for name in PYTHONS:
+        # Not a link: an interpreter that is started by another path does not find its virtual environment.
+        program = places.programs / name
+        program.write_text(f'#!/bin/sh\nexec {shlex.quote(environment.interpreter)} "$@"\n', encoding="utf-8")
+        program.chmod(0o700)
+    return [str(places.programs)]
 
 
 def _existing(mounts: Iterable[Mount]) -> list[str]:

@@ -4,20 +4,21 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 
 from trainwright.api.objects import Document, uid_of
 from trainwright.api.times import Now
 from trainwright.controller.local.node import termination
+from trainwright.controller.local.node.attaching import Attachment, Input
 from trainwright.controller.local.node.backoff import CrashBackoff, go_duration
 from trainwright.controller.local.node.containers import ContainerProcess, Exit, Order, StartError
 from trainwright.controller.local.node.environment import ConfigError, SourceUnavailableError
 from trainwright.controller.local.node.folders import Folders
 from trainwright.controller.local.node.handlers import Target, attempt, shortened
+from trainwright.controller.local.node.host import Host
 from trainwright.controller.local.node.interface import UnavailableError
-from trainwright.controller.local.node.plan import CreateError, Places, Plan
+from trainwright.controller.local.node.plan import CreateError, Plan
 from trainwright.controller.local.node.pods import describe, grace_of, should_restart
 from trainwright.controller.local.node.probes import LIVENESS, READINESS, STARTUP, Probes
 from trainwright.controller.local.node.sessions import Session, open_session
@@ -31,41 +32,6 @@ RETRY_SECONDS = 10.0
 START_ERROR = 128
 LEAST_SECONDS = 2.0
 """Time between SIGTERM and SIGKILL after a preStop hook that used up the grace period."""
-
-
-class Host(Protocol):
-    """What a runner needs from its pod and its node."""
-
-    @property
-    def pod(self) -> Document:
-        """The pod as it is now."""
-        ...
-
-    def changed(self) -> None:
-        """The state of a container has changed: report it."""
-        ...
-
-    def event(self, kind: str, reason: str, note: str) -> None:
-        """Record an event about the pod; `kind` is Normal or Warning."""
-        ...
-
-    async def plan(self, container: Document, places: Places) -> Plan:
-        """What to run. Raises ConfigError, SourceUnavailableError, CreateError, OSError."""
-        ...
-
-    async def start(
-        self, order: Order, plan: Plan, record: Path, tasks: TaskScope, *, join: ContainerProcess | None
-    ) -> ContainerProcess:
-        """Start a process, beside that of `join` if it is given. Raises StartError, OSError."""
-        ...
-
-    async def source_change(self) -> None:
-        """Wait until a ConfigMap or Secret of the namespace changes."""
-        ...
-
-    def moved(self) -> Mapping[int, int]:
-        """The ports of the pod that differ from what it declares: the real one by declared one."""
-        ...
 
 
 class ContainerRunner:
@@ -91,6 +57,8 @@ class ContainerRunner:
         self._opening = asyncio.Lock()
         self._closing: list[asyncio.Task[None]] = []
         self._closed = False
+        self._input: Input | None = None
+        """Of the current run, where the container has one."""
         self.started = asyncio.Event()
         """Set at the first start."""
 
@@ -157,18 +125,28 @@ class ContainerRunner:
 
     async def _attempt(self, plan: Plan) -> ContainerProcess | Exception:
         """The process, or why there is none: an exception would end the tasks of the other containers."""
+        given = Input() if self.container.get("stdin") else None
         order = Order(
             command=plan.command,
             environment=plan.environment,
             folder=plan.folder,
             log=str(self.folders.log(self.state.restarts)),
+            stdio=None if given is None else (given.theirs, -1, -1),
+            prompts=given is not None,
         )
         try:
             await asyncio.to_thread(self._make_folders)
             record = self.folders.container / "process.json"
-            return await self._host.start(order, plan, record, self._tasks, join=None)
+            started = await self._host.start(order, plan, record, self._tasks, join=None)
         except (StartError, OSError) as error:
+            if given is not None:
+                given.end()
             return error
+        finally:
+            if given is not None:
+                os.close(given.theirs)
+        self._input = given
+        return started
 
     def _begin(self, process: ContainerProcess) -> None:
         """Record the start of a run, once."""
@@ -237,7 +215,7 @@ class ContainerRunner:
             self._host.event("Warning", "FailedPreStopHook", f"PreStopHook failed: {failure}")
 
     def _target(self) -> Target:
-        return Target(execute=self._execute, container=self.container, moved=self._host.moved())
+        return Target(execute=self._execute, container=self.container, moved=self._host.moved(), dial=self._host.dial())
 
     async def _execute(self, command: Sequence[str]) -> tuple[int, bytes]:
         """Run a command to its end, for hooks and probes."""
@@ -290,6 +268,15 @@ class ContainerRunner:
             session.process.kill()
         return session
 
+    async def attach(self, *, stdin: bool) -> Attachment:
+        """Join the process of the running container. Raises UnavailableError."""
+        process = self.process
+        if process is None or self._closed or self.has_ended(self.state.restarts):
+            raise UnavailableError(f'container not found ("{self.name}")')
+        once = bool(self.container.get("stdinOnce"))
+        log = self.folders.log(self.state.restarts)
+        return await Attachment.to(process, log, self._input if stdin else None, once=once)
+
     async def _open(self, plan: Plan, command: Sequence[str], *, stdin: bool, tty: bool) -> Session:
         if plan.rewriter is not None:
             command = plan.rewriter.texts(command)
@@ -340,6 +327,9 @@ class ContainerRunner:
         """Record the end of a run, once. What was started beside it ends, too."""
         for session in self._sessions:
             session.process.kill()
+        if self._input is not None:
+            self._input.end()
+            self._input = None
         if not isinstance(self.state.state, Running) or self.process is not process:
             return
         self.state.end(

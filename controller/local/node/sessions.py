@@ -45,13 +45,8 @@ class Session:
 
     async def write(self, data: bytes) -> None:
         """Write to standard input."""
-        while data and self._stdin is not None:
-            try:
-                data = data[os.write(self._stdin, data) :]
-            except BlockingIOError:
-                await _until(self._stdin, writing=True)
-            except (BrokenPipeError, OSError):  # the process no longer reads; EIO from a terminal
-                return
+        if self._stdin is not None:
+            await write_all(self._stdin, data)
 
     async def close_stdin(self) -> None:
         """End standard input. A terminal gets its end-of-file character."""
@@ -81,6 +76,17 @@ class Session:
             assert descriptor is not None
             os.close(descriptor)
         self._stdin = None
+
+
+async def write_all(descriptor: int, data: bytes) -> None:
+    """Write to a descriptor that does not block; waits while nobody reads. Returns early if nobody ever will."""
+    while data:
+        try:
+            data = data[os.write(descriptor, data) :]
+        except BlockingIOError:
+            await _until(descriptor, writing=True)
+        except OSError:  # EPIPE: the process no longer reads; EIO from a terminal
+            return
 
 
 async def open_session(start: Starter, *, stdin: bool, tty: bool) -> Session:

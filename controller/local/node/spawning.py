@@ -37,6 +37,26 @@ class Started(Protocol):
         ...
 
 
+def start_program(program: Path) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start one of the small programs beside this file, with the other end of the socket for its requests.
+
+    Raises OSError.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(program), str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            pass_fds=[theirs.fileno()],
+            # Ctrl-C on a terminal is not for it.
+            start_new_session=True,
+        )
+    return process, ours
+
+
 class Spawner:
     """Starts guards. Thread-safe; every method blocks. Its process is started with the first guard."""
 
@@ -55,7 +75,7 @@ class Spawner:
 
         Raises OSError.
         """
-        numbers = sorted(set(passed) - {subprocess.DEVNULL})
+        numbers = _descriptors(passed)
         with errors.open("wb") as stderr:
             theirs_in, ours_in = os.pipe()
             ours_out, theirs_out = os.pipe()
@@ -82,18 +102,7 @@ class Spawner:
 
     def _running(self) -> socket.socket:
         if self._requests is None:
-            ours, theirs = socket.socketpair()
-            with theirs:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(SPAWNER), str(theirs.fileno())],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    env={},
-                    cwd="/",
-                    pass_fds=[theirs.fileno()],
-                    # Ctrl-C on a terminal is not for it.
-                    start_new_session=True,
-                )
+            self.process, ours = start_program(SPAWNER)
             self._requests = ours
         return self._requests
 
@@ -135,5 +144,10 @@ def alone(errors: Path, passed: Iterable[int]) -> Started:
             stderr=stderr,
             env={},
             cwd="/",
-            pass_fds=sorted(set(passed) - {subprocess.DEVNULL}),
+            pass_fds=_descriptors(passed),
         )
+
+
+def _descriptors(passed: Iterable[int]) -> list[int]:
+    """Without the numbers that stand for a pipe of the guard's own, or for nothing."""
+    return sorted({number for number in passed if number >= 0})

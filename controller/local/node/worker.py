@@ -16,6 +16,7 @@ from trainwright.api.times import Now
 from trainwright.controller.local.node.containers import ContainerProcess, Order
 from trainwright.controller.local.node.folders import Folders, log_folder
 from trainwright.controller.local.node.hosting import Hosting
+from trainwright.controller.local.node.networks import Dial
 from trainwright.controller.local.node.plan import Places, Plan
 from trainwright.controller.local.node.pods import (
     containers_of,
@@ -138,6 +139,10 @@ class PodWorker:
     def moved(self) -> Mapping[int, int]:
         """The ports of the pod that differ from what it declares."""
         return self._hosting.ports.moved(self.pod)
+
+    def dial(self) -> Dial:
+        """What connects to ports of the pod."""
+        return self._hosting.dial(self.pod)
 
     async def source_change(self) -> None:
         """Wait for the next change of a ConfigMap, a Secret or the pod."""

@@ -18,18 +18,36 @@ _MODULE = "trainwright.controller.local.testing.server"
 
 
 class LocalControlPlane(ControlPlane):
-    """An API server without controllers, as `ControlPlane()` is; a context manager.
+    """The local API server in place of kube-apiserver and etcd; a context manager.
 
-    There is no authorization: all users have all rights. Of the programs it runs one, `kube-apiserver`, whose objects
-    outlive a restart. kubectl must be there.
+    The controllers, if any, are the real ones, as with `ControlPlane`. There is no authorization: all users have all
+    rights. The objects of `kube-apiserver` outlive a restart. kubectl must be there.
     """
 
     def __init__(
-        self, *, crds: Sequence[Path] = (), audit: bool = False, port: int | None = None, assets: Path | None = None
+        self,
+        *,
+        controller_manager: bool = False,
+        scheduler: bool = False,
+        jobset: bool = False,
+        kwok_nodes: int = 0,
+        crds: Sequence[Path] = (),
+        audit: bool = False,
+        port: int | None = None,
+        assets: Path | None = None,
     ) -> None:
         """Configure it; `start` starts it. See `ControlPlane` for the arguments."""
-        super().__init__(crds=crds, audit=audit, port=port, assets=assets)
-        self._wanted = {name: name == "kubectl" for name in self._wanted}
+        super().__init__(
+            controller_manager=controller_manager,
+            scheduler=scheduler,
+            jobset=jobset,
+            kwok_nodes=kwok_nodes,
+            crds=crds,
+            audit=audit,
+            port=port,
+            assets=assets,
+        )
+        self._wanted |= {"etcd": False, "kube-apiserver": False}
 
     def _launch_api(
         self, files: programs.Files, binaries: Binaries, components: Components, token: str, audit_log: Path | None

@@ -2,7 +2,7 @@
 """Lets tests of the fixture `control_plane` run on the local API server: `--control-plane=local`.
 
 Load it with `-p trainwright.controller.local.testing.pytest_plugin`. Tests that need what only the real server has
-carry the marker `real_control_plane` with the reason, and are skipped; the summary counts them by reason. So are tests
+carry the marker `real_control_plane` with the reason, and are left out; the summary counts them by reason. So are tests
 of the fixture `cluster`, which has the real controllers.
 """
 
@@ -46,10 +46,12 @@ def pytest_control_plane(fixture: str, config: pytest.Config) -> "ControlPlane |
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what cannot run on the local API server."""
+    """Leave out what cannot run on the local API server."""
     if config.getoption(_OPTION) != "local":
         return
     counts = config.stash[_LEFT_OUT] = Counter[str]()
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
     for item in items:
         marker = item.get_closest_marker(_MARKER)
         reason = str(marker.args[0]) if marker is not None else ""
@@ -57,7 +59,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             reason = reason or _CHAIN
         if reason:
             counts[reason] += 1
-            item.add_marker(pytest.mark.skip(reason=f"needs the real control plane: {reason}"))
+        (left_out if reason else kept).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

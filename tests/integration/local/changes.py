@@ -5,6 +5,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from tests.integration.local import foreign_documents
 from tests.integration.local.job_documents import spec as job_spec
 from tests.integration.local.kinds import Sides
 from tests.integration.local.pod_documents import spec as pod_spec
@@ -366,6 +367,7 @@ CHANGES: dict[str, tuple[Document, str, dict[str, Callable[[Document], None]]]] 
         "",
         {"role": _changed("roleRef.name", "edit"), "subject": _changed("subjects", [{"kind": "User", "name": "u"}])},
     ),
+    **foreign_documents.changes(_changed),
 }
 
 

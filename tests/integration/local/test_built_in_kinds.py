@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.local import changes, job_documents, kind_documents, pod_documents
+from tests.integration.local import changes, foreign_documents, job_documents, kind_documents, pod_documents
 from tests.integration.local.kinds import KINDS, Sides
 from trainwright.controller.local.cluster import api_server
 from trainwright.controller.runtime import HTTPTransport, load_config
@@ -31,7 +31,11 @@ async def sides(transport: HTTPTransport, namespace: str, tmp_path: Path) -> Asy
         yield made
 
 
-@pytest.mark.parametrize("module", [pod_documents, job_documents, kind_documents], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module",
+    [pod_documents, job_documents, kind_documents, foreign_documents],
+    ids=lambda module: module.__name__,
+)
 async def test_creations(sides: Sides, module: Any) -> None:
     found = {name: await sides.created(document) for name, document in module.documents(sides.namespace)}
     assert not {name: difference for name, difference in found.items() if difference}

@@ -88,5 +88,5 @@ def test_the_plugin_leaves_out_what_needs_the_real_one(
     pytester.makepyfile(PROJECT)
     plugin = "trainwright.controller.local.testing.pytest_plugin"
     result = pytester.runpytest_subprocess("-p", plugin, "--control-plane=local", "-p", "no:randomly", timeout=100)
-    result.assert_outcomes(passed=1, skipped=2)
+    result.assert_outcomes(passed=1, deselected=2)
     result.stdout.fnmatch_lines(["2 tests need the real control plane: RBAC 1, the whole chain 1"])

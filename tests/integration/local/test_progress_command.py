@@ -16,6 +16,7 @@ import sys
 import termios
 from collections.abc import AsyncIterator, Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import yaml
 
 from tests.repository import ROOT
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.kubernetes.core.v1 import Namespace
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace
 from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.main import main
@@ -33,6 +34,8 @@ from trainwright.controller.local.cluster import RunningServer, api_server, inst
 from trainwright.controller.local.workloads import jobset
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.trainer.progress.history.ring import Ring
+from trainwright.controller.trainer.progress.history.stored import KEY, document_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 RUNNING = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}]}
@@ -141,6 +144,28 @@ async def test_the_attempt_comes_from_the_jobset(world: World) -> None:
     await world.client.create(document, kind=JobSet.RESOURCE)
     await world.client.patch(JobSet.RESOURCE, "bert", world.space, {"status": {"restarts": 2}}, subresource="status")
     assert json.loads((await world.command("bert", "-o", "json"))[1])["attempt"] == 3
+
+
+async def test_the_curve_begins_with_what_the_manager_recorded(world: World) -> None:
+    await world.create("bert", progressPercentage=50, metrics=[{"name": "loss", "value": "0.5"}])
+    job = await world.client.get(TrainJob, "bert", world.space)
+    ring = Ring()
+    for number in range(7):
+        at = wall_clock() - timedelta(seconds=600 - 10 * number)
+        ring.add(at, number, {"loss": 0.1 * number, "grad_norm": float(number)}, 1)
+    made = await world.client.create(document_of(job, ring.encode()), kind=ConfigMap.RESOURCE)
+    code, out, errors = await world.command("bert")
+    assert (code, errors) == (0, "")
+    assert re.search(r"loss +0.5  [_.\-~=+*#]{8}\n", out), out
+    name = made["metadata"]["name"]
+    assert name == "bert-progress"
+
+    await world.client.patch(ConfigMap, name, world.space, {"data": {KEY: "{}"}}, type="merge")
+    code, out, errors = await world.command("bert")
+    assert code == 0
+    assert errors.startswith("note: earlier reports are not shown: ConfigMap bert-progress is damaged")
+    await world.client.patch(ConfigMap, name, world.space, {"metadata": {"labels": None}}, type="merge")
+    assert (await world.command("bert"))[2] == ""
 
 
 async def test_exit_codes(world: World, tmp_path: Path) -> None:
@@ -252,23 +277,28 @@ def terminals() -> Iterator[list[Terminal]]:
         terminal.close()
 
 
-async def test_a_live_picture_which_leaves_the_terminal_whole(world: World, terminals: list[Terminal]) -> None:
-    for number in range(40):
-        await world.create(f"job-{number}", progressPercentage=number)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_live_picture_which_leaves_the_terminal_whole(
+    world: World, terminals: list[Terminal], number: signal.Signals, code: int
+) -> None:
+    for percent in range(40):
+        await world.create(f"job-{percent}", progressPercentage=percent)
     terminal = Terminal(world.line("--watch"))
     terminals.append(terminal)
     await eventually(terminal.read, lambda seen: "more jobs do not fit" in seen)
     assert "\x1b[?25l" in terminal.seen  # the cursor is hidden
+    # The newest are shown first, and creation times are whole seconds: which ones fit is a matter of luck.
+    shown = re.findall(r"job-\d+", terminal.seen)[0]
     for loss in ("0.9", "0.5", "0.1"):
-        await world.report("job-3", progressPercentage=77, metrics=[{"name": "loss", "value": loss}])
+        await world.report(shown, progressPercentage=77, metrics=[{"name": "loss", "value": loss}])
         await eventually(terminal.read, lambda seen, loss=loss: f" {loss} " in seen)  # type: ignore[misc]
     assert "█▅▁" in await terminal.read()
     terminal.resize(12, 50)
     terminal.seen = ""
     terminal.process.send_signal(signal.SIGWINCH)
     await eventually(terminal.read, lambda seen: "32 more jobs" in seen)
-    terminal.process.send_signal(signal.SIGINT)
-    assert await asyncio.to_thread(terminal.process.wait) == 130
+    terminal.process.send_signal(number)
+    assert await asyncio.to_thread(terminal.process.wait) == code
     assert "\x1b[?25h" in await terminal.read()  # and shown again
     assert "Traceback" not in terminal.seen
     assert terminal.attributes() == terminal.before

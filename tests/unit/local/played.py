@@ -65,6 +65,8 @@ class Server:
         self.asked: ExecRequest | None = None
         execs = PodExecs(api.server.store, self._start, api.server.admission)
         api.server.handle_specially("", "pods", "exec", execs.connect)
+        attaches = PodExecs(api.server.store, self._start, api.server.admission, attach=True)
+        api.server.handle_specially("", "pods", "attach", attaches.connect)
 
     async def _start(self, namespace: str, pod: str, request: ExecRequest) -> Session:
         assert (namespace, pod) == ("default", "p")
@@ -73,17 +75,21 @@ class Server:
             raise self.session
         return self.session
 
-    async def request(self, query: str, *, method: str = "GET", headers: dict[str, str] = UPGRADE) -> Answer:
+    async def request(
+        self, query: str, *, method: str = "GET", headers: dict[str, str] = UPGRADE, path: str = PATH
+    ) -> Answer:
         """Ask for a process: `command=ls&stdout=true`."""
         pairs = [(name, value) for name, _, value in (part.partition("=") for part in query.split("&"))]
         authorization = {"authorization": f"Bearer {self.api.config.token}"}
         return await self.api.server.handle(
-            ServerRequest(method=method, path=PATH, query=pairs, headers={**headers, **authorization})
+            ServerRequest(method=method, path=path, query=pairs, headers={**headers, **authorization})
         )
 
-    async def speak(self, socket: WebSocket, query: str = "command=ls&stdin=true&stdout=true&stderr=true") -> None:
+    async def speak(
+        self, socket: WebSocket, query: str = "command=ls&stdin=true&stdout=true&stderr=true", *, path: str = PATH
+    ) -> None:
         """Run a whole connection."""
-        answer = await self.request(query)
+        answer = await self.request(query, path=path)
         assert answer.upgrade is not None
         await asyncio.wait_for(answer.upgrade.serve(socket), 10)
 

@@ -61,6 +61,7 @@ def _admission(kind: str, plural: str, *subresources: Subresource) -> Resource:
 
 
 _POD = (
+    Subresource("attach", ("create", "get"), "PodAttachOptions"),
     Subresource("binding", _CREATE, "Binding"),
     Subresource("eviction", _CREATE, "Eviction", "policy", "v1"),
     Subresource("exec", ("create", "get"), "PodExecOptions"),
@@ -71,6 +72,7 @@ _TOKEN = Subresource("token", _CREATE, "TokenRequest", "authentication.k8s.io", 
 _EXTENSIONS = ("api-extensions",)
 _EXTENSION = "apiextensions.k8s.io"
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+_DEVICES = "resource.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 
 BUILT_IN: tuple[Resource, ...] = (
@@ -91,14 +93,26 @@ BUILT_IN: tuple[Resource, ...] = (
     _core("PersistentVolume", "persistentvolumes", "pv", _STATUS, namespaced=False),
     _core("PersistentVolumeClaim", "persistentvolumeclaims", "pvc", _STATUS),
     _core("Pod", "pods", "po", *_POD, categories=("all",)),
+    _core("ReplicationController", "replicationcontrollers", "rc", _STATUS, categories=("all",)),
     _core("Secret", "secrets"),
     _core("Service", "services", "svc", _STATUS, categories=("all",)),
     _core("ServiceAccount", "serviceaccounts", "sa", _TOKEN),
+    _resource("apps", "ReplicaSet", "replicasets", _STATUS, short_names=("rs",), categories=("all",)),
+    _resource("apps", "StatefulSet", "statefulsets", _STATUS, short_names=("sts",), categories=("all",)),
     _resource("batch", "Job", "jobs", _STATUS, categories=("all",)),
     _resource("coordination.k8s.io", "Lease", "leases"),
     _resource("events.k8s.io", "Event", "events", short_names=("ev",), stored_as="v1"),
     _resource("scheduling.k8s.io", "PriorityClass", "priorityclasses", namespaced=False, short_names=("pc",)),
     _resource("node.k8s.io", "RuntimeClass", "runtimeclasses", namespaced=False),
+    _resource("policy", "PodDisruptionBudget", "poddisruptionbudgets", _STATUS, short_names=("pdb",)),
+    _resource(_DEVICES, "DeviceClass", "deviceclasses", namespaced=False),
+    _resource(_DEVICES, "ResourceClaim", "resourceclaims", _STATUS),
+    _resource(_DEVICES, "ResourceClaimTemplate", "resourceclaimtemplates"),
+    _resource(_DEVICES, "ResourceSlice", "resourceslices", namespaced=False),
+    _resource("storage.k8s.io", "CSIDriver", "csidrivers", namespaced=False),
+    _resource("storage.k8s.io", "CSINode", "csinodes", namespaced=False),
+    _resource("storage.k8s.io", "CSIStorageCapacity", "csistoragecapacities"),
+    _resource("storage.k8s.io", "VolumeAttachment", "volumeattachments", _STATUS, namespaced=False),
     _resource("storage.k8s.io", "StorageClass", "storageclasses", namespaced=False, short_names=("sc",)),
     _admission("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
     _admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies", _STATUS),

@@ -49,7 +49,7 @@ def paths_of(resource: Resource, model: str, list_model: str) -> Iterator[tuple[
         made["delete"] = _operation(resource, "deletecollection", name, parameters, f"{_META}.Status", options)
     if verbs == ("create",):
         # For kubectl, which believes only PATCH operations when it asks whether a kind is validated by the server. It
-        # would ask for `/openapi/v2` next, which kube-apiserver has and this server has not.
+        # would validate by the models of `/openapi/v2` next, which kube-apiserver has and this server has not.
         name = f"patch{_subject(resource)}"
         made["patch"] = _operation(resource, "patch", name, (*_WRITE, "force"), model, _patch_body(resource))
     yield collection, {**made, "parameters": _path_parameters(resource, named=False)}

@@ -157,6 +157,10 @@ def _succeeded(job: Document) -> str:
     return str((job.get("status") or {}).get("succeeded") or 0)
 
 
+def _replicas(document: Document) -> str:
+    return str((document.get("status") or {}).get("replicas") or 0)
+
+
 def _first_of(*readers: Reader) -> Reader:
     return lambda document: next((value for read in readers if (value := read(document))), "")
 
@@ -211,6 +215,15 @@ _BUILT_IN: Mapping[tuple[str, str], SelectableFields] = {
     ("batch/v1", "Job"): SelectableFields(
         {**_OBJECT, "status.successful": _succeeded},
         lambda label: f"field label {quoted(label)} not supported for Job",
+    ),
+    ("v1", "ReplicationController"): SelectableFields({**_OBJECT, "status.replicas": _replicas}, _unsupported),
+    ("apps/v1", "ReplicaSet"): SelectableFields(
+        {**_OBJECT, "status.replicas": _replicas},
+        lambda label: f"field label {quoted(label)} not supported for ReplicaSet",
+    ),
+    ("resource.k8s.io/v1", "ResourceSlice"): SelectableFields(
+        {**_NAME, **_texts("spec.nodeName", "spec.driver")},
+        lambda label: f"field label not supported for ResourceSlice: {label}",
     ),
 }
 

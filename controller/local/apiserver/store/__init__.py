@@ -7,7 +7,7 @@ change only after that.
 """
 
 from trainwright.controller.local.apiserver.store.changes import Change
-from trainwright.controller.local.apiserver.store.disk import Disk, StateFileError
+from trainwright.controller.local.apiserver.store.disk import Disk, StateFileError, StateLostError
 from trainwright.controller.local.apiserver.store.objects import Name, Stored
 from trainwright.controller.local.apiserver.store.store import Changed, Collection, Expired, Store
 from trainwright.controller.local.apiserver.store.watching import Overflow, Watch
@@ -21,6 +21,7 @@ __all__ = [
     "Name",
     "Overflow",
     "StateFileError",
+    "StateLostError",
     "Store",
     "Stored",
     "Watch",

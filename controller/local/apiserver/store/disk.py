@@ -35,6 +35,10 @@ class StateFileError(Exception):
     """The state file cannot be used; the message says why and what to do."""
 
 
+class StateLostError(Exception):
+    """The state file could not be written: what the process holds in memory is more than what it can keep."""
+
+
 class Row(NamedTuple):
     """One object."""
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.store.changes import Change, ChangeType
-from trainwright.controller.local.apiserver.store.disk import ChangeRow, Disk
+from trainwright.controller.local.apiserver.store.disk import ChangeRow, Disk, StateLostError
 from trainwright.controller.local.apiserver.store.objects import Name, Stored, stored
 from trainwright.controller.local.apiserver.store.watching import Watch
 
@@ -104,6 +104,7 @@ class Store:
         self._commit: asyncio.Future[None] | None = None
         self._next_commit: asyncio.Future[None] | None = None
         self._failure: BaseException | None = None
+        self._failed = asyncio.Event()
         self._disk: Disk | None = None
         self._writer: ThreadPoolExecutor | None = None
         if path is not None:
@@ -260,9 +261,18 @@ class Store:
             await asyncio.shield(waiting)
         self._check()
 
+    async def watch_file(self) -> None:
+        """Wait until the state file cannot be written. Raises StateLostError then."""
+        await self._failed.wait()
+        self._check()
+
     def _check(self) -> None:
         if self._failure is not None:
-            raise RuntimeError(f"the state file cannot be written: {self._failure}") from self._failure
+            assert self._disk is not None
+            raise StateLostError(
+                f"{self._disk.path} cannot be written ({self._failure}), so the cluster ends: make room and start it "
+                "again; what was answered is kept"
+            ) from self._failure
 
     def _note(self, change: Change) -> None:
         self._remember(change)
@@ -293,6 +303,7 @@ class Store:
         if error is not None:
             # What was not written must not be believed: nothing is answered any more.
             self._failure = error
+            self._failed.set()
         else:
             for change in told:
                 self._tell(change)

@@ -16,11 +16,27 @@ from trainwright.controller.local.apiserver.strategies.configuration import (
     SecretStrategy,
     ServiceAccountStrategy,
 )
+from trainwright.controller.local.apiserver.strategies.devices import (
+    CSIDriverStrategy,
+    CSINodeStrategy,
+    CSIStorageCapacityStrategy,
+    DeviceClassStrategy,
+    ResourceClaimStrategy,
+    ResourceClaimTemplateStrategy,
+    ResourceSliceStrategy,
+    VolumeAttachmentStrategy,
+)
 from trainwright.controller.local.apiserver.strategies.jobs.strategy import JobStrategy
 from trainwright.controller.local.apiserver.strategies.namespaces import NamespaceStrategy
 from trainwright.controller.local.apiserver.strategies.nodes import LeaseStrategy, NodeStrategy, RuntimeClassStrategy
 from trainwright.controller.local.apiserver.strategies.pods.strategy import PodStrategy
 from trainwright.controller.local.apiserver.strategies.rbac import BindingStrategy, RoleStrategy
+from trainwright.controller.local.apiserver.strategies.replicas import (
+    PodDisruptionBudgetStrategy,
+    ReplicaSetStrategy,
+    ReplicationControllerStrategy,
+    StatefulSetStrategy,
+)
 from trainwright.controller.local.apiserver.strategies.scheduling import LimitRangeStrategy, PriorityClassStrategy
 from trainwright.controller.local.apiserver.strategies.services import ServiceStrategy
 from trainwright.controller.local.apiserver.strategies.storage import (
@@ -113,6 +129,7 @@ def _core(
 
 
 _POD_SUBRESOURCES = (
+    Subresource("attach", "PodAttachOptions", ("create", "get")),
     Subresource("binding", "Binding", ("create",)),
     Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
     Subresource("exec", "PodExecOptions", ("create", "get")),
@@ -121,6 +138,7 @@ _POD_SUBRESOURCES = (
 )
 _EXTENSIONS = ("api-extensions",)
 _RBAC = "rbac.authorization.k8s.io"
+_STORAGE, _DEVICES = "storage.k8s.io", "resource.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
 
 BUILT_IN: tuple[BuiltIn, ...] = (
@@ -216,3 +234,41 @@ BUILT_IN: tuple[BuiltIn, ...] = (
     BuiltIn(_RBAC, "v1", "RoleBinding", "rolebindings", True, BindingStrategy(namespaced=True)),
     BuiltIn(_RBAC, "v1", "Role", "roles", True, RoleStrategy(namespaced=True)),
 )
+
+FOR_OTHERS: tuple[BuiltIn, ...] = (
+    _core(
+        "ReplicationController",
+        ReplicationControllerStrategy(),
+        "rc",
+        categories=("all",),
+        subresources=(_status("ReplicationController"),),
+    ),
+    BuiltIn(
+        *("apps", "v1", "ReplicaSet", "replicasets", True, ReplicaSetStrategy(), ("rs",), ("all",)),
+        subresources=(_status("ReplicaSet"),),
+    ),
+    BuiltIn(
+        *("apps", "v1", "StatefulSet", "statefulsets", True, StatefulSetStrategy(), ("sts",), ("all",)),
+        subresources=(_status("StatefulSet"),),
+    ),
+    BuiltIn(
+        *("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, PodDisruptionBudgetStrategy(), ("pdb",)),
+        subresources=(_status("PodDisruptionBudget"),),
+    ),
+    BuiltIn(_STORAGE, "v1", "CSIDriver", "csidrivers", False, CSIDriverStrategy()),
+    BuiltIn(_STORAGE, "v1", "CSINode", "csinodes", False, CSINodeStrategy()),
+    BuiltIn(_STORAGE, "v1", "CSIStorageCapacity", "csistoragecapacities", True, CSIStorageCapacityStrategy()),
+    BuiltIn(
+        *(_STORAGE, "v1", "VolumeAttachment", "volumeattachments", False, VolumeAttachmentStrategy()),
+        subresources=(_status("VolumeAttachment"),),
+    ),
+    BuiltIn(_DEVICES, "v1", "DeviceClass", "deviceclasses", False, DeviceClassStrategy()),
+    BuiltIn(
+        *(_DEVICES, "v1", "ResourceClaim", "resourceclaims", True, ResourceClaimStrategy()),
+        subresources=(_status("ResourceClaim"),),
+    ),
+    BuiltIn(_DEVICES, "v1", "ResourceClaimTemplate", "resourceclaimtemplates", True, ResourceClaimTemplateStrategy()),
+    BuiltIn(_DEVICES, "v1", "ResourceSlice", "resourceslices", False, ResourceSliceStrategy()),
+)
+"""Kinds that nothing in a cluster of this process acts on. The API server alone serves them, for controllers and
+schedulers from elsewhere. In a whole cluster a 404 is better than an object that stays without effect."""

@@ -5,7 +5,7 @@ import difflib
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.fields import as_go_json
-from trainwright.controller.local.apiserver.strategies.gowriting import internal
+from trainwright.controller.local.gowriting import internal
 
 
 def difference(old: Document, new: Document, struct: str) -> str:

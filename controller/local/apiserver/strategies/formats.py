@@ -12,8 +12,8 @@ from trainwright.controller.local.apiserver import names
 from trainwright.controller.local.apiserver.fields import duplicate, not_allowed, required, unsupported, wrong
 from trainwright.controller.local.apiserver.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.names import NameRule
-from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
+from trainwright.controller.local.gowriting import internal
 
 Errors = list[DocumentError]
 

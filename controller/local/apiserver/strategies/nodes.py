@@ -18,11 +18,11 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     negative_errors,
     qualified_errors,
 )
-from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
 from trainwright.controller.local.apiserver.strategies.pods.placement import EFFECTS, toleration_errors
 from trainwright.controller.local.apiserver.strategies.pods.requirements import quantity_errors, requirement_errors
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, WithSpec
+from trainwright.controller.local.gowriting import internal
 
 
 class NodeStrategy(WithSpec):

@@ -11,9 +11,9 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     name_errors,
     selector_errors,
 )
-from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.parts import ensure_filled, entries, part
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy, null_if_empty
+from trainwright.controller.local.gowriting import internal
 
 GROUP = "rbac.authorization.k8s.io"
 

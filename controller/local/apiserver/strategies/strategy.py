@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.names import NameRule, subdomain
-from trainwright.controller.local.apiserver.strategies.gowriting import rewrite
+from trainwright.controller.local.gowriting import rewrite
 
 ResetFields: TypeAlias = Mapping[str, tuple[tuple[str, ...], ...]]
 """By subresource ("" is the main endpoint), paths of fields."""

@@ -51,6 +51,23 @@ POLICY = columns("Name,Validations:integer,ParamKind,Age")
 POLICY_BINDING = columns("Name,PolicyName,ParamRef,Age")
 WEBHOOKS = columns("Name,Webhooks:integer,Age")
 BINDING = columns("Name,Role,Age", "Users,Groups,ServiceAccounts")
+REPLICAS = columns("Name,Desired:integer,Current:integer,Ready:integer,Age", "Containers,Images,Selector")
+STATEFUL_SET = columns("Name,Ready,Age", "Containers,Images")
+BUDGET = columns("Name,Min Available,Max Unavailable,Allowed Disruptions:integer,Age")
+CSI_DRIVER = columns(
+    "Name,AttachRequired:boolean,PodInfoOnMount:boolean,StorageCapacity:boolean,TokenRequests,"
+    "RequiresRepublish:boolean,Modes,Age"
+)
+CSI_NODE = columns("Name,Drivers:integer,Age")
+CSI_CAPACITY = columns("Name,StorageClassName,Capacity")
+ATTACHMENT = (
+    *columns("Name"),
+    column("Attacher", format_="name"),
+    *columns("PV,Node,Attached:boolean,Age"),
+)
+NAME_AND_AGE = columns("Name,Age")
+RESOURCE_CLAIM = columns("Name,State,Age")
+RESOURCE_SLICE = columns("Name,Node,Driver,Pool,Age")
 EVENT = (
     *columns("Last Seen,Type,Reason,Object", "Subobject,Source"),
     *columns("Message", "First Seen,Count,Name"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from trainwright.controller.local.apiserver.tables import cells, columns
+from trainwright.controller.local.apiserver.tables import cells, columns, foreign
 from trainwright.controller.local.apiserver.tables.columns import Column
 from trainwright.controller.local.apiserver.tables.pods import pod_cells, pod_conditions
 from trainwright.controller.local.apiserver.tables.reading import Document
@@ -35,6 +35,9 @@ _DEFAULT = TableFormat(columns.DEFAULT, cells.default_cells)
 _EVENT = TableFormat(columns.EVENT, cells.event_cells)
 _WEBHOOKS = TableFormat(columns.WEBHOOKS, cells.webhook_cells)
 _BINDING = TableFormat(columns.BINDING, cells.binding_cells)
+_REPLICAS = TableFormat(columns.REPLICAS, foreign.replicas_cells)
+_NAME_AND_AGE = TableFormat(columns.NAME_AND_AGE, cells.age_cells)
+_STORAGE, _DEVICES = "storage.k8s.io/v1", "resource.k8s.io/v1"
 _ADMISSION, _RBAC = "admissionregistration.k8s.io/v1", "rbac.authorization.k8s.io/v1"
 _FORMATS: Mapping[tuple[str, str], TableFormat] = {
     ("v1", "Pod"): TableFormat(columns.POD, pod_cells, pod_conditions),
@@ -59,6 +62,18 @@ _FORMATS: Mapping[tuple[str, str], TableFormat] = {
     (_ADMISSION, "ValidatingAdmissionPolicyBinding"): TableFormat(columns.POLICY_BINDING, cells.policy_binding_cells),
     (_RBAC, "RoleBinding"): _BINDING,
     (_RBAC, "ClusterRoleBinding"): _BINDING,
+    ("v1", "ReplicationController"): _REPLICAS,
+    ("apps/v1", "ReplicaSet"): _REPLICAS,
+    ("apps/v1", "StatefulSet"): TableFormat(columns.STATEFUL_SET, foreign.stateful_set_cells),
+    ("policy/v1", "PodDisruptionBudget"): TableFormat(columns.BUDGET, foreign.budget_cells),
+    (_STORAGE, "CSIDriver"): TableFormat(columns.CSI_DRIVER, foreign.csi_driver_cells),
+    (_STORAGE, "CSINode"): TableFormat(columns.CSI_NODE, foreign.csi_node_cells),
+    (_STORAGE, "CSIStorageCapacity"): TableFormat(columns.CSI_CAPACITY, foreign.csi_capacity_cells),
+    (_STORAGE, "VolumeAttachment"): TableFormat(columns.ATTACHMENT, foreign.attachment_cells),
+    (_DEVICES, "DeviceClass"): _NAME_AND_AGE,
+    (_DEVICES, "ResourceClaim"): TableFormat(columns.RESOURCE_CLAIM, foreign.resource_claim_cells),
+    (_DEVICES, "ResourceClaimTemplate"): _NAME_AND_AGE,
+    (_DEVICES, "ResourceSlice"): TableFormat(columns.RESOURCE_SLICE, foreign.resource_slice_cells),
 }
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from trainwright.api.extras import load
 from trainwright.api.objects import Document
-from trainwright.api.validation.extra import load
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.call import Call, Operation
 from trainwright.controller.local.apiserver.resources import Registry, ServedResource

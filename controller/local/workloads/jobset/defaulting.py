@@ -4,7 +4,11 @@
 Source: JobSet 0.12.0. The defaults of the schema are the API server's.
 """
 
+from copy import deepcopy
+from typing import Any
+
 from trainwright.api.objects import Document, annotations_of, labels_of
+from trainwright.controller.local.gowriting import rewrite
 from trainwright.controller.local.workloads.documents import spec_of
 from trainwright.controller.local.workloads.job.names import COMPLETION_INDEX
 from trainwright.controller.local.workloads.jobset import names
@@ -19,9 +23,9 @@ def default(jobset: Document) -> None:
         job = _part(_part(replicated, "template"), "spec")
         _fill(job, "completionMode", "Indexed")
         pod = _part(_part(job, "template"), "spec")
-        _add_empty_parts(replicated["template"])
         if not pod.get("restartPolicy"):
             pod["restartPolicy"] = "OnFailure"
+        _write(replicated["template"], "batch/v1.JobTemplateSpec")
     network = _part(spec, "network")
     _fill(network, "enableDNSHostnames", True)
     _fill(network, "publishNotReadyAddresses", True)
@@ -30,6 +34,8 @@ def default(jobset: Document) -> None:
             rule["name"] = f"failurePolicyRule{index}"
     for policy in spec.get("volumeClaimPolicies") or ():
         _fill(policy, "retentionPolicy", {"whenDeleted": "Delete"})
+        for template in policy.get("templates") or ():
+            _write(template, "core/v1.PersistentVolumeClaim")
 
 
 def default_pod(pod: Document) -> None:
@@ -68,13 +74,28 @@ def _keep_others_out(pod: Document) -> None:
         part["requiredDuringSchedulingIgnoredDuringExecution"] = [*required, term]
 
 
-def _add_empty_parts(template: Document) -> None:
-    """Add the empty objects that JobSet's webhook adds, because Go writes a struct that is held by value."""
-    _part(template, "metadata")
-    pod = template["spec"]["template"]
-    _part(pod, "metadata")
-    for container in (*(pod["spec"].get("initContainers") or ()), *(pod["spec"].get("containers") or ())):
-        _part(container, "resources")
+def _write(part: Document, struct: str) -> None:
+    """Bring a part into the form in which JobSet's webhook sends it back, in place.
+
+    It decodes a JobSet into a Go struct and encodes that. What the struct has no place for, and what it would leave
+    out, stays as it was: controller-runtime drops such removals from the patch.
+    """
+    before = deepcopy(part)
+    rewrite(part, struct)
+    _restore(part, before)
+
+
+def _restore(made: Any, before: Any) -> None:
+    """Add the fields of `before` that are missing."""
+    if isinstance(made, dict) and isinstance(before, dict):
+        for name, value in before.items():
+            if name in made:
+                _restore(made[name], value)
+            else:
+                made[name] = value
+    elif isinstance(made, list) and isinstance(before, list):
+        for one, other in zip(made, before, strict=True):
+            _restore(one, other)
 
 
 def _fill(document: Document, name: str, value: object) -> None:

@@ -116,6 +116,47 @@ async def test_exec_with_a_terminal(kubectl: Kubectl) -> None:
     assert done.code == 7, done
 
 
+ECHO = """
+import sys
+print("ready? ", end="", flush=True)
+for line in sys.stdin:
+    print("got", line.strip(), flush=True)
+    print("warned", file=sys.stderr, flush=True)
+    if line.strip() == "end":
+        break
+print("over")
+"""
+
+
+async def test_attach(kubectl: Kubectl) -> None:
+    """Types into the process, sees what it writes from then on, and ends with it."""
+    pod = json.loads(manifest("talks", ECHO))
+    pod["spec"]["containers"][0]["stdin"] = True
+    await kubectl("create", "-f", "-", stdin=json.dumps(pod).encode())
+    await kubectl("wait", "--for=condition=Ready", "pod/talks", "--timeout=30s")
+    # The input of the container stays open when a client leaves: it has no `stdinOnce`.
+    done = await kubectl("attach", "-i", "talks", stdin=b"a\nend\n")
+    assert done.code == 0, done
+    assert "got a\n" in done.out
+    assert done.out.endswith("got end\nover\n")
+    assert "warned\nwarned\n" in done.err
+    await kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/talks", "--timeout=30s")
+    # Both streams are in the log, in the order in which they were read.
+    logs = (await kubectl("logs", "talks")).out
+    assert sorted(logs.removeprefix("ready? ").splitlines()) == ["got a", "got end", "over", "warned", "warned"]
+    assert "cannot attach a container in a completed pod" in (await kubectl("attach", "talks")).err
+
+
+async def test_a_command_runs_in_a_pod_of_its_own(kubectl: Kubectl) -> None:
+    """`kubectl run -i` attaches; the input ends with it."""
+    done = await kubectl(
+        *("run", "tmp", "--image=python", "--restart=Never", "-i", "--quiet", "--command", "--"),
+        *("python", "-c", "import sys; print(len(sys.stdin.read()))"),
+        stdin=b"12345",
+    )
+    assert (done.code, done.out) == (0, "5\n"), done
+
+
 async def test_logs_are_followed_to_the_end_of_the_pod(kubectl: Kubectl) -> None:
     code = "import time\nfor i in range(3):\n    print(i, flush=True)\n    time.sleep(0.2)"
     await kubectl("create", "-f", "-", stdin=manifest("short", code))
@@ -143,3 +184,17 @@ async def test_a_pod_asks_the_api_server_with_its_own_token(kubectl: Kubectl) ->
     done = await kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/asks", "--timeout=30s")
     logs = await kubectl("logs", "asks")
     assert logs.out == "default system:serviceaccount:default:default asks\n", (done, logs)
+
+
+async def test_what_get_prints_of_several_objects_can_be_applied(kubectl: Kubectl) -> None:
+    """A `kind: List`, whose items kubectl would validate by the models of OpenAPI v2."""
+    for name in ("a", "b"):
+        assert (await kubectl("create", "configmap", name, "--from-literal=key=old")).code == 0
+    shown = await kubectl("get", "configmap", "a", "b", "-o", "json")
+    changed = shown.out.replace('"old"', '"new"').encode()
+    assert await kubectl("replace", "-f", "-", stdin=changed) == (0, "configmap/a replaced\nconfigmap/b replaced\n", "")
+    misspelled = shown.out.replace('"data"', '"dats"').encode()
+    done = await kubectl("replace", "-f", "-", stdin=misspelled)
+    assert done.code == 1
+    assert 'unknown field "dats"' in done.err
+    assert (await kubectl("get", "configmap", "a", "-o", "jsonpath={.data.key}")).out == "new"

@@ -36,6 +36,8 @@ async def test_logs_of_a_pod_are_followed_to_its_end(pods: Pods, node: Node) -> 
     assert b"".join(found) == b"a\nb\n"
     await pods.reach("talks", "Succeeded")
     assert await read(node, pods, "talks", LogOptions(tail_lines=1)) == "b\n"
+    with pytest.raises(UnavailableError, match='container not found \\("main"\\)'):
+        await node.attach(pods.namespace, "talks", "main")
 
 
 async def test_the_log_of_the_run_before(pods: Pods, node: Node) -> None:
@@ -60,6 +62,8 @@ async def test_logs_that_are_not_there(pods: Pods, node: Node) -> None:
         await read(node, pods, "absent", LogOptions())
     with pytest.raises(UnavailableError, match='container "other" in pod "waits" is not available'):
         await read(node, pods, "waits", LogOptions(), container="other")
+    with pytest.raises(UnavailableError, match='container not found \\("main"\\)'):
+        await node.attach(pods.namespace, "waits", "main")
 
 
 async def output(session: ExecSession) -> tuple[str, str]:
@@ -132,9 +136,13 @@ async def test_a_session_that_is_closed_ends_its_process(pods: Pods, node: Node,
 
 async def test_sessions_end_with_their_container(pods: Pods, node: Node, sleeper: str) -> None:
     session = await start(node, pods, sleeper, ["sleep", "600"])
+    attached = await node.attach(pods.namespace, sleeper, "main")
     await pods.client.delete(POD, sleeper, pods.namespace, grace_period=1)
     assert await asyncio.wait_for(session.wait(), 10) == 137
     await session.close()
+    assert await asyncio.wait_for(attached.wait(), 10) == 0
+    assert await asyncio.wait_for(_all(attached.stdout), 10) == ""
+    await attached.close()
     await pods.gone(sleeper)
     with pytest.raises(UnavailableError):
         await start(node, pods, sleeper, ["true"])

@@ -15,7 +15,7 @@ from trainwright.controller.local.node.node import Node
 from trainwright.controller.local.node.settings import Isolation
 from trainwright.controller.runtime.testing.waiting import eventually
 
-pytestmark = pytest.mark.skipif(bool(REFUSED), reason=f"this machine refuses namespaces: {REFUSED}")
+pytestmark = pytest.mark.only_where(not REFUSED, f"this machine refuses namespaces: {REFUSED}")
 
 LOOK = """
 import json, os, socket

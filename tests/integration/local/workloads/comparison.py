@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a scenario in two worlds at once, with the real controllers and with ours, and compares what both have made.
+"""Runs a scenario with our controllers, and compares what they have made with what the real ones make.
 
-Both worlds have a real API server and the same kubelet of the test. Compared are all objects of the namespace at the
+What the real ones make is recorded. `make parity` runs both worlds beside each other, and compares the recordings, too.
+Each world has an API server and the same kubelet of the test. Compared are all objects of the namespace at the
 points that the scenario names, and all events at its end, without what differs by nature: uids, times, versions and the
 random ends of names.
 """
@@ -11,9 +12,11 @@ import difflib
 import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from tests.integration.local.workloads.conftest import World
+from tests.integration.local.workloads.recordings import Notes, recorded_notes
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.controller.local.workloads.kinds import (
@@ -31,9 +34,9 @@ from trainwright.controller.runtime.testing.waiting import GaveUp, at_least, eve
 
 KINDS = (JOBSET, JOB, SERVICE, CLAIM, POD, ACCOUNT, CONFIG_MAP)
 EVENT = Resource(group="events.k8s.io", version="v1", kind="Event", plural="events", namespaced=True)
+COMMAND = "python -m tests.integration.local.workloads.record"
 Note: TypeAlias = Callable[[str], Awaitable[None]]
 Scenario: TypeAlias = Callable[[World, Note], Awaitable[None]]
-Notes: TypeAlias = dict[str, list[str]]
 Worlds: TypeAlias = tuple[World, World]
 """The real controllers, and ours."""
 AT_ONCE = 4
@@ -44,8 +47,9 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _RANDOM = re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}(?![a-z0-9])")
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\\n", re.DOTALL)
-_BY_CHANCE = "follower pod"
-"""In events that depend on whether a pod is scheduled before the next one is created."""
+_BY_CHANCE = ("follower pod", "already exists")
+"""In events that depend on whether a pod is scheduled before the next one is created, and whether the cache of JobSet's
+manager still has a Job that is gone."""
 _SETTLED_SECONDS = 2.0
 """How long nothing may change. kube-controller-manager looks at a Job one second after its pods have changed."""
 
@@ -59,7 +63,8 @@ async def notes_of(world: World, scenario: Scenario) -> Notes:
 
     await scenario(world, note)
     notes["events"] = await _events(world)
-    await world.client.delete(NAMESPACE, world.namespace)
+    with suppress(NotFound):
+        await world.client.delete(NAMESPACE, world.namespace)
     notes["left at the end"] = await eventually(lambda: _left(world), is_empty)
     return notes
 
@@ -72,16 +77,33 @@ async def _left(world: World) -> list[str]:
         return []
 
 
-async def difference(real: World, ours: World, scenario: Scenario) -> str:
+async def with_the_real_ones(real: World, ours: World, scenario: Scenario) -> str:
+    """The first point at which the two worlds differ, or the real one and its recording; empty if there is none."""
+    theirs, made = await asyncio.gather(notes_of(real, scenario), notes_of(ours, scenario))
+    recorded = recorded_notes(name_of_scenario(scenario))
+    return difference(theirs, made, "ours") or difference(recorded, theirs, f"now; to record: {COMMAND}")
+
+
+async def with_nothing_recorded(real: World, ours: World, scenario: Scenario) -> str:
     """The first point at which the two worlds differ; empty if there is none."""
     theirs, made = await asyncio.gather(notes_of(real, scenario), notes_of(ours, scenario))
+    return difference(theirs, made, "ours")
+
+
+async def with_the_recording(ours: World, scenario: Scenario) -> str:
+    """The first point at which our world differs from what is recorded; empty if there is none."""
+    return difference(recorded_notes(name_of_scenario(scenario)), await notes_of(ours, scenario), "ours")
+
+
+def difference(theirs: Notes, made: Notes, what: str) -> str:
+    """The first point at which notes differ from those of the real ones; empty if there is none."""
     for label, expected in theirs.items():
-        if made[label] != expected:
-            lines = difflib.unified_diff(
-                _lines(expected), _lines(made[label]), "the real ones", "ours", lineterm="", n=6
-            )
+        if made.get(label) != expected:
+            found = _lines(made.get(label, []))
+            lines = difflib.unified_diff(_lines(expected), found, "the real ones", what, lineterm="", n=6)
             return f"{label}:\n" + "\n".join(lines)
-    return ""
+    further = made.keys() - theirs.keys()
+    return f"without a counterpart: {', '.join(sorted(further))}" if further else ""
 
 
 def _lines(texts: list[str]) -> list[str]:
@@ -111,9 +133,15 @@ async def _steady(look: Callable[[], Awaitable[list[str]]]) -> list[str]:
 
 
 async def _objects(world: World) -> list[str]:
-    found = [obj for kind in KINDS for obj in await world.all(kind)]
-    names = {uid_of(obj): f"<uid of {obj['kind']} {_RANDOM.sub('xxxxx', name_of(obj))}>" for obj in found}
-    return sorted(_shown(obj, names) for obj in found)
+    found = [await world.client.get(NAMESPACE, world.namespace)]
+    found += [obj for kind in KINDS for obj in await world.all(kind)]
+    return shown(found)
+
+
+def shown(objects: Sequence[Document]) -> list[str]:
+    """The objects as text, without what differs by nature, in an order of their own."""
+    names = {uid_of(obj): f"<uid of {obj['kind']} {_RANDOM.sub('xxxxx', name_of(obj))}>" for obj in objects}
+    return sorted(_shown(obj, names) for obj in objects)
 
 
 def _shown(obj: Document, names: dict[str, str]) -> str:
@@ -137,7 +165,7 @@ async def _events(world: World) -> list[str]:
 
     async def look() -> list[str]:
         found = {_event(event) for event in (await world.client.list(EVENT, world.namespace)).items}
-        return sorted(event for event in found if _BY_CHANCE not in event)
+        return sorted(event for event in found if not any(text in event for text in _BY_CHANCE))
 
     return await _steady(look)
 
@@ -152,22 +180,37 @@ def _event(event: Document) -> str:
         event.get("reason"),
         event.get("note"),
     )
-    return _RANDOM.sub("xxxxx", " | ".join(str(part) for part in parts))
+    return _UID.sub("<uid>", _RANDOM.sub("xxxxx", " | ".join(str(part) for part in parts)))
 
 
-async def differences(worlds: Worlds, scenarios: Sequence[Scenario]) -> dict[str, str]:
-    """What differs, by the name of the scenario."""
-    limit = asyncio.Semaphore(AT_ONCE)
+async def differences(
+    worlds: Sequence[World],
+    scenarios: Sequence[Scenario],
+    compare: Callable[..., Awaitable[str]],
+    *,
+    at_once: int = AT_ONCE,
+) -> dict[str, str]:
+    """What differs, by the name of the scenario. `compare` gets a namespace in each world, and the scenario."""
+    limit = asyncio.Semaphore(at_once)
     found: dict[str, str] = {}
 
     async def one(scenario: Scenario) -> None:
-        name = getattr(scenario, "__name__", "")
+        name = name_of_scenario(scenario)
         async with limit:
             try:
-                real, ours = [await world.elsewhere(f"compared-{name.replace('_', '-')}") for world in worlds]
-                found[name] = await difference(real, ours, scenario)
+                found[name] = await compare(*[await elsewhere(world, scenario) for world in worlds], scenario)
             except GaveUp as error:
                 found[name] = str(error)
 
     await asyncio.gather(*(one(scenario) for scenario in scenarios))
     return {name: text for name, text in found.items() if text}
+
+
+async def elsewhere(world: World, scenario: Scenario) -> World:
+    """The world in a namespace for the scenario, whose name is in what is seen."""
+    return await world.elsewhere(f"compared-{name_of_scenario(scenario).replace('_', '-')}")
+
+
+def name_of_scenario(scenario: Scenario) -> str:
+    """The name of its function."""
+    return str(getattr(scenario, "__name__", ""))

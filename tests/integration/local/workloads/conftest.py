@@ -25,7 +25,7 @@ from trainwright.controller.runtime import (
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
-from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.runtime.testing.waiting import eventually, eventually_sync, has_length
 
 CONTAINER: dict[str, Any] = {"name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": "1"}}}
 
@@ -33,18 +33,31 @@ IN_ONE_NAMESPACE = ("job", "jobset", "scheduler", "finished-jobs", "finished-pod
 """The controllers that can be kept to one namespace."""
 
 
-@pytest.fixture(scope="session")
-def with_jobsets(control_plane: ControlPlane) -> ControlPlane:
-    """The shared API server with JobSet's definition, which does no other test any harm."""
+@pytest.fixture(scope="module")
+def with_jobsets(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The shared API server with JobSet's definition. Other tests are about a cluster without it."""
     control_plane.install_crds(provide(["jobset-manager"]).manifests["jobset-crd.yaml"])
-    return control_plane
+    yield control_plane
+    control_plane.kubectl("delete", "crd", "jobsets.jobset.x-k8s.io")
 
 
 @pytest.fixture(scope="module")
 def with_real_ones() -> Iterator[ControlPlane]:
     """The real controllers, without KWOK: the test plays the kubelet in both worlds."""
     with ControlPlane(controller_manager=True, scheduler=True, jobset=True) as running:
+        await_garbage_collection_of_jobsets(running)
         yield running
+
+
+def await_garbage_collection_of_jobsets(control_plane: ControlPlane) -> None:
+    """Wait until the real garbage collector knows JobSet's definition: it looks for new ones every 30 seconds."""
+    place = {"name": "first", "namespace": "kube-public"}
+    spec = {**jobset_spec(replicated_job("a")), "suspend": True}
+    control_plane.apply({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": place, "spec": spec})
+    jobs = ("get", "jobs,services", "--namespace=kube-public", "--output=name")
+    eventually_sync(lambda: control_plane.kubectl(*jobs).split(), has_length(2))
+    control_plane.kubectl("delete", "jobset", "first", "--namespace=kube-public", "--cascade=background")
+    eventually_sync(lambda: control_plane.kubectl(*jobs).split(), has_length(0))
 
 
 @pytest.fixture

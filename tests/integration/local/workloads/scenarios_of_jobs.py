@@ -2,9 +2,9 @@
 """What users do with Jobs."""
 
 from tests.integration.local.workloads.comparison import Note, Scenario
-from tests.integration.local.workloads.conftest import CONTAINER, World, job_spec
+from tests.integration.local.workloads.conftest import CONTAINER, World, conditions, job_spec
 from tests.integration.local.workloads.requests import job_ended, of
-from trainwright.api.objects import name_of
+from trainwright.api.objects import Document, name_of
 from trainwright.controller.local.workloads.kinds import JOB, POD
 
 
@@ -134,6 +134,86 @@ async def job_is_deleted_without_a_policy(world: World, note: Note) -> None:
     await note("the pod is an orphan")
 
 
+async def job_has_indexes(world: World, note: Note) -> None:
+    await world.create(JOB, "job", job_spec(completionMode="Indexed", completions=3, parallelism=2))
+    world.end(*of(await world.running(2), "job-1-"))
+    await world.pods(lambda pods: len(pods) == 3)
+    pods = await world.running(2)
+    await note("1 is complete, 2 runs")
+    world.end(*pods)
+    await job_ended(world)
+    await note("complete")
+
+
+async def job_fails_again_and_again(world: World, note: Note) -> None:
+    await world.create(JOB, "job", job_spec(backoffLimit=1))
+    (pod,) = await world.running(1)
+    world.end(pod, code=1)
+    await world.running(0)
+    (pod,) = await world.running(1)
+    world.end(pod, code=2)
+    await job_ended(world)
+    await note("failed")
+
+
+async def job_ignores_and_counts(world: World, note: Note) -> None:
+    def rule(action: str, code: int) -> Document:
+        return {"action": action, "onExitCodes": {"operator": "In", "values": [code]}}
+
+    rules = [rule("Ignore", 5), rule("Count", 6), rule("FailJob", 7)]
+    await world.create(JOB, "job", job_spec(backoffLimit=0, podFailurePolicy={"rules": rules}))
+    (pod,) = await world.running(1)
+    world.end(pod, code=5)
+    await world.running(0)
+    (pod,) = await world.running(1)
+    await note("ignored")
+    world.end(pod, code=6)
+    await job_ended(world)
+    await note("counted")
+
+
+async def job_is_suspended(world: World, note: Note) -> None:
+    async def suspend(value: bool) -> None:
+        await world.client.patch(JOB, "job", world.namespace, {"spec": {"suspend": value}})
+
+    await world.create(JOB, "job", job_spec(completions=2, parallelism=2))
+    await world.running(2)
+    await suspend(True)
+    await world.pods(lambda pods: not pods)
+    await note("suspended")
+    await suspend(False)
+    pods = await world.running(2)
+    await note("resumed")
+    world.end(*pods)
+    await job_ended(world)
+    await note("complete")
+
+
+async def job_is_created_suspended(world: World, note: Note) -> None:
+    await world.create(JOB, "job", job_spec(suspend=True))
+    await world.until(JOB, "job", lambda job: "Suspended" in conditions(job))
+    await note("suspended")
+    template = {"spec": {"nodeSelector": {"disk": "fast"}}}
+    await world.client.patch(JOB, "job", world.namespace, {"spec": {"template": template}})
+    await world.client.patch(JOB, "job", world.namespace, {"spec": {"suspend": False}})
+    world.end(*await world.running(1))
+    await job_ended(world)
+    await note("complete")
+
+
+async def job_of_another_controller(world: World, note: Note) -> None:
+    await world.create(JOB, "job", job_spec(managedBy="example.com/other"))
+    await note("untouched")
+
+
+async def pod_is_tracked_by_no_job(world: World, note: Note) -> None:
+    pod = {"containers": [CONTAINER], "terminationGracePeriodSeconds": 1}
+    await world.create(POD, "lone", pod, finalizers=["batch.kubernetes.io/job-tracking", "example.com/own"])
+    await world.until(POD, "lone", lambda found: found["metadata"]["finalizers"] == ["example.com/own"])
+    await note("released")
+    await world.client.patch(POD, "lone", world.namespace, {"metadata": {"finalizers": None}})
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     job_counts,
     job_fails,
@@ -147,4 +227,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     job_has_a_limit_per_index,
     job_replaces_a_failed_pod,
     job_is_deleted_without_a_policy,
+    job_has_indexes,
+    job_fails_again_and_again,
+    job_ignores_and_counts,
+    job_is_suspended,
+    job_is_created_suspended,
+    job_of_another_controller,
+    pod_is_tracked_by_no_job,
 )

@@ -3,7 +3,7 @@
 
 from tests.integration.local.workloads.comparison import Note, Scenario
 from tests.integration.local.workloads.conftest import World, conditions
-from tests.integration.local.workloads.requests import ended, of, replicated
+from tests.integration.local.workloads.requests import ended, of, replicated, template
 from trainwright.controller.local.workloads.kinds import JOB, JOBSET
 
 
@@ -108,6 +108,35 @@ async def jobset_depends(world: World, note: Note) -> None:
     await note("complete")
 
 
+async def jobset_fails_by_a_rule(world: World, note: Note) -> None:
+    fatal = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}
+    spec = {"restartPolicy": "Never"}
+    job = replicated("a", backoffLimit=3, podFailurePolicy={"rules": [fatal]}, template=template(**spec))
+    rules = [
+        {"name": "elsewhere", "action": "RestartJobSet", "targetReplicatedJobs": ["b"]},
+        {"name": "fatal", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]},
+    ]
+    policy = {"maxRestarts": 3, "rules": rules}
+    await world.create(JOBSET, "train", {"replicatedJobs": [job, replicated("b")], "failurePolicy": policy})
+    pods = await world.running(2)
+    world.end(*of(pods, "train-a-0"), code=42)
+    await ended(world)
+    await world.running(0)
+    await note("failed")
+
+
+async def jobset_waits_for_the_old_jobs(world: World, note: Note) -> None:
+    policy = {"maxRestarts": 1, "restartStrategy": "BlockingRecreate"}
+    jobs = [replicated("a"), replicated("b", pods=2)]
+    await world.create(JOBSET, "train", {"replicatedJobs": jobs, "failurePolicy": policy})
+    world.end(*of(await world.running(3), "train-a-0"), code=1)
+    pods = await world.running(3, "jobset.sigs.k8s.io/restart-attempt=1")
+    await note("restarted")
+    world.end(*pods)
+    await ended(world)
+    await note("complete")
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     jobset_completes,
     jobset_fails,
@@ -115,6 +144,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     jobset_is_suspended,
     jobset_starts_in_order,
     jobset_depends,
+    jobset_fails_by_a_rule,
+    jobset_waits_for_the_old_jobs,
 )
 ALONE: tuple[Scenario, ...] = (jobset_is_alone_in_its_domain,)
 """Those that need a node of their own."""

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods without a place, owners that go, objects that are over."""
 
+import json
 from typing import Any
 
 from tests.integration.local.workloads.comparison import Note, Scenario
 from tests.integration.local.workloads.conftest import CONTAINER, World, job_spec
 from tests.integration.local.workloads.requests import replicated
 from trainwright.api.objects import Document, name_of, uid_of
-from trainwright.controller.local.workloads.kinds import CONFIG_MAP, JOB, JOBSET, POD
+from trainwright.controller.local.workloads.kinds import ACCOUNT, CONFIG_MAP, JOB, JOBSET, NAMESPACE, POD
 from trainwright.controller.runtime.client.writes import Propagation
+from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 
 
 async def pods_have_no_place(world: World, note: Note) -> None:
@@ -116,10 +118,78 @@ async def garbage_goes(world: World, note: Note) -> None:
     await world.client.patch(CONFIG_MAP, "not-blocking", world.namespace, {"metadata": {"finalizers": None}})
 
 
+async def owners_are_elsewhere(world: World, note: Note) -> None:
+    """In another namespace, of another scope, or another object than the one of that uid."""
+
+    async def create(name: str, reference: Document) -> None:
+        await world.create(CONFIG_MAP, name, {}, ownerReferences=[reference])
+
+    def reference(kind: str, owner: Document, **other: str) -> Document:
+        return {"apiVersion": "v1", "kind": kind, "name": name_of(owner), "uid": uid_of(owner), **other}
+
+    system = await world.client.get(CONFIG_MAP, "kube-root-ca.crt", "kube-system")
+    await create("of-another-namespace", reference("ConfigMap", system))
+    await world.gone(CONFIG_MAP, "of-another-namespace")
+    namespace = await world.client.get(NAMESPACE, world.namespace)
+    await create("of-its-namespace", reference("Namespace", namespace))
+    await create("of-no-such-namespace", reference("Namespace", namespace, uid="00000000-0000-0000-0000-000000000000"))
+    own = await world.create(CONFIG_MAP, "own", {})
+    await create("of-another-kind", reference("Secret", own))
+    await create("of-another-name", reference("ConfigMap", own, name="other"))
+    await note("of its namespace is left")
+
+
+async def dependent_goes_before_its_owner(world: World, note: Note) -> None:
+    owner = await world.create(CONFIG_MAP, "owner", {})
+    references = owned(owner, block=True)
+    for name in ("held", "other"):
+        await world.create(CONFIG_MAP, name, {}, ownerReferences=references, finalizers=["example.com/hold"])
+    await world.client.delete(CONFIG_MAP, "owner", world.namespace, propagation="Foreground")
+    await world.client.delete(CONFIG_MAP, "held", world.namespace, propagation="Background")
+    await note("both wait")
+    await world.client.patch(CONFIG_MAP, "held", world.namespace, {"metadata": {"finalizers": None}})
+    await note("one waits")
+    await world.client.patch(CONFIG_MAP, "other", world.namespace, {"metadata": {"finalizers": None}})
+    await note("all are gone")
+
+
+async def namespace_is_held(world: World, note: Note) -> None:
+    await world.create(CONFIG_MAP, "held", {}, finalizers=["example.com/hold"])
+    await world.create(JOB, "job", job_spec())
+    await world.running(1)
+    await world.client.delete(NAMESPACE, world.namespace)
+
+    async def said() -> str:
+        return json.dumps((await world.client.get(NAMESPACE, world.namespace))["status"])
+
+    # kube-controller-manager begins five seconds after the deletion.
+    await eventually(said, lambda text: "example.com/hold in 1 resource instances" in text)
+    await note("held")
+    await world.client.patch(CONFIG_MAP, "held", world.namespace, {"metadata": {"finalizers": None}})
+    await eventually(lambda: world.all(CONFIG_MAP), is_empty)
+
+
+async def namespace_gets_its_objects_again(world: World, note: Note) -> None:
+    for kind, name in ((ACCOUNT, "default"), (CONFIG_MAP, "kube-root-ca.crt")):
+        before = uid_of(await world.until(kind, name, bool))
+        await world.client.delete(kind, name, world.namespace)
+
+        def is_new(found: Document, before: str = before) -> bool:
+            return uid_of(found) != before
+
+        await world.until(kind, name, is_new)
+    await world.client.patch(CONFIG_MAP, "kube-root-ca.crt", world.namespace, {"data": {"ca.crt": "x", "more": "y"}})
+    await note("as before")
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     jobset_is_deleted,
     finished_objects_go,
     garbage_goes,
+    owners_are_elsewhere,
+    dependent_goes_before_its_owner,
+    namespace_is_held,
+    namespace_gets_its_objects_again,
 )
 ALONE: tuple[Scenario, ...] = (pods_have_no_place,)
 """Those that need a node of their own."""

@@ -24,7 +24,7 @@ def asked(pages: DiscoveryPages, **headers: str) -> Answer:
 def test_not_modified_has_the_content_type_of_what_the_client_keeps() -> None:
     """kubectl's cache replaces the headers of the kept answer by those of the 304."""
     registry = Registry()
-    serve_built_in(registry)
+    serve_built_in(registry, for_others=True)
     pages = DiscoveryPages(registry)
     first = asked(pages)
     again = asked(pages, if_none_match=first.headers["ETag"])

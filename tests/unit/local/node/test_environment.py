@@ -3,6 +3,8 @@
 
 import base64
 import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +224,12 @@ def test_mistakes_in_the_file_are_named(tmp_path: Path, text: str, message: str)
 
 
 async def plan(one: Document, objects: Objects, tmp_path: Path, images: Images, *, rewrite: bool = True) -> Plan:
-    places = Places(work=tmp_path / "work", temporary=tmp_path / "tmp", termination=tmp_path / "message")
+    places = Places(
+        work=tmp_path / "work",
+        temporary=tmp_path / "tmp",
+        termination=tmp_path / "message",
+        programs=tmp_path / "bin",
+    )
     workplace = Workplace(
         images=images,
         lookup=objects,
@@ -248,6 +255,35 @@ async def test_layers_of_the_environment(objects: Objects, images: Images, tmp_p
     assert found.environment["GLOO_SOCKET_IFNAME"] == "lo"
     assert found.environment["TERMINATION_LOG"] == str(tmp_path / "message")
     assert found.folder == str(tmp_path / "work")
+
+
+def said(command: list[str]) -> str:
+    return subprocess.check_output(command, text=True)
+
+
+@pytest.mark.parametrize(
+    ("has", "named"),
+    [
+        *((has, "interpreter") for has in ("python", "python3", "python3.99")),
+        *((has, "folder") for has in ("python", "python3")),
+    ],
+)
+async def test_python_is_the_interpreter_that_the_entry_names(
+    objects: Objects, tmp_path: Path, has: str, named: str
+) -> None:
+    """Also where it has another name, as Debian's, or another Python comes first on PATH."""
+    interpreter = tmp_path / "own" / "bin" / has
+    interpreter.parent.mkdir(parents=True)
+    interpreter.write_text('#!/bin/sh\necho mine "$@"\n')
+    interpreter.chmod(0o700)
+    where = interpreter if named == "interpreter" else interpreter.parent.parent
+    file = tmp_path / "images.yaml"
+    file.write_text(f'images: [{{image: "*", environment: "{where}"}}]')
+    found = await plan(pod(container()), objects, tmp_path, Images.read(file))
+    for name in ("python", "python3"):
+        program = shutil.which(name, path=found.environment["PATH"])
+        assert program is not None
+        assert said([program, "a  b"]) == "mine a  b\n"
 
 
 async def test_what_the_document_sets_wins(objects: Objects, images: Images, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.unit.local.node.modes import REFUSED
 from tests.unit.local.node.pods import member
 from trainwright.controller.local.node.isolation import LAUNCHER, hosts_text, write_hosts
 
-pytestmark = pytest.mark.skipif(bool(REFUSED), reason=f"this machine refuses namespaces: {REFUSED}")
+pytestmark = pytest.mark.only_where(not REFUSED, f"this machine refuses namespaces: {REFUSED}")
 
 NOBODY = 65534
 
@@ -44,6 +44,7 @@ class Machine:
             "empty": str(self.folder / "empty"),
             "mounts": mounts or [],
             "hidden": [],
+            "network": 0,
             "join": 0,
             "terminal": False,
             **more,

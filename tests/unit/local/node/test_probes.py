@@ -63,10 +63,62 @@ async def test_connections() -> None:
     async with served() as (port, _):
         moved = Target(execute=nothing, container=container(), moved={29500: port})
         assert await attempt({"tcpSocket": {"port": 29500}}, moved) == ""
-        assert await attempt({"grpc": {"port": port}}, moved) == ""
+        # An HTTP/1 server.
+        assert "health rpc probe failed" in await attempt({"grpc": {"port": 29500}}, moved)
         refused = f"dial tcp 127.0.0.1:{free}: connect: connection refused"
         assert await attempt({"tcpSocket": {"port": free}}, moved) == refused
+        assert (
+            await attempt({"grpc": {"port": free}}, moved) == f'failed to connect service "127.0.0.1:{free}": {refused}'
+        )
         assert await attempt({"httpGet": {"port": free}}, moved) == f'Get "http://127.0.0.1:{free}/": {refused}'
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """A frame of HTTP/2."""
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+HEADERS = frame(1, 4, 1, b"\x88")
+TRAILERS = frame(1, 5, 1, b"\x88")
+
+
+def message(state: int) -> bytes:
+    """A state of the health service; 0 is left out in protobuf."""
+    body = bytes([8, state]) if state else b""
+    return bytes(4) + bytes([len(body)]) + body
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure"),
+    [
+        (HEADERS + frame(0, 0, 1, message(1)) + TRAILERS, ""),
+        (frame(6, 0, 0, b"12345678") + HEADERS + frame(0, 9, 1, b"\x02" + message(1) + b"\0\0"), ""),
+        (HEADERS + frame(0, 0, 1, message(1)[:6]) + frame(0, 0, 1, message(1)[6:]) + TRAILERS, ""),
+        (HEADERS + frame(0, 0, 1, message(2)) + TRAILERS, 'service unhealthy (responded with "NOT_SERVING")'),
+        (HEADERS + frame(0, 0, 1, message(0)) + TRAILERS, 'service unhealthy (responded with "UNKNOWN")'),
+        (TRAILERS, "no answer of grpc.health.v1.Health for this service"),
+        (frame(3, 0, 1, bytes(4)), "the server refused the call"),
+        (frame(7, 0, 0, bytes(8)), "the server refused the call"),
+        (HEADERS, "the connection was closed"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n" + bytes(100), "the server does not speak HTTP/2"),
+    ],
+)
+async def test_the_health_service_of_grpc(answer: bytes, failure: str) -> None:
+    received = b""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal received
+        received = await reader.readuntil(b"trailers")
+        writer.write(frame(4, 0, 0) + answer if not answer.startswith(b"SSH") else answer)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        target = Target(execute=nothing, container=container())
+        said = await attempt({"grpc": {"port": port, "service": "s"}}, target)
+    assert said == failure if not failure or failure.startswith("service") else failure in said
+    assert received.startswith(b"PRI * HTTP/2.0")
+    assert b"/grpc.health.v1.Health/Check" in received
 
 
 @pytest.mark.parametrize(

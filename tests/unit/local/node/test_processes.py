@@ -293,7 +293,7 @@ asyncio.run(main())
     eventually_sync(lambda: [one for one in (pid, detached) if lives(one)], is_empty, seconds=10)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at the death of a parent")
+@pytest.mark.only_where(sys.platform == "linux", "the kernel's signal at the death of a parent")
 async def test_a_killed_guard_takes_its_program_along(folder: Path, tasks: TaskScope) -> None:
     process = await run(folder, "import time; time.sleep(600)", tasks)
     guard = json.loads((folder / "process.json").read_text())["guard"]

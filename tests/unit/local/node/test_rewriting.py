@@ -85,6 +85,17 @@ def test_names_of_a_jobset(text: str, wanted: str) -> None:
     assert Rewriter(name_pattern(one, [one]), {}).text(text) == wanted
 
 
+def test_the_pattern_does_not_grow_with_the_jobset() -> None:
+    one, many = member(0), [member(index) for index in range(200)]
+    few, all_of_them = (name_pattern(one, pods) for pods in ([one], many))
+    assert few is not None
+    assert few == all_of_them
+    # The short names of another replicated job have no form that is theirs alone.
+    mixed = name_pattern(one, [one, member(0, job="launcher")])
+    assert mixed is not None
+    assert mixed.fullmatch("mnist-launcher-0-0")
+
+
 def test_names_of_an_indexed_job() -> None:
     labels = {"batch.kubernetes.io/job-name": "fit", "batch.kubernetes.io/job-completion-index": "0"}
     one = pod(name="fit-0-abcde", labels=labels, hostname="fit-0", subdomain="fit")

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, BuiltIn
+from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, FOR_OTHERS, BuiltIn
 from trainwright.controller.local.apiserver.strategies.differences import difference
-from trainwright.controller.local.apiserver.strategies.gowriting import internal, rewrite
 from trainwright.controller.local.apiserver.strategies.strategy import BuiltInStrategy
+from trainwright.controller.local.gowriting import internal, rewrite
 
 Document = dict[str, Any]
+ALL = (*BUILT_IN, *FOR_OTHERS)
 
 
 def rewritten(document: Document, struct: str = "core/v1.Pod") -> Document:
@@ -25,7 +26,7 @@ def spec(**fields: Any) -> Document:
     return made
 
 
-@pytest.mark.parametrize("built_in", BUILT_IN, ids=lambda built_in: f"{built_in.group}/{built_in.kind}")
+@pytest.mark.parametrize("built_in", ALL, ids=lambda built_in: f"{built_in.group}/{built_in.kind}")
 def test_each_kind_has_a_struct(built_in: BuiltIn) -> None:
     assert isinstance(built_in.strategy, BuiltInStrategy)
     once = rewritten({"metadata": {"name": "a", "labels": {}}, "fromTomorrow": []}, built_in.strategy.struct)

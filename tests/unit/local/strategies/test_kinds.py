@@ -8,11 +8,12 @@ import pytest
 
 from trainwright.controller.local.apiserver.errors import StatusError
 from trainwright.controller.local.apiserver.strategies import events
-from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, BuiltIn
+from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, FOR_OTHERS, BuiltIn
 from trainwright.controller.local.apiserver.strategies.strategy import Strategy
 
 Document = dict[str, Any]
-KINDS = {(built_in.group, built_in.kind): built_in for built_in in BUILT_IN}
+ALL = (*BUILT_IN, *FOR_OTHERS)
+KINDS = {(built_in.group, built_in.kind): built_in for built_in in ALL}
 
 
 def strategy(kind: str, group: str = "") -> Strategy:
@@ -34,7 +35,7 @@ def updated(kind: str, old: Document, change: Document, subresource: str = "", g
     return new
 
 
-@pytest.mark.parametrize("built_in", BUILT_IN, ids=lambda built_in: f"{built_in.group}/{built_in.kind}")
+@pytest.mark.parametrize("built_in", ALL, ids=lambda built_in: f"{built_in.group}/{built_in.kind}")
 def test_a_document_without_anything_is_defaulted_once(built_in: BuiltIn) -> None:
     document: Document = {"metadata": {"name": "a"}}
     built_in.strategy.default(document)
@@ -44,7 +45,7 @@ def test_a_document_without_anything_is_defaulted_once(built_in: BuiltIn) -> Non
 
 
 def test_two_groups_store_events_in_one_place() -> None:
-    names = [built_in.collection for built_in in BUILT_IN]
+    names = [built_in.collection for built_in in ALL]
     assert names.count("events") == 2
     assert len(set(names)) == len(names) - 1
 

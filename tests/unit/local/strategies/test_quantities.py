@@ -3,7 +3,7 @@
 
 import pytest
 
-from trainwright.controller.local.apiserver.strategies.gowriting.quantities import written
+from trainwright.controller.local.gowriting.quantities import written
 
 
 @pytest.mark.parametrize("text", ["+1", "5.", "2E3", "1", "100m", "1500m", "1Ki", "9Gi", "1e3"])

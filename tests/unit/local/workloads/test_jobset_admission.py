@@ -22,7 +22,9 @@ from trainwright.controller.runtime.webhook.review import ReviewRequest
 def test_defaults() -> None:
     document: Document = {
         "spec": {
-            "replicatedJobs": [{"name": "a", "template": {"spec": {"template": {"spec": {"containers": [{}]}}}}}],
+            "replicatedJobs": [
+                {"name": "a", "template": {"spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}}}
+            ],
             "failurePolicy": {"rules": [{"action": "FailJobSet"}, {"name": "mine"}]},
             "volumeClaimPolicies": [{"templates": []}],
         }
@@ -41,7 +43,7 @@ def test_defaults() -> None:
                         "completionMode": "Indexed",
                         "template": {
                             "metadata": {},
-                            "spec": {"containers": [{"resources": {}}], "restartPolicy": "OnFailure"},
+                            "spec": {"containers": [{"name": "c", "resources": {}}], "restartPolicy": "OnFailure"},
                         },
                     },
                 },
@@ -50,6 +52,30 @@ def test_defaults() -> None:
         "failurePolicy": {"rules": [{"action": "FailJobSet", "name": "failurePolicyRule0"}, {"name": "mine"}]},
         "volumeClaimPolicies": [{"templates": [], "retentionPolicy": {"whenDeleted": "Delete"}}],
     }
+
+
+def test_templates_are_written_as_go_does() -> None:
+    container: Document = {"name": "c", "resources": {"limits": {"cpu": "0.5", "nvidia.com/gpu": 2}, "claims": []}}
+    claim: Document = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1024Mi"}}}}
+    template: Document = {
+        "spec": {"template": {"spec": {"containers": [container], "nodeName": None, "new": {"a": 1}}}}
+    }
+    document: Document = {
+        "spec": {
+            "replicatedJobs": [{"name": "a", "template": template}],
+            "volumeClaimPolicies": [{"templates": [claim]}],
+        }
+    }
+    default(document)
+    (replicated,) = document["spec"]["replicatedJobs"]
+    pod_spec = replicated["template"]["spec"]["template"]["spec"]
+    resources = {"limits": {"cpu": "500m", "nvidia.com/gpu": "2"}, "claims": []}
+    assert pod_spec["containers"] == [{"name": "c", "resources": resources}]
+    assert (pod_spec["nodeName"], pod_spec["new"]) == (None, {"a": 1})
+    (policy,) = document["spec"]["volumeClaimPolicies"]
+    assert policy["templates"] == [
+        {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}, "status": {}}
+    ]
 
 
 def test_what_is_set_stays() -> None:

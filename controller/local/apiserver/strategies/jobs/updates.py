@@ -7,7 +7,6 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.fields import wrong
 from trainwright.controller.local.apiserver.metadata import IMMUTABLE
 from trainwright.controller.local.apiserver.strategies.formats import Errors, finalizer_errors, immutable_errors, same
-from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.jobs.statuses import is_true
 from trainwright.controller.local.apiserver.strategies.jobs.validation import (
     JOB_NAME_LABELS,
@@ -16,6 +15,7 @@ from trainwright.controller.local.apiserver.strategies.jobs.validation import (
     specification_errors,
 )
 from trainwright.controller.local.apiserver.strategies.parts import entries, part
+from trainwright.controller.local.gowriting import internal
 
 _IMMUTABLE_AFTER_TEMPLATE = (
     "completionMode",

@@ -21,10 +21,10 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     qualified_errors,
     selector_errors,
 )
-from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.jobs.indexes import IndexesError, count_indexes
 from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
 from trainwright.controller.local.apiserver.strategies.pods.specification import template_errors
+from trainwright.controller.local.gowriting import internal
 
 JOB_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")

@@ -16,7 +16,6 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     name_errors,
     qualified_errors,
 )
-from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.parts import entries, part, texts
 from trainwright.controller.local.apiserver.strategies.pods.containers import (
     Surroundings,
@@ -37,6 +36,7 @@ from trainwright.controller.local.apiserver.strategies.pods.requirements import 
 )
 from trainwright.controller.local.apiserver.strategies.pods.security import pod_security_errors, user_namespace_errors
 from trainwright.controller.local.apiserver.strategies.pods.volumes import volume_errors
+from trainwright.controller.local.gowriting import internal
 
 _RESTARTS = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")

@@ -13,9 +13,9 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     name_errors,
     qualified_errors,
 )
-from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.parts import entries, part
 from trainwright.controller.local.apiserver.strategies.pods.updates import annotation_update_errors
+from trainwright.controller.local.gowriting import internal
 
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 _NOT_BACK = "may not be transitioned to non-terminated state"

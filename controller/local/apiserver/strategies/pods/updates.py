@@ -13,10 +13,10 @@ from trainwright.controller.local.apiserver.strategies.formats import (
     finalizer_errors,
     same,
 )
-from trainwright.controller.local.apiserver.strategies.gowriting import internal
 from trainwright.controller.local.apiserver.strategies.parts import entries, part
 from trainwright.controller.local.apiserver.strategies.pods.placement import REQUIRED, toleration_errors
 from trainwright.controller.local.apiserver.strategies.pods.specification import MIRROR, annotation_errors, pod_errors
+from trainwright.controller.local.gowriting import internal
 
 _APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _TERM = "core.NodeSelectorTerm"

@@ -11,8 +11,8 @@ from typing import Any
 
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.strategies.gowriting.quantities import written
-from trainwright.controller.local.apiserver.strategies.gowriting.shapes import Field, Shape, fields_of, written_of
+from trainwright.controller.local.gowriting.quantities import written
+from trainwright.controller.local.gowriting.shapes import Field, Shape, fields_of, written_of
 
 
 def rewrite(document: Document, struct: str) -> None:

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Any
 
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver.strategies.gowriting.shapes import PACKAGE, Shape, fields_of, shape_of
+from trainwright.controller.local.gowriting.shapes import PACKAGE, Shape, fields_of, shape_of
 
 _POD_SPEC, _CONTEXT = "core.PodSpec", "securityContext"
 _PUBLISHED = "meta/"

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-PACKAGE = "trainwright.controller.local.apiserver.strategies.gowriting"
+PACKAGE = "trainwright.controller.local.gowriting"
 _ZEROS = {"string": "", "bool": False, "number": 0, "quantity": "0", "intorstring": 0}
 
 

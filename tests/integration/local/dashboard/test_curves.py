@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Curves of a job: what the dashboard has seen, and what a manager recorded."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from tests.dashboards import dashboard
+from tests.integration.local.dashboard.world import World
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.times import wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.trainer.progress.history.ring import Ring
+from trainwright.controller.trainer.progress.history.stored import document_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_the_series_holds_what_was_seen(world: World) -> None:
+    await world.create("bert", progressPercentage=50, metrics={"loss": "1", "current_step": "5"})
+    async with dashboard(world.transport, world.space) as (browser, site):
+        await site.watched.informer.wait_synced()
+        await world.report("bert", progressPercentage=40, metrics={"loss": "2", "current_step": "4"})
+
+        async def series() -> contract.Series:
+            return (await browser.get(world.path("bert", "series"))).as_(contract.Series)
+
+        found = await eventually(series, lambda found: len(found.points.times) == 2)
+        assert found.points.steps == [5.0, 4.0]
+        assert found.points.percentages == [50.0, 40.0]
+        assert [(curve.name, curve.values) for curve in found.points.curves] == [("loss", [1.0, 2.0])]
+        assert [(mark.index, mark.segment) for mark in found.points.marks] == [(0, 0), (1, 1)]
+        assert (await browser.get(world.path("none", "series"))).problem.reason == "NotFound"
+
+
+async def test_what_the_manager_recorded_comes_first(world: World) -> None:
+    job = await world.create("bert")
+    ring = Ring()
+    begin = wall_clock() - timedelta(hours=1)
+    for step in range(3):
+        ring.add(begin + timedelta(minutes=step), step, {"loss": 9.0 - step, "current_step": float(step)}, 1)
+    recorded = document_of(msgspec.convert(job, TrainJob), ring.encode())
+    await world.client.create(recorded, kind=ConfigMap.RESOURCE)
+    async with dashboard(world.transport, world.space) as (browser, _):
+        async with browser.stream(f"{world.path('bert')}/stream") as events:
+            await events.next("job")
+            await world.report("bert", progressPercentage=1, metrics={"loss": "NaN", "current_step": "1"})
+            await events.next("points")
+            series = (await browser.get(world.path("bert", "series"))).as_(contract.Series)
+            assert (series.recorded, series.unread) == (True, "")
+            assert series.points.steps == [0.0, 1.0, 2.0, 1.0]
+            (loss,) = series.points.curves
+            assert (loss.values, loss.not_finite) == ([9.0, 8.0, 7.0, None], [3])
+            assert [mark.index for mark in series.points.marks] == [0, 3]
+            # Pages that have begun without the record begin again.
+            await events.until("points", lambda points: points.replace)
+        world.transport.forbidden = {"configmaps"}
+    async with dashboard(world.transport, world.space) as (browser, _):
+        series = (await browser.get(world.path("bert", "series"))).as_(contract.Series)
+        assert (series.recorded, len(series.points.times)) == (False, 1)
+        assert series.unread.startswith(f"no right to get configmaps in namespace {world.space}: reports from before")
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"version": 7}'])
+async def test_a_damaged_record_is_said(world: World, damage: str) -> None:
+    job = await world.create("bert", progressPercentage=5)
+    recorded = document_of(msgspec.convert(job, TrainJob), damage)
+    await world.client.create(recorded, kind=ConfigMap.RESOURCE)
+    async with dashboard(world.transport, world.space) as (browser, _):
+        series = (await browser.get(world.path("bert", "series"))).as_(contract.Series)
+    assert (series.recorded, series.points.percentages) == (False, [5])
+    assert "ConfigMap bert-progress is damaged" in series.unread

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes of clients go before those of controllers, which are held up for a moment only."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from trainwright.controller.local.apiserver.precedence import SECONDS, Precedence
+from trainwright.controller.local.apiserver.requests import Answer, ServerRequest
+from trainwright.controller.local.apiserver.transport import InProcessTransport
+from trainwright.controller.local.cluster import RunningServer, api_server
+from trainwright.controller.runtime import HTTPTransport, load_config
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.errors import RequestTimeout
+from trainwright.controller.runtime.testing.clock import jumping, settle
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@jumping
+async def test_a_write_waits_until_no_client_writes() -> None:
+    precedence = Precedence()
+    with precedence.asking("POST"), precedence.asking("PATCH"):
+        with precedence.asking("DELETE"):
+            waits = asyncio.create_task(precedence.make_way("PUT"))
+            await settle()
+        await settle()
+        assert not waits.done()
+    await settle()
+    assert waits.done()
+    assert now() == 0
+
+
+@jumping
+async def test_reads_neither_wait_nor_hold_up() -> None:
+    precedence = Precedence()
+    with precedence.asking("POST"):
+        await precedence.make_way("GET")
+    with precedence.asking("GET"):
+        await precedence.make_way("POST")
+    assert now() == 0
+
+
+@jumping
+async def test_controllers_write_at_a_bounded_rate_while_clients_never_pause() -> None:
+    precedence = Precedence()
+    with precedence.asking("POST"):
+        await asyncio.gather(*(precedence.make_way("POST") for _ in range(5)))
+        assert now() == pytest.approx(5 * SECONDS)
+        waiting = [asyncio.create_task(precedence.make_way("POST")) for _ in range(100)]
+        await settle()
+    # A moment without clients lets all of them go on.
+    await settle()
+    assert all(one.done() for one in waiting)
+    assert now() == pytest.approx(5 * SECONDS)
+
+
+@jumping
+async def test_a_client_that_fails_holds_up_nobody() -> None:
+    precedence = Precedence()
+    with pytest.raises(ConnectionError), precedence.asking("POST"):
+        raise ConnectionError
+    await precedence.make_way("POST")
+    assert now() == 0
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[RunningServer]:
+    async with api_server(tmp_path / "state", memory=True) as running:
+        yield running
+
+
+def creation(name: str, timeout: float | None = 30.0) -> Request:
+    body = json.dumps({"metadata": {"name": name}}).encode()
+    return Request("POST", CONFIG_MAPS, headers={"Content-Type": "application/json"}, body=body, timeout=timeout)
+
+
+async def test_requests_of_the_process_make_way(api: RunningServer) -> None:
+    """They are answered nonetheless, and the wait is part of their time."""
+    transport = InProcessTransport(api.server, str(api.config.token))
+    with api.server.precedence.asking("POST"):
+        assert (await transport.send(creation("a"))).status == 201
+        with pytest.raises(RequestTimeout):
+            await transport.send(creation("b", timeout=SECONDS / 10))
+    assert (await transport.send(creation("b"))).status == 201
+
+
+async def test_requests_over_https_are_those_of_clients(api: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    transport = HTTPTransport(load_config(api.kubeconfig))
+    seen: list[bool] = []
+    handle = api.server.handle
+
+    async def watched(request: ServerRequest) -> Answer:
+        seen.append(api.server.precedence.is_asked)
+        return await handle(request)
+
+    monkeypatch.setattr(api.server, "handle", watched)
+    assert (await transport.send(creation("a"))).status == 201
+    await transport.send(Request("GET", CONFIG_MAPS))
+    assert seen == [True, False]
+    assert not api.server.precedence.is_asked
+    await transport.close()
