@@ -31,7 +31,10 @@ def _with_time(condition: C, when: str) -> C:
 
 def find(conditions: Iterable[C] | None, type: str) -> C | None:  # noqa: A002 - the API's own word
     """The condition of that type, if there is one."""
-    return next((condition for condition in conditions or () if _get(condition, "type") == type), None)
+    for condition in conditions or ():
+        if _get(condition, "type") == type:
+            return condition
+    return None
 
 
 def is_true(conditions: Iterable[object] | None, type: str) -> bool:  # noqa: A002 - the API's own word

@@ -88,17 +88,26 @@ def namespace_of(obj: AnyObject) -> str:
 
 def key_of(obj: AnyObject) -> Key:
     """Namespace and name."""
-    return Key(namespace_of(obj), name_of(obj))
+    if isinstance(obj, dict):
+        return Key(namespace_of(obj), name_of(obj))
+    metadata: ObjectMeta | None = getattr(obj, "metadata", None)  # once for both: this is called for every event
+    return Key("", "") if metadata is None else Key(metadata.namespace or "", metadata.name or "")
 
 
 def uid_of(obj: AnyObject) -> str:
     """`metadata.uid`, empty for an object that was never stored."""
-    return _meta(obj, "uid", "uid") or ""
+    if isinstance(obj, dict):
+        return _meta(obj, "uid", "uid") or ""
+    metadata: ObjectMeta | None = getattr(obj, "metadata", None)
+    return (metadata.uid if metadata is not None else None) or ""
 
 
 def resource_version_of(obj: AnyObject) -> str:
     """`metadata.resourceVersion`, empty for an object that was never stored."""
-    return _meta(obj, "resource_version", "resourceVersion") or ""
+    if isinstance(obj, dict):
+        return _meta(obj, "resource_version", "resourceVersion") or ""
+    metadata: ObjectMeta | None = getattr(obj, "metadata", None)
+    return (metadata.resource_version if metadata is not None else None) or ""
 
 
 def generation_of(obj: AnyObject) -> int:
@@ -148,7 +157,13 @@ def owners_of(obj: AnyObject) -> tuple[Owner, ...]:
 
 def controller_of(obj: AnyObject) -> Owner | None:
     """The owner that controls this object, if there is one."""
-    return next((owner for owner in owners_of(obj) if owner.controller), None)
+    if isinstance(obj, dict):
+        return next((owner for owner in owners_of(obj) if owner.controller), None)
+    metadata: ObjectMeta | None = getattr(obj, "metadata", None)
+    for r in (metadata.owner_references if metadata is not None else None) or ():
+        if r.controller:
+            return Owner(r.api_version, r.kind, r.name, r.uid, controller=True)
+    return None
 
 
 def managed_fields_of(obj: AnyObject, manager: str, subresource: str = "") -> Document | None:

@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import Any
 
-from trainwright.api.validation.extra import load
+from trainwright.api.extras import load
 from trainwright.api.validation.functions import declarations
 
 _ENVIRONMENT = """

@@ -13,6 +13,10 @@ from trainwright.api.validation.schema import KindSchema, Schema, children
 from trainwright.api.validation.structure import Found
 
 _OLD = re.compile(r"\boldSelf\b")
+_RESERVED_FIELD = re.compile(
+    r"\b__(as|break|const|continue|else|for|function|if|import|let|loop|namespace|package|return|var|void|while)__\b"
+)
+"""Fields whose names CEL reserves: API servers before 1.32 know them by these names, the evaluator by the others."""
 ABSENT = object()
 """There is no old value."""
 
@@ -65,7 +69,7 @@ def _ordered(kind: KindSchema, schema: Schema, value: Any) -> Any:
 
 def _evaluate(rule: dict[str, str], value: Any, old: Any) -> str | None:
     try:
-        expression = compiled(rule["rule"])
+        expression = compiled(_RESERVED_FIELD.sub(r"\1", rule["rule"]))
     except UnknownFunctionError:
         return None
     answer = expression.evaluate(value, old)

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from trainwright.api import times
+from trainwright.api.extras import load
 from trainwright.api.validation.errors import (
     DUPLICATE,
     INVALID,
@@ -23,7 +24,6 @@ from trainwright.api.validation.errors import (
     shown,
     spoken,
 )
-from trainwright.api.validation.extra import load
 from trainwright.api.validation.schema import KindSchema, Schema, children
 
 _REASONS = {"enum": NOT_SUPPORTED, "maxLength": TOO_LONG, "maxItems": TOO_MANY, "type": WRONG_TYPE, "anyOf": WRONG_TYPE}

@@ -17,14 +17,17 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.controller.runtime import Backoff, Done, Event, Manager, Result, RetryAfter
+from trainwright.controller.runtime.context import current
+from trainwright.controller.runtime.controller.sources import WAITED
 from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
+from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY
 from trainwright.controller.trainer.build.ends import EndUnknown
 from trainwright.controller.trainer.build.facts import CachedFacts
-from trainwright.controller.trainer.build.kinds import WatchedKinds
+from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, WatchedKinds
 from trainwright.controller.trainer.build.objects import JobObjects
 from trainwright.controller.trainer.build.runtimes import Runtimes
 from trainwright.controller.trainer.build.snapshot import Snapshots
-from trainwright.controller.trainer.job.decision import COUNTERS_SECONDS, Attempt, Decision, decide
+from trainwright.controller.trainer.job.decision import Attempt, Decision, decide
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.memory import JobMemory, Memories
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
@@ -160,6 +163,8 @@ class TrainJobController:
     ) -> Attempt:
         """The outcome of this attempt, together with what is remembered of earlier ones."""
         now, since = self._memories.monotonic(), memory.counters_since
+        if since is None and _has_waited():
+            since = now - COUNTERS_SECONDS
         shown_in = 0.0
         if obstacle is not None:
             shown_in = memory.meet(obstacle, now)
@@ -204,10 +209,18 @@ class TrainJobController:
 def _result(failure: Exception | None, obstacle: Obstacle | None, decision: Decision) -> Result:
     """When to reconcile the job again if no event does so earlier."""
     if failure is None or decision.end or (obstacle is not None and obstacle.final):
-        return Done() if decision.look_again is None else RetryAfter(decision.look_again, reason=CLOCK)
+        # Counters yield to other jobs; while none is due, they are written in time.
+        priority = LOW_PRIORITY if decision.counters_wait else None
+        return Done() if decision.look_again is None else RetryAfter(decision.look_again, priority, CLOCK)
     if obstacle is not None:
         return Backoff(obstacle.reason, at_most=decision.look_again)
     return Backoff(type(failure).__name__, at_most=decision.look_again, error=failure)
+
+
+def _has_waited() -> bool:
+    """Whether the event that started this reconcile has waited for company already."""
+    reconcile = current.get()
+    return reconcile is not None and WAITED in reconcile.reasons
 
 
 def _is_built(job: TrainJob) -> bool:

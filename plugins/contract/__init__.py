@@ -41,6 +41,7 @@ from trainwright.plugins.contract.points import (
     EnforcePodGroupPolicy,
     EnforcePodSpec,
     Explains,
+    FollowsTransitions,
     Plugin,
     PreComponentBuilder,
     ProgressReporter,
@@ -56,6 +57,7 @@ from trainwright.plugins.contract.reference import Reference
 from trainwright.plugins.contract.rendezvous import PORT, open_trainer_port, takes_part
 from trainwright.plugins.contract.reporter import PodRef
 from trainwright.plugins.contract.requests import cpu_count, gpu_count
+from trainwright.plugins.contract.states import JobState
 from trainwright.plugins.contract.trainer import TrainerSettings
 
 __all__ = [
@@ -86,10 +88,12 @@ __all__ = [
     "FactUnavailable",
     "FieldError",
     "Finding",
+    "FollowsTransitions",
     "GangScheduler",
     "Info",
     "InputMutated",
     "Installation",
+    "JobState",
     "Ledger",
     "Link",
     "Override",

@@ -50,6 +50,9 @@ class Component:
     fallback: Document | None = None
     """Applied to an existing object if the API server refuses `document`: the same object, with changes only in fields
     that may still change."""
+    settled: bool = False
+    """A build that sees this object as it was created gives the same objects. So the job is not built again when the
+    object appears among the facts that its plugin alone has asked for."""
 
     @classmethod
     def owned_by(

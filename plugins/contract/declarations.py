@@ -48,6 +48,9 @@ class Watch:
     the kind is watched otherwise. For `Enqueue.UNFINISHED` only."""
     namespace: str = ""
     """Namespace of the object with that name."""
+    counters: tuple[str, ...] = ()
+    """Attributes of `model`'s status that only count. A change of these alone decides nothing about a TrainJob: it may
+    wait a moment for the next one."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for a combination that does not exist."""
@@ -55,3 +58,5 @@ class Watch:
             raise ValueError(
                 f"watch of {self.resource.kind} {self.name}: use Enqueue.UNFINISHED, without metadata_only"
             )
+        if self.counters and (self.model is None or self.metadata_only or self.enqueue is not Enqueue.OWNER):
+            raise ValueError(f"watch of {self.resource.kind}: counters need a model, and Enqueue.OWNER")

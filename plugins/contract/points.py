@@ -3,8 +3,8 @@
 
 A plugin is an object with a `name`. It takes part in a phase by having the method of that extension point, with exactly
 these parameters; the registry checks them at start-up. All methods are plain functions that get the inputs and the
-shared model, and do not block. The methods of Build may read spec and metadata of the job and of facts but no status,
-because a new status alone does not cause another build.
+shared model, and do not block; `on_transition` alone may take its time. The methods of Build may read spec and metadata
+of the job and of facts but no status, because a new status alone does not cause another build.
 
 Startup          WatchExtension
 PreExecution     CustomValidation, ShapedValidation
@@ -12,6 +12,7 @@ Build            EnforceMLPolicy, EnforcePodGroupPolicy, ProgressReporter, Enfor
                  ComponentBuilder
 PostExecution    TrainJobStatus (one plugin only)
 Explanation      Explains (whenever somebody asks why the job does not train)
+Aftermath        FollowsTransitions (once the state of the job has changed)
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,6 +30,7 @@ from trainwright.plugins.contract.info import Info
 from trainwright.plugins.contract.picture import Picture
 from trainwright.plugins.contract.reference import Reference
 from trainwright.plugins.contract.reporter import PodRef
+from trainwright.plugins.contract.states import JobState
 
 
 @runtime_checkable
@@ -187,6 +189,23 @@ class Explains(Protocol):
         ...
 
 
+@runtime_checkable
+class FollowsTransitions(Protocol):
+    """Aftermath: be told that the state of a job has changed, to tell others or to act on the job."""
+
+    def on_transition(self, job: TrainJob, old: JobState, new: JobState) -> None:
+        """The job has left `old` and is `new`.
+
+        It is called on the leader, in a thread of its own, one call of a plugin after the other and in the order of the
+        changes; it may do I/O. `job` is a copy, as of the change. A call that raises is logged and not repeated; one
+        that takes more than ten seconds is left to itself, and the next one begins.
+
+        A change may not be told at all: those while no manager leads, those after the plugin is 1,000 calls behind, and
+        what is left when the manager stops. The first sight of a job is no change, and its deletion neither.
+        """
+        ...
+
+
 EXTENSION_POINTS: dict[str, type] = {
     "watches": WatchExtension,
     "uses_facts": UsesFacts,
@@ -202,6 +221,7 @@ EXTENSION_POINTS: dict[str, type] = {
     "status_facts": UsesStatusFacts,
     "status": TrainJobStatus,
     "explain": Explains,
+    "on_transition": FollowsTransitions,
 }
 """Extension points by the name of their method, in the order in which they run."""
 

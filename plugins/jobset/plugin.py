@@ -2,6 +2,7 @@
 """The extension points of the JobSet plugin; the other modules have their parts."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import controller_of, uid_of
@@ -38,7 +39,8 @@ class JobSetPlugin:
 
     def watches(self) -> Sequence[Watch]:
         """JobSets of TrainJobs."""
-        return (Watch(JobSet.RESOURCE, model=JobSet, remedy="install JobSet (https://jobset.sigs.k8s.io)"),)
+        remedy = "install JobSet (https://jobset.sigs.k8s.io)"
+        return (Watch(JobSet.RESOURCE, model=JobSet, remedy=remedy, counters=("replicated_jobs_status",)),)
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:  # noqa: ARG002 - the contract's
         """The JobSet with the name of the job, whether the job controls it or not."""
@@ -67,7 +69,7 @@ class JobSetPlugin:
         """
         live = info.facts.get(jobset_of(job), JobSet)
         if live is None or not is_of(job, live):
-            return [jobset_component(info, job)]
+            return [replace(jobset_component(info, job), settled=live is None)]
         if not may_apply(job, live):
             return []
         return [with_fallback(as_stored(jobset_component(info, job), live), live)]

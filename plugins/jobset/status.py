@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes the status of a TrainJob from its JobSet: whether it has ended, and the counters of its jobs."""
 
+from copy import copy
+
 import msgspec
 
 from trainwright.api.conditions import set_condition
@@ -14,7 +16,7 @@ _TERMINAL = {"Completed": CONDITION_COMPLETE, "Failed": CONDITION_FAILED}
 
 def status_from(job: TrainJob, jobset: JobSet) -> TrainJobStatus:
     """The status of the TrainJob, updated from the JobSet; other conditions stay."""
-    status = job.status.deepcopy() if job.status is not None else TrainJobStatus()
+    status = copy(job.status) if job.status is not None else TrainJobStatus()
     observed = jobset.status
     for condition in (observed.conditions if observed is not None else None) or ():
         if condition.type in _TERMINAL and condition.status == "True":

@@ -33,28 +33,33 @@ class Guard:
         """The TrainJob before an update that plugins get."""
         self.ledger = Ledger()
         """Where the writes of plugins are noted."""
-        self._originals = (("the TrainJob", job), ("the runtime", runtime), ("the old TrainJob", old))
+        self._originals = (job, runtime, old)
         self._strict = strict
 
     def changed(self) -> str:
         """The first input that was changed, in words; empty if none was."""
-        copies = (self.job, self.runtime, self.old)
-        return next(
-            (what for (what, original), copy in zip(self._originals, copies, strict=True) if original != copy), ""
-        )
+        job, runtime, old = self._originals
+        if self.job != job:
+            return "the TrainJob"
+        if self.runtime != runtime:
+            return "the runtime"
+        return "the old TrainJob" if self.old != old else ""
 
     def call(self, entry: Loaded, hook: str, *arguments: Any) -> Any:
         """Call a hook. Raises Refusal, PluginFailure, FactUnavailable; InputMutated if strict."""
-        return self._attributed(entry, hook, getattr(entry.plugin, hook), *arguments)
+        return self._attributed(entry, hook, arguments)
 
     def collect(self, entry: Loaded, hook: str, *arguments: Any) -> list[Any]:
         """Call a hook that returns or yields several items. Raises like `call`, also while the items are collected."""
-        return self._attributed(entry, hook, lambda: list(getattr(entry.plugin, hook)(*arguments)))
+        found: list[Any] = self._attributed(entry, hook, arguments, several=True)
+        return found
 
-    def _attributed(self, entry: Loaded, hook: str, function: Callable[..., T], *arguments: Any) -> T:
+    def _attributed(self, entry: Loaded, hook: str, arguments: tuple[Any, ...], *, several: bool = False) -> Any:
         self.ledger.plugin, self.ledger.phase = entry.name, hook
         try:
-            result = function(*arguments)
+            result = getattr(entry.plugin, hook)(*arguments)
+            if several:
+                result = list(result)
         except Refusal as refusal:
             raise refusal.attributed(entry.name, hook) from refusal.__cause__
         except FactUnavailable:

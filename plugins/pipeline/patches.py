@@ -32,6 +32,11 @@ def patched_metadata(base: ObjectMeta | None, patches: Sequence[RuntimePatch]) -
     return labels, annotations
 
 
+def is_patched(patches: Sequence[RuntimePatch]) -> bool:
+    """Whether one of the entries changes the JobSet's spec."""
+    return any((template := _template(patch)) is not None and template.spec is not None for patch in patches)
+
+
 def patched_template(base: JobSetSpec, patches: Sequence[RuntimePatch], ledger: Ledger) -> JobSetSpec:
     """A copy of the runtime's JobSet spec with all entries applied. Raises Refusal if the result is not a JobSet spec.
 

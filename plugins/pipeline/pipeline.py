@@ -11,6 +11,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.plugins.contract import ClusterFacts, Reference, Runtime
 from trainwright.plugins.pipeline.run import Run
 from trainwright.plugins.pipeline.status import StatusRun
+from trainwright.plugins.pipeline.template import Templates
 from trainwright.plugins.registry import Registry
 
 
@@ -23,14 +24,15 @@ class FactReader(Protocol):
 
 
 class Pipeline:
-    """Runs the plugins of a registry. It has no state, so one instance serves all jobs."""
+    """Runs the plugins of a registry. One instance serves all jobs; it keeps the prepared templates of runtimes."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
+        self._templates = Templates()
 
     def begin(self, job: TrainJob, runtime: Runtime, old: TrainJob | None = None) -> Run:
         """Begin to build one TrainJob. `old` is the TrainJob before an update. No plugin is called yet."""
-        return Run(self.registry, job, runtime, old)
+        return Run(self.registry, job, runtime, old, self._templates)
 
     def begin_status(self, job: TrainJob) -> StatusRun:
         """Begin to compute the status of one TrainJob. No plugin is called yet."""

@@ -32,19 +32,28 @@ from trainwright.plugins.contract import (
 )
 from trainwright.plugins.pipeline.guard import Guard, Inputs
 from trainwright.plugins.pipeline.rendering import BUILD, Rendering, attributed, in_order
-from trainwright.plugins.pipeline.template import JobTemplate, resolve
+from trainwright.plugins.pipeline.template import JobTemplate, Templates, resolve
 from trainwright.plugins.registry import Loaded, Registry
 
 
 class Run:
     """Made by `Pipeline.begin`."""
 
-    def __init__(self, registry: Registry, job: TrainJob, runtime: Runtime, old: TrainJob | None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        job: TrainJob,
+        runtime: Runtime,
+        old: TrainJob | None,
+        templates: Templates,
+    ) -> None:
         self._registry = registry
+        self._templates = templates
         self._job = job
         self._runtime = runtime
         self._old = old
         self._inputs = Inputs(job, runtime, old)
+        self._askers: dict[Reference, set[str]] = {}
 
     def references(self) -> tuple[Reference, ...]:
         """The objects that plugins need for this job; look each up, and pass the results as `ClusterFacts`.
@@ -52,6 +61,10 @@ class Run:
         Raises PipelineError, FactUnavailable.
         """
         return self._announced("uses_facts")
+
+    def is_asked_by(self, reference: Reference, plugin: str) -> bool:
+        """Whether this plugin, and no other one, has announced the reference in this run."""
+        return self._askers.get(reference) == {plugin}
 
     def admission_references(self) -> tuple[Reference, ...]:
         """The objects that plugins need for `validate`: those of a build, and those that only validation needs.
@@ -69,7 +82,7 @@ class Run:
         refused: FieldError | None = None
         template: JobTemplate | None
         try:
-            template = resolve(self._job, self._runtime)
+            template = resolve(self._job, self._runtime, self._templates)
         except Refusal as refusal:
             template, refused = self._without_patches(), self._refused(refusal)
         findings = self._validated(template, facts) if template is not None else []
@@ -85,13 +98,15 @@ class Run:
 
         For queueing systems. Raises PipelineError, FactUnavailable.
         """
-        return self._inputs.phase(lambda guard: self._shaped(guard, resolve(self._job, self._runtime), facts))
+        return self._inputs.phase(
+            lambda guard: self._shaped(guard, resolve(self._job, self._runtime, self._templates), facts)
+        )
 
     def render(self, facts: ClusterFacts) -> Rendering:
         """The objects that run the job. Raises PipelineError (final) or FactUnavailable (try again)."""
 
         def build(guard: Guard) -> Rendering:
-            return self._built(guard, self._shaped(guard, resolve(self._job, self._runtime), facts))
+            return self._built(guard, self._shaped(guard, resolve(self._job, self._runtime, self._templates), facts))
 
         return self._inputs.phase(build)
 
@@ -100,7 +115,10 @@ class Run:
             found: dict[Reference, None] = {}
             for hook in hooks:
                 for entry in self._registry.having(hook):
-                    found.update(dict.fromkeys(guard.collect(entry, hook, guard.job, guard.runtime)))
+                    announced = guard.collect(entry, hook, guard.job, guard.runtime)
+                    found.update(dict.fromkeys(announced))
+                    for reference in announced:
+                        self._askers.setdefault(reference, set()).add(entry.name)
             return tuple(found)
 
         return self._inputs.phase(collect)
@@ -183,7 +201,7 @@ class Run:
             return None
         plain = msgspec.structs.replace(self._job.spec, runtime_patches=None)
         try:
-            return resolve(msgspec.structs.replace(self._job, spec=plain), self._runtime)
+            return resolve(msgspec.structs.replace(self._job, spec=plain), self._runtime, self._templates)
         except Refusal:
             return None
 

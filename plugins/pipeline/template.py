@@ -5,17 +5,20 @@ It takes labels and annotations, applies runtimePatches, and merges the TrainJob
 The result shares no data with the inputs, so plugins can change it freely.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from trainwright.api.jobset.v1alpha2 import JobSetSpec, ReplicatedJob
 from trainwright.api.trainer.v1alpha1 import MLPolicy, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER
 from trainwright.plugins.contract import ClusterFacts, Info, Ledger, PodSet, Refusal, Runtime, step_of
-from trainwright.plugins.pipeline.patches import patched_metadata, patched_template
+from trainwright.plugins.pipeline.patches import is_patched, patched_metadata, patched_template
 from trainwright.plugins.pipeline.resources import merge_resources
 
 TEMPLATE = "template"
 """The phase before the plugins, as errors name it."""
+PREPARED = 256
+"""Runtimes whose templates are kept; a cluster has dozens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,29 @@ class JobTemplate:
         )
 
 
-def resolve(job: TrainJob, runtime: Runtime) -> JobTemplate:
-    """The template of the job. Raises Refusal if it cannot be made."""
+class Templates:
+    """The templates of runtimes without any patch, each prepared once."""
+
+    def __init__(self) -> None:
+        self._prepared: OrderedDict[int, tuple[JobSetSpec, JobSetSpec]] = OrderedDict()
+        """By the id of the runtime: its template, and the same prepared."""
+
+    def of(self, runtime: Runtime) -> JobSetSpec:
+        """A copy of the runtime's template. Raises Refusal, ValueError."""
+        template = _template_of(runtime)
+        known = self._prepared.get(id(runtime))
+        # Compared, because another object may have got this id. That costs a tenth of preparing.
+        if known is None or known[0] != template:
+            known = (template.deepcopy(), patched_template(template, (), Ledger()))
+            self._prepared[id(runtime)] = known
+            if len(self._prepared) > PREPARED:
+                self._prepared.popitem(last=False)
+        self._prepared.move_to_end(id(runtime))
+        return known[1].deepcopy()
+
+
+def resolve(job: TrainJob, runtime: Runtime, templates: Templates | None = None) -> JobTemplate:
+    """The template of the job. Raises Refusal if it cannot be made. `templates`: those that are prepared already."""
     if job.spec is None:
         raise Refusal("the TrainJob has no spec; name a runtime in spec.runtimeRef", phase=TEMPLATE)
     base = runtime.spec.template if runtime.spec is not None else None
@@ -67,15 +91,23 @@ def resolve(job: TrainJob, runtime: Runtime) -> JobTemplate:
     patches = job.spec.runtime_patches or ()
     ledger = Ledger()
     labels, annotations = patched_metadata(base.metadata if base is not None else None, patches)
-    # A runtime without a template is valid and gives an empty JobSet, which runs nothing.
-    spec = base.spec if base is not None else None
     try:
-        template = patched_template(spec if spec is not None else JobSetSpec(), patches, ledger)
+        if templates is None or is_patched(patches):
+            template = patched_template(_template_of(runtime), patches, ledger)
+        else:
+            template = templates.of(runtime)
     except ValueError as error:
         raise Refusal(f"the template cannot be used: {error}", phase=TEMPLATE) from error
     for replicated in template.replicated_jobs or ():
         _merge_trainer_resources(replicated, job, policy, ledger)
     return JobTemplate(template, labels, annotations, ledger)
+
+
+def _template_of(runtime: Runtime) -> JobSetSpec:
+    """A runtime without a template is valid and gives an empty JobSet, which runs nothing."""
+    base = runtime.spec.template if runtime.spec is not None else None
+    spec = base.spec if base is not None else None
+    return spec if spec is not None else JobSetSpec()
 
 
 def _count(replicated: ReplicatedJob, policy: MLPolicy | None) -> int:

@@ -6,10 +6,11 @@
     result = run(MyPlugin(), job=train_job("trainer: {numNodes: 2}"), runtime=runtime())
     assert result.env("node")["MY_NODES"] == "2"
 
-`run` does what the manager does: the registry with its checks, all phases, and the JobSet plugin.
+`run` does what the manager does: the registry with its checks, all phases, and the JobSet plugin. `transition` tells a
+plugin with `on_transition` that a job has changed its state.
 """
 
-from trainwright.plugins.testing.builders import RUNTIME, runtime, train_job
-from trainwright.plugins.testing.results import Result, run
+from trainwright.plugins.testing.builders import RUNTIME, in_state, runtime, train_job
+from trainwright.plugins.testing.results import Result, run, transition
 
-__all__ = ["RUNTIME", "Result", "run", "runtime", "train_job"]
+__all__ = ["RUNTIME", "Result", "in_state", "run", "runtime", "train_job", "transition"]

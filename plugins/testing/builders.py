@@ -6,7 +6,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob, TrainJobStatus
+from trainwright.plugins.contract import JobState
+
+_MOMENT = "2026-01-01T00:00:00Z"
 
 RUNTIME = """
 spec:
@@ -36,6 +39,19 @@ def train_job(spec: str = "", *, metadata: dict[str, Any] | None = None, **field
     job = msgspec.convert({"metadata": stored, "spec": whole}, TrainJob)
     job.set_defaults()
     return job.typed()
+
+
+def in_state(job: TrainJob, state: JobState, *, reason: str = "Because") -> TrainJob:
+    """A copy of the job whose status shows the state."""
+    conditions: list[dict[str, Any]] = []
+    if state not in {JobState.RUNNING, JobState.PENDING}:
+        told = {"type": state, "status": "True", "reason": reason, "message": "so", "lastTransitionTime": _MOMENT}
+        conditions.append(told)
+    pods = {"active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
+    jobs = [{"name": "node", **pods}] if state is JobState.RUNNING else []
+    changed = job.deepcopy()
+    changed.status = msgspec.convert({"conditions": conditions, "jobsStatus": jobs}, TrainJobStatus)
+    return changed
 
 
 def runtime(text: str = RUNTIME, *, metadata: dict[str, Any] | None = None, **fields: Any) -> TrainingRuntime:

@@ -3,15 +3,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.plugins.contract import OFFLINE, ClusterFacts, Component, Plugin, Runtime, Verdict
+from trainwright.plugins.contract import (
+    OFFLINE,
+    ClusterFacts,
+    Component,
+    FollowsTransitions,
+    JobState,
+    Plugin,
+    Runtime,
+    Verdict,
+)
 from trainwright.plugins.pipeline import Pipeline, Rendering
 from trainwright.plugins.registry import Registry, Selection, built_in
+from trainwright.plugins.testing.builders import in_state, train_job
 from trainwright.plugins.testing.builders import runtime as default_runtime
-from trainwright.plugins.testing.builders import train_job
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +79,20 @@ def run(
     job, runtime = job or train_job(), runtime or default_runtime()
     begun = pipeline.begin(job, runtime, old)
     return Result(begun.validate(facts), begun.render(facts))
+
+
+def transition(
+    plugin: Plugin, old: JobState, new: JobState, *, job: TrainJob | None = None, reason: str = "Because"
+) -> TrainJob:
+    """Tell a plugin that a job has changed its state, in this thread; returns the job that it got.
+
+    The job is a copy whose status shows the new state, with `reason` where the state comes from a condition. What the
+    plugin raises is raised here; the manager logs it. Raises RegistryError, like the manager.
+    """
+    (entry,) = Registry.of(plugin).having("on_transition")
+    told = in_state(job or train_job(), new, reason=reason)
+    cast("FollowsTransitions", entry.plugin).on_transition(told, old, new)
+    return told
 
 
 def _with_jobset(plugins: tuple[Plugin, ...]) -> tuple[Plugin, ...]:

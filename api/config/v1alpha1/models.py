@@ -277,6 +277,12 @@ class Progress(Struct, kw_only=True):
     """Time without a report after which a TrainJob whose pods run gets the condition Stalled, such as 15m, unless
     its annotation trainwright.dev/progress-stall-after says otherwise. At least 2m. Unset means never.
     """
+    history: bool | None = None
+    """Whether the course of each TrainJob's progress is kept in a ConfigMap of the TrainJob, named after it with
+    -progress at the end, for views that are opened later.
+    """
+    job_metrics: bool | None = field(name="jobMetrics", default=None)
+    """Whether metrics show the progress of single TrainJobs, by namespace and name; of 200 at most."""
     push: ProgressPush | None = None
     """Reports that training processes send."""
     pull: ProgressPull | None = None
@@ -293,6 +299,10 @@ class Progress(Struct, kw_only=True):
     def set_defaults(self) -> None:
         if self.interval is None:
             self.interval = "10s"
+        if self.history is None:
+            self.history = False
+        if self.job_metrics is None:
+            self.job_metrics = False
         if self.push is None:
             self.push = ProgressPush()
         if self.pull is None:

@@ -17,7 +17,7 @@ from trainwright.controller.runtime import Done, Key, Manager, NotFound, Result,
 from trainwright.controller.runtime.cache.events import Event
 from trainwright.controller.trainer.build.kinds import Owned, WatchedKinds
 from trainwright.controller.trainer.job.lifetime import Lifetimes, due, lifetimes_of, problems
-from trainwright.controller.trainer.job.state import state_of
+from trainwright.controller.trainer.job.state import is_ours, state_of
 from trainwright.plugins.contract import Watch
 
 log = logging.getLogger(__name__)
@@ -78,4 +78,4 @@ async def _delete(manager: Manager, one: Owned, key: Key, obj: AnyObject) -> Non
 
 
 def _has_ended(event: Event[AnyObject]) -> bool:
-    return isinstance(event.new, TrainJob) and state_of(event.new).is_over
+    return isinstance(event.new, TrainJob) and is_ours(event.new) and state_of(event.new).is_over

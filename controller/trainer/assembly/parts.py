@@ -6,7 +6,7 @@ The manager and the roles are both made from `PARTS`, so a new capability is one
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -20,6 +20,7 @@ from trainwright.controller.runtime import Group, Manager
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.certificates.vault import Vault
 from trainwright.controller.runtime.client.config import is_inside
+from trainwright.controller.runtime.errors import CacheError
 from trainwright.controller.runtime.leaderelection.lock import LeaseLock
 from trainwright.controller.runtime.servers.access import Access
 from trainwright.controller.runtime.webhook.admission import Handler
@@ -41,6 +42,7 @@ from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.metrics import JobMetrics
 from trainwright.controller.trainer.job.pods import declare_pods
 from trainwright.controller.trainer.job.state import JobStates
+from trainwright.controller.trainer.job.transitions import PluginTransitions
 from trainwright.plugins.contract import Explains, Reference
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
@@ -89,6 +91,13 @@ class Assembly:
         from trainwright.controller.trainer.assembly.progress import make_coalescer  # noqa: PLC0415 - costs memory
 
         return make_coalescer(self.manager, self.settings)
+
+    def jobs(self) -> Sequence[TrainJob]:
+        """The TrainJobs of the cache; none before it has them."""
+        try:
+            return self.manager.cache.list(TrainJob)
+        except CacheError:
+            return ()
 
     @property
     def is_reached(self) -> bool:
@@ -193,6 +202,11 @@ def _declare_states(assembly: Assembly) -> None:
     states = JobStates()
     states.listen(JobMetrics(assembly.manager.metrics.registry, leads=assembly.leads))
     states.listen(assembly.events)
+    following = assembly.pipeline.registry.having("on_transition")
+    told = PluginTransitions(following, assembly.manager.metrics.registry, leads=assembly.leads)
+    if following:
+        states.listen(told)
+        assembly.manager.add(told, Group.LEADER, "transitions")
     states.watch(assembly.manager.cache)
 
 
@@ -249,9 +263,32 @@ def _declare_progress(assembly: Assembly) -> None:
 
 def _declare_standstill(assembly: Assembly) -> None:
     # Imported here, because a manager without it needs none of it.
+    from trainwright.controller.trainer.progress.jobmetrics import StalledJobs  # noqa: PLC0415 - as above
     from trainwright.controller.trainer.progress.standstill import Standstill  # noqa: PLC0415
 
-    Standstill(assembly.manager, assembly.events, assembly.snapshots.existing, assembly.settings.stall_after)
+    existing, after = assembly.snapshots.existing, assembly.settings.stall_after
+    Standstill(assembly.manager, assembly.events, existing, after, assembly.coalescer)
+    StalledJobs(assembly.manager.metrics.registry, assembly.jobs, leads=assembly.leads)
+
+
+def _declare_job_progress(assembly: Assembly) -> None:
+    from trainwright.controller.trainer.progress.jobmetrics import JobProgress  # noqa: PLC0415 - as above
+
+    JobProgress(assembly.manager.metrics.registry, assembly.jobs, leads=assembly.leads)
+
+
+def _declare_history(assembly: Assembly) -> None:
+    # Imported here, because a manager without it needs none of it.
+    from trainwright.controller.trainer.assembly.history import keep_history  # noqa: PLC0415
+
+    jobsets = assembly.kinds.kind_of(Reference(JobSet.RESOURCE, "", ""))
+    keep_history(assembly.manager, assembly.coalescer.budget, jobsets)
+
+
+def _history_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
+    from trainwright.controller.trainer.progress.history.keeper import HistoryKeeper  # noqa: PLC0415 - as above
+
+    return HistoryKeeper.RULES
 
 
 def _declare_pull(assembly: Assembly) -> None:
@@ -353,8 +390,19 @@ PARTS = (
     ),
     Part(
         name="standstill",
-        is_on=lambda settings: settings.features.enabled(TRAIN_JOB_STATUS) or settings.features.enabled(PROGRESS_PULL),
+        is_on=lambda settings: settings.takes_progress,
         declare=_declare_standstill,
+    ),
+    Part(
+        name="progress-history",
+        is_on=lambda settings: settings.progress_history and settings.takes_progress,
+        rights=_history_rights,
+        declare=_declare_history,
+    ),
+    Part(
+        name="progress-metrics",
+        is_on=lambda settings: settings.progress_metrics and settings.takes_progress,
+        declare=_declare_job_progress,
     ),
     Part(
         name="metrics",

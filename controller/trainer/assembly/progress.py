@@ -10,7 +10,8 @@ from trainwright.controller.runtime import Group, Kind, Manager
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.servers.bounded import BoundedServer, Limits
 from trainwright.controller.trainer.assembly.settings import Settings
-from trainwright.controller.trainer.progress.coalescer import Coalescer, Pace
+from trainwright.controller.trainer.progress.budget import Pace
+from trainwright.controller.trainer.progress.coalescer import Coalescer
 from trainwright.controller.trainer.progress.jobs import Jobs
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.reports import load_limits

@@ -28,7 +28,7 @@ from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRun
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.leaderelection.timing import Timing
 from trainwright.controller.runtime.servers.addresses import parse_address
-from trainwright.controller.trainer.assembly.features import Features, features_of
+from trainwright.controller.trainer.assembly.features import PROGRESS_PULL, TRAIN_JOB_STATUS, Features, features_of
 from trainwright.controller.trainer.assembly.selection import selection_of
 from trainwright.controller.trainer.job.lifetime import Lifetimes
 from trainwright.controller.trainer.job.silence import SHORTEST_SECONDS
@@ -131,6 +131,10 @@ class Settings:
     """Seconds without a report after which a job without the annotation counts as stalled; None: never."""
     progress_interval: float
     """Seconds between two writes of a job's progress."""
+    progress_history: bool
+    """Whether the course of each job's progress is kept in a ConfigMap."""
+    progress_metrics: bool
+    """Whether metrics show the progress of single jobs."""
     progress_needs_pod: bool
     """Whether the token of a report must name a pod."""
     progress_by_exec: bool
@@ -140,6 +144,11 @@ class Settings:
     minimum_tls: ssl.TLSVersion
     ciphers: str
     """OpenSSL's names of the suites for TLS 1.2; empty: OpenSSL's default."""
+
+    @property
+    def takes_progress(self) -> bool:
+        """Whether this manager stores progress, however it comes."""
+        return self.features.enabled(TRAIN_JOB_STATUS) or self.features.enabled(PROGRESS_PULL)
 
     def workers_of(self, kind: type[Object], default: int) -> int:
         """How many objects of the kind are reconciled at the same time."""
@@ -197,6 +206,8 @@ def settings_of(configuration: Configuration) -> Settings:
         status_server=_status_server(configuration.status_server, full.status_server, complain),
         stall_after=_stall_after(full.progress, complain),
         progress_interval=_progress_interval(full.progress, complain),
+        progress_history=bool(full.progress.history),
+        progress_metrics=bool(full.progress.job_metrics),
         progress_needs_pod=bool(full.progress.push.require_pod),
         progress_by_exec=bool(full.progress.pull.exec),
         features=features,

@@ -9,8 +9,9 @@ Caveat: an object of a kind without generations counts as changed with every new
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import (
     AnyObject,
     annotations_of,
@@ -33,31 +34,52 @@ class Built:
     """The inputs and the objects of one build, as digests."""
 
     runtime: Runtime
+    snapshot: AnyObject | None
+    """While the cache holds this very object, the job has the same runtime."""
     job: bytes
     facts: bytes | None
     """None: one of the facts could not be read."""
     references: tuple[Reference, ...]
     """The facts that the job's plugins need."""
     objects: bytes
+    """Those that are not among the facts, which are compared anyway."""
     made: tuple[Reference, ...]
 
     @classmethod
     def of(
-        cls, job: TrainJob, runtime: Runtime, facts: ClusterFacts, made: Mapping[Reference, AnyObject | None]
+        cls,
+        job: TrainJob,
+        runtime: Runtime,
+        facts: ClusterFacts,
+        made: Mapping[Reference, AnyObject | None],
+        settled: Iterable[Reference] = (),
+        *,
+        snapshot: AnyObject | None = None,
     ) -> "Built":
-        """A build that succeeded. `made`: its objects, as the cache held them or as the API server answered."""
+        """A build that succeeded.
+
+        Args:
+            job: the one that was built.
+            runtime: that of the job.
+            facts: what the build saw.
+            made: its objects, as the cache held them or as the API server answered.
+            settled: those of them that a next build may see as facts without a difference; see `Component.settled`.
+            snapshot: the object of the cache that stands for the job's snapshot.
+        """
+        created = {ref: made[ref] for ref in settled if ref in facts.objects and facts.objects[ref] is None}
         return cls(
             runtime=runtime,
+            snapshot=snapshot,
             job=_mark([job]),
-            facts=_mark_of(facts),
+            facts=_mark_of(replace(facts, objects={**facts.objects, **created})),
             references=tuple(facts.objects),
-            objects=_mark(made.values()),
-            made=tuple(made),
+            objects=_mark(obj for reference, obj in made.items() if reference not in facts.objects),
+            made=tuple(reference for reference in made if reference not in facts.objects),
         )
 
-    def is_of(self, job: TrainJob, runtime: Runtime) -> bool:
-        """Whether the job and its runtime are unchanged."""
-        return self.runtime is runtime and self.job == _mark([job])
+    def is_of(self, job: TrainJob) -> bool:
+        """Whether the job is unchanged. Its runtime may have changed, if the snapshot has."""
+        return self.job == _mark([job])
 
     def is_current(self, facts: ClusterFacts, find: Callable[[Reference], AnyObject | None]) -> bool:
         """Whether a new build would change nothing; `find` gives the current objects."""
@@ -97,6 +119,17 @@ def _mark(objects: Iterable[AnyObject | None]) -> bytes:
 
 
 def _identity(obj: AnyObject) -> tuple[object, ...]:
+    metadata: ObjectMeta | None = None if isinstance(obj, dict) else getattr(obj, "metadata", None)
+    if metadata is not None:
+        return (
+            metadata.uid,
+            metadata.generation or metadata.resource_version,
+            metadata.labels,
+            metadata.annotations,
+            metadata.finalizers,
+            metadata.owner_references,
+            metadata.deletion_timestamp,
+        )
     return (
         uid_of(obj),
         generation_of(obj) or resource_version_of(obj),

@@ -20,7 +20,18 @@ class CachedFacts:
 
     async def read(self, references: Iterable[Reference]) -> ClusterFacts:
         """The current state of these objects. A read that failed is part of the answer (`Unreadable`)."""
-        return ClusterFacts({reference: await self._look_up(reference) for reference in references})
+        found: dict[Reference, AnyObject | Unreadable | None] = {}
+        for reference in references:
+            try:
+                if self._kinds.watches(reference):
+                    found[reference] = self.find(reference)
+                else:
+                    found[reference] = await self._client.get(reference.resource, reference.name, reference.namespace)
+            except NotFound:
+                found[reference] = None
+            except KubernetesError as error:
+                found[reference] = Unreadable(str(error))
+        return ClusterFacts(found)
 
     def find(self, reference: Reference) -> AnyObject | None:
         """The object from the cache, or None.
@@ -44,13 +55,3 @@ class CachedFacts:
         kind = MetadataOnly(reference.resource)
         selector = f"metadata.name={reference.name}"
         return bool((await self._client.list_page(kind, reference.namespace, field_selector=selector, limit=1)).items)
-
-    async def _look_up(self, reference: Reference) -> AnyObject | Unreadable | None:
-        try:
-            if self._kinds.watches(reference):
-                return self.find(reference)
-            return await self._client.get(reference.resource, reference.name, reference.namespace)
-        except NotFound:
-            return None
-        except KubernetesError as error:
-            return Unreadable(str(error))

@@ -9,12 +9,14 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from trainwright.api.base import Object, Resource
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.objects import AnyObject, controller_of, name_of, namespace_of
+from trainwright.api.objects import AnyObject, controller_of, generation_of, name_of, namespace_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
-from trainwright.controller.runtime import Builder, Cache, Client, Key, Kind, MetadataOnly, NotFound
+from trainwright.controller.runtime import Builder, Cache, Client, Event, Key, Kind, MetadataOnly, NotFound
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.errors import NotSynced
 from trainwright.controller.runtime.tasks import together
@@ -25,6 +27,9 @@ from trainwright.plugins.contract import Enqueue, PluginFailure, Reference, Refu
 log = logging.getLogger(__name__)
 
 TRAIN_JOB = TrainJob.RESOURCE
+
+COUNTERS_SECONDS = 1.0
+"""How long a change of counters alone waits before it is written: a JobSet changes them several times in a row."""
 
 _REMEDY = "install its CustomResourceDefinition"
 """What to do about a missing kind whose watch names no remedy."""
@@ -78,7 +83,8 @@ class WatchedKinds:
                     builder.source(UnfinishedJobs(cache.informer(kind), cache))
                 case Enqueue.OWNER:
                     # A cluster may hold many ConfigMaps and Secrets; keep those of TrainJobs only.
-                    builder.owns(kind, transforms=(_of_a_trainjob,) if isinstance(kind, MetadataOnly) else ())
+                    transforms = (_of_a_trainjob,) if isinstance(kind, MetadataOnly) else ()
+                    builder.owns(kind, transforms=transforms, wait=waiting(watch.counters) if watch.counters else None)
                 case Enqueue.SUSPENDED_IN_NAMESPACE:
                     builder.watches(kind, _once_synced(lambda obj: cache.list(TrainJob, namespace_of(obj))))
                 case Enqueue.SUSPENDED_OF_RUNTIME_CLASS:
@@ -161,6 +167,33 @@ async def _missing(discovery: Discovery, resources: Iterable[Resource]) -> list[
         except NotFound:
             missing.append(resource)
     return missing
+
+
+def waiting(counters: Sequence[str]) -> Callable[[Event[AnyObject]], float]:
+    """How long the reconcile of an event may wait: COUNTERS_SECONDS if nothing but these counters has changed."""
+
+    def seconds(event: Event[AnyObject]) -> float:
+        old, new = event.old, event.new
+        return COUNTERS_SECONDS if old is not None and new is not None and _counts(old, new, counters) else 0.0
+
+    return seconds
+
+
+def _counts(old: AnyObject, new: AnyObject, counters: Sequence[str]) -> bool:
+    """Whether two states of an object differ in these attributes of the status alone, and in managedFields."""
+    if isinstance(old, dict) or isinstance(new, dict) or old.metadata is None or new.metadata is None:
+        return False
+    if generation_of(old) != generation_of(new) or not generation_of(new):
+        return False
+    version, owned = new.metadata.resource_version, new.metadata.managed_fields
+    if replace(old.metadata, resource_version=version, managed_fields=owned) != new.metadata:
+        return False
+    before, after = getattr(old, "status", None), getattr(new, "status", None)
+    if after is None:
+        return False
+    rest = (name for name in after.__struct_fields__ if name not in counters)
+    # An empty value is the same as none: the first status may write both.
+    return all((getattr(before, name, None) or None) == (getattr(after, name) or None) for name in rest)
 
 
 def _of_a_trainjob(obj: AnyObject) -> AnyObject | None:

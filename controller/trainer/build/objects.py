@@ -15,7 +15,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Manager, NotFound
 from trainwright.controller.runtime.errors import AlreadyExists, Forbidden, Invalid
 from trainwright.controller.trainer.build.built import BuildMemory, Built
-from trainwright.controller.trainer.build.ends import check_end
+from trainwright.controller.trainer.build.ends import check_end, had_pods
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.snapshot import Snapshots
@@ -58,9 +58,13 @@ class JobObjects:
 
         Raises PipelineError, FactUnavailable, EndUnknown, KubernetesError.
         """
-        is_new = not self._snapshots.is_taken(job)
-        runtime = await self._snapshots.runtime_of(job)
-        last = memory.built if memory.built is not None and memory.built.is_of(job, runtime) else None
+        snapshot = self._snapshots.taken(job)
+        last = memory.built if memory.built is not None and memory.built.is_of(job) else None
+        if last is not None and snapshot is not None and last.snapshot is snapshot:
+            runtime = last.runtime
+        else:
+            runtime = await self._snapshots.runtime_of(job)
+            last = last if last is not None and last.runtime is runtime else None
         run = self._pipeline.begin(job, runtime)
         references = last.references if last is not None else run.references()
         facts = await self._facts.read(references)
@@ -78,15 +82,20 @@ class JobObjects:
             # Check all kinds before the first write: a job is never half made because a kind is not served.
             self._kinds.require(component.resource)
         found = {component.reference: self._facts.find(component.reference) for component in rendering.components}
-        if not memory.made_once:
+        if not memory.made_once and had_pods(job):
             check_end(job, rendering.components, self._pipeline.begin_status(job).references(), found)
         # A new job has no objects. For any other job, the cluster may hold objects that the cache does not show.
-        is_new = is_new and not any(found.values())
+        is_new = snapshot is None and not any(found.values())
         made = {
             component.reference: await self._make_one(job, component, memory, is_new=is_new)
             for component in rendering.components
         }
-        memory.built = Built.of(job, runtime, facts, made)
+        settled = [
+            component.reference
+            for component in rendering.components
+            if component.settled and run.is_asked_by(component.reference, component.plugin)
+        ]
+        memory.built = Built.of(job, runtime, facts, made, settled, snapshot=self._snapshots.taken(job))
         memory.made_once = True
 
     async def delete(self, job: TrainJob, references: Iterable[Reference]) -> None:

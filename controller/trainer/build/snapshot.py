@@ -83,14 +83,14 @@ class Snapshots:
             KubernetesError: the API server does not answer, or refuses.
         """
         kept = await self.existing(job)
-        return kept if kept is not None else await self._take(job, Key(job.namespace, _name(job)))
+        return kept if kept is not None else await self._take(job, Key(job.namespace, name_of_snapshot(job)))
 
     async def existing(self, job: TrainJob) -> Runtime | None:
         """The runtime of the job's snapshot; None if there is no snapshot. Never takes one: admission asks too.
 
         Raises SnapshotInvalid, KubernetesError.
         """
-        name = _name(job)
+        name = name_of_snapshot(job)
         found = self._cache.get(SNAPSHOTS, name, job.namespace)
         if found is None:
             return None
@@ -104,16 +104,12 @@ class Snapshots:
             content = await self._client.get(ConfigMap, name, job.namespace)
         except NotFound:
             return None
-        text = (content.data or {}).get(KEY_RUNTIME_SNAPSHOT)
-        if text is None:
-            raise SnapshotInvalid(
-                f"ConfigMap {name} has no key {KEY_RUNTIME_SNAPSHOT}; delete it, and a new snapshot is taken"
-            )
-        return _checked(self._remember(content, text, job), job, name)
+        return _checked(self._remember(content, _text_in(content), job), job, name)
 
-    def is_taken(self, job: TrainJob) -> bool:
-        """Whether the cache holds the job's snapshot, the first object that is made for a job."""
-        return self._cache.get(SNAPSHOTS, _name(job), job.namespace) is not None
+    def taken(self, job: TrainJob) -> AnyObject | None:
+        """The metadata of the job's snapshot, the first object that is made for a job, if the cache holds it."""
+        found: AnyObject | None = self._cache.get(SNAPSHOTS, name_of_snapshot(job), job.namespace)
+        return found
 
     async def _take(self, job: TrainJob, key: Key) -> Runtime:
         live = self._runtimes.of(job)
@@ -185,8 +181,24 @@ def too_large(runtime: Runtime) -> int | None:
     return size if size > LARGEST_CONFIG_MAP else None
 
 
-def _name(job: TrainJob) -> str:
+def name_of_snapshot(job: TrainJob) -> str:
+    """The name of the ConfigMap."""
     return job.name + SUFFIX_RUNTIME_SNAPSHOT
+
+
+def runtime_in(snapshot: ConfigMap, job: TrainJob) -> Runtime:
+    """The runtime that a snapshot holds, for whoever reads one without a cache. Raises SnapshotInvalid."""
+    _owned(snapshot, job)
+    return _checked(_decode(_text_in(snapshot), name_of(snapshot), job), job, name_of(snapshot))
+
+
+def _text_in(snapshot: ConfigMap) -> str:
+    text = (snapshot.data or {}).get(KEY_RUNTIME_SNAPSHOT)
+    if text is None:
+        raise SnapshotInvalid(
+            f"ConfigMap {name_of(snapshot)} has no key {KEY_RUNTIME_SNAPSHOT}; delete it, and a new snapshot is taken"
+        )
+    return text
 
 
 def _owned(found: AnyObject, job: TrainJob) -> None:

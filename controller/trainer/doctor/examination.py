@@ -4,13 +4,22 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from trainwright.controller.trainer.doctor.checks import capacity, definitions, jobset, leader, runtimes, webhooks
+from trainwright.controller.trainer.doctor.checks import (
+    capacity,
+    definitions,
+    jobset,
+    kubernetes,
+    leader,
+    runtimes,
+    webhooks,
+)
 from trainwright.controller.trainer.doctor.findings import Finding, Level
 from trainwright.controller.trainer.doctor.site import CannotTell, Site
 
 Check = Callable[[Site], Iterable[Finding]]
 
 CHECKS: dict[str, Check] = {
+    "Kubernetes": kubernetes.version,
     "JobSet is installed": jobset.presence,
     "JobSet answers": jobset.answer,
     "definitions": definitions.definitions,

@@ -26,6 +26,7 @@ from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import ApiError, DecodeError, Forbidden, KubernetesError
 from trainwright.controller.runtime.tasks import together
 from trainwright.controller.trainer.doctor.site import (
+    JOBSET_DEFINITION,
     JOBSET_GROUP,
     TRAINER_GROUP,
     Probe,
@@ -48,6 +49,7 @@ KUEUE_NAMESPACE, KUEUE_CONFIGURATION, KUEUE_KEY = (
     "controller_manager_config.yaml",
 )
 _NAME = "trainwright-doctor-dry-run"
+_DEFAULT = "default"
 
 
 def _resource(group: str, kind: str, plural: str, version: str = "v1", *, namespaced: bool = False) -> Resource:
@@ -74,7 +76,7 @@ class Gatherer:
         pipeline: Pipeline,
         rules: Callable[[Document | None], Sequence[Rule]],
         shipped: Mapping[str, Document],
-        namespace: str,
+        namespace: str | None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """What to read with, and what to compare with.
@@ -84,27 +86,30 @@ class Gatherer:
             pipeline: renders a job of each runtime.
             rules: the rights that a manager with that Configuration needs; raises KubernetesError if it is wrong.
             shipped: the definitions of this version, by name.
-            namespace: for dry runs.
+            namespace: for dry runs; None for the one that the manager is limited to, or else `default`.
             tell: takes what is being read now, for a terminal.
         """
         self._client, self._pipeline, self._rules = client, pipeline, rules
-        self._shipped, self._namespace, self._tell = shipped, namespace, tell
+        self._shipped, self._wanted, self._namespace, self._tell = shipped, namespace, namespace or _DEFAULT, tell
 
     async def gather(self) -> Site:
         """Read everything. What cannot be read is noted in the Site. Raises TransportError without any answer."""
         self._tell("API server")
-        now, skew = await self._clock()
+        now, skew, version = await self._api_server()
         groups = await self._known(self._groups())
         served = groups if not isinstance(groups, Unread) else {}
-        site = Site(now=now, skew=skew, groups=groups, shipped=self._shipped)
+        site = Site(now=now, skew=skew, version=version, groups=groups, shipped=self._shipped)
         self._tell("installation")
         site.definitions = await self._known(self._definitions())
-        site.leases = await self._known(self._list(Lease.RESOURCE, fields=f"metadata.name={LEASE}"))
         site.deployments = await self._known(self._list(_DEPLOYMENT))
         site.webhooks = await self._known(self._webhooks())
         site.configuration = await self._known(self._configuration(site))
+        site.leases = await self._known(self._leases(site))
         site.services = await self._known(self._services(site))
         self._tell("dry runs")
+        if self._wanted is None:
+            self._namespace = site.only or _DEFAULT
+        site.tried_in = self._namespace
         site.jobset_probe = (
             await self._known(self._probe(_JOBSET, _a_jobset())) if JOBSET_GROUP in served else Unread("")
         )
@@ -133,16 +138,21 @@ class Gatherer:
         except KubernetesError as error:
             return Unread(str(error))
 
-    async def _clock(self) -> tuple[dt.datetime, float | None]:
+    async def _api_server(self) -> tuple[dt.datetime, float | None, str]:
+        """Its time, how far ours is ahead of it, and its version."""
         before = wall_clock()
         answer = await self._client.send(Request("GET", "/version"))
+        try:
+            version = str(msgspec.json.decode(answer.body)["gitVersion"])
+        except (msgspec.DecodeError, KeyError, TypeError):
+            version = ""  # a proxy that answers for it
         text = answer.headers.get("date")
         if not text:
-            return before, None
+            return before, None, version
         server = parsedate_to_datetime(text)
         # The header has whole seconds, so the true time is up to one second later.
         skew = (before - server).total_seconds()
-        return max(server, server + (wall_clock() - before)), skew
+        return max(server, server + (wall_clock() - before)), skew, version
 
     async def _groups(self) -> Mapping[str, Sequence[str]]:
         answer = await self._client.send(Request("GET", "/apis", headers={"Accept": "application/json"}))
@@ -163,7 +173,7 @@ class Gatherer:
 
     async def _definitions(self) -> Mapping[str, Document]:
         found: dict[str, Document] = {}
-        for name in self._shipped:
+        for name in (*self._shipped, JOBSET_DEFINITION):
             try:
                 found[name] = await self._client.get(_DEFINITION, name)
             except NotFound:
@@ -204,6 +214,16 @@ class Gatherer:
                     return read if isinstance(read, dict) else {}
         return None
 
+    async def _leases(self, site: Site) -> Sequence[Document]:
+        """The Leases of managers: with the name that is usual, and the one in the Configuration."""
+        names = {LEASE}
+        if isinstance(site.configuration, dict):
+            names.add((site.configuration.get("leaderElection") or {}).get("resourceName") or LEASE)
+        found: list[Document] = []
+        for name in sorted(names):
+            found += await self._list(Lease.RESOURCE, fields=f"metadata.name={name}")
+        return found
+
     async def _kueue(self) -> str | None:
         try:
             found = await self._client.get(ConfigMap, KUEUE_CONFIGURATION, KUEUE_NAMESPACE)
@@ -235,14 +255,17 @@ class Gatherer:
         try:
             given = site.configuration if not isinstance(site.configuration, Unread) else None
             asked = [(rule, verb) for rule in self._rules(given) for verb in rule.verbs]
-            allowed = await together("doctor", *(self._may(namespace, name, rule, verb) for rule, verb in asked))
+            allowed = await together(
+                "doctor", *(self._may(namespace, name, rule, verb, site.only) for rule, verb in asked)
+            )
         except KubernetesError as error:
             site.denied = Unread(str(error))
             return
         site.denied = [one for one, answer in zip(asked, allowed, strict=True) if not answer]
 
-    async def _may(self, namespace: str, account: str, rule: Rule, verb: str) -> bool:
+    async def _may(self, namespace: str, account: str, rule: Rule, verb: str, only: str) -> bool:
         attributes = {
+            "namespace": only if rule.namespaced else "",
             "verb": verb,
             "group": rule.group,
             "resource": rule.resource.partition("/")[0],

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
-from trainwright.api.objects import Document, name_of
+from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract import Verdict
@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 TRAINER_GROUP = "trainer.kubeflow.org"
 JOBSET_GROUP = "jobset.x-k8s.io"
+JOBSET_DEFINITION = f"jobsets.{JOBSET_GROUP}"
 
 
 class CannotTell(Exception):  # noqa: N818 - it is no error of the check
@@ -61,6 +62,8 @@ class Site:
     """The time of the API server, or of this machine if it tells none."""
     skew: float | None = None
     """Seconds that the clock of this machine is ahead of the API server's."""
+    version: str = ""
+    """Of Kubernetes, such as v1.36.3; empty if the API server tells none."""
     groups: "Mapping[str, Sequence[str]] | Unread" = field(default_factory=dict)
     """Versions of each API group that is served."""
     definitions: "Mapping[str, Document] | Unread" = field(default_factory=dict)
@@ -77,6 +80,8 @@ class Site:
     jobset_probe: "Probe | Unread" = Unread("it was not tried")
     job_probe: "Probe | Unread" = Unread("it was not tried")
     """The answer to a TrainJob whose runtime does not exist: working webhooks refuse it."""
+    tried_in: str = "default"
+    """The namespace of the dry runs."""
     denied: "Sequence[tuple[Rule, str]] | Unread" = ()
     """The rights that the manager's service account lacks: each rule with one verb."""
     account: str = ""
@@ -105,12 +110,34 @@ class Site:
     @property
     def managers(self) -> list[Document]:
         """The Deployments of managers of TrainJobs."""
-        wanted = {"app.kubernetes.io/name": "trainer", "app.kubernetes.io/component": "manager"}
-        return [
-            one
-            for one in self.known(self.deployments)
-            if wanted.items() <= ((one.get("metadata") or {}).get("labels") or {}).items()
-        ]
+        found = []
+        for one in self.known(self.deployments):
+            labels = (one.get("metadata") or {}).get("labels") or {}
+            # Kubeflow Trainer's Helm chart gives the second name.
+            is_trainer = labels.get("app.kubernetes.io/name") in {"trainer", "kubeflow-trainer"}
+            if is_trainer and labels.get("app.kubernetes.io/component") == "manager":
+                found.append(one)
+        return found
+
+    @property
+    def only(self) -> str:
+        """The only namespace whose TrainJobs are managed; empty for all, and if one manager alone cannot be seen."""
+        if isinstance(self.deployments, Unread) or len(self.managers) != 1:
+            return ""
+        arguments = [str(one) for container in _containers(self.managers[0]) for one in container.get("args") or ()]
+        for option, following in zip(arguments, [*arguments[1:], ""], strict=True):
+            if option == "--namespace":
+                return following
+            if option.startswith("--namespace="):
+                return option.partition("=")[2]
+        return ""
+
+    @property
+    def home(self) -> str:
+        """The namespace of the manager, or where it is by default."""
+        if isinstance(self.deployments, Unread) or not self.managers:
+            return "kubeflow-system"
+        return namespace_of(self.managers[0])
 
     @property
     def jobset_managers(self) -> list[Document]:

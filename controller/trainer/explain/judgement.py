@@ -22,7 +22,7 @@ from trainwright.controller.trainer.explain.checks import (
     unattended,
 )
 from trainwright.plugins.contract import Cause, Explains, Picture, Severity
-from trainwright.plugins.contract.picture import Verb
+from trainwright.plugins.contract.picture import Query, Verb
 
 Check = Callable[[Picture], Iterable[Cause]]
 
@@ -188,11 +188,17 @@ def _unread(picture: Picture) -> Iterator[str]:
     for query, message in picture.unread.items():
         if query.verb is Verb.SERVES or (query.verb is Verb.LOG and "forbidden" not in message):
             continue
-        resource = query.resource
-        plural = "pods/log" if query.verb is Verb.LOG else resource.plural
-        kind = f"{plural}.{resource.group}" if resource.group else plural
-        where = f" in namespace {query.namespace}" if query.namespace else ""
-        word = "get" if query.verb is Verb.LOG else query.verb.value
-        why = f"no right to {word} {kind}{where}" if "forbidden" in message else f"{kind}: {message}"
-        told[why] = None
+        told[why_unread(query, message)] = None
     yield from told
+
+
+def why_unread(query: Query, message: str) -> str:
+    """Why a query has no answer, in the words of users: the right that is missing, or what the API server said."""
+    resource = query.resource
+    plural = "pods/log" if query.verb is Verb.LOG else resource.plural
+    kind = f"{plural}.{resource.group}" if resource.group else plural
+    if "forbidden" not in message:
+        return f"{kind}: {message}"
+    where = f" in namespace {query.namespace}" if query.namespace else ""
+    word = "get" if query.verb is Verb.LOG else query.verb.value
+    return f"no right to {word} {kind}{where}"

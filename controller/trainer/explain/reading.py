@@ -6,8 +6,10 @@ may not be read becomes part of the explanation.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
+
+import msgspec
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document, wire
@@ -15,7 +17,7 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, MetadataOnly
 from trainwright.controller.runtime.client.discovery import Discovery
-from trainwright.controller.runtime.errors import ApiError, NotFound, TransportError
+from trainwright.controller.runtime.errors import ApiError, DecodeError, NotFound, TransportError
 from trainwright.controller.runtime.tasks import together
 from trainwright.controller.trainer.explain.judgement import Explanation, explain
 from trainwright.controller.trainer.explain.kinds import SECRET
@@ -48,18 +50,30 @@ class Reader:
             NotFound: the job does not exist, or TrainJobs are not installed.
             ApiError: the job may not be read.
             TransportError: no answer.
+            DecodeError: the job does not fit the API, which a definition that accepts anything allows.
         """
         return (await self.picture(namespace, name))[1]
 
-    async def picture(self, namespace: str, name: str) -> tuple[Picture, Explanation]:
-        """The picture that the explanation comes from, and the explanation."""
+    async def picture(
+        self, namespace: str, name: str, *, also: Callable[[Picture], object] | None = None
+    ) -> tuple[Picture, Explanation]:
+        """The picture that the explanation comes from, and the explanation.
+
+        `also` asks the picture for more, as a check does; what it asks for is read too. Raises as `explain`.
+        """
         job: Document = await self._client.get(TrainJob.RESOURCE, name, namespace)
+        try:
+            msgspec.convert(job, TrainJob)
+        except msgspec.ValidationError as error:
+            raise DecodeError(f"TrainJob {namespace}/{name} does not fit the API: {error}") from error
         self._discovery = Discovery(self._client)  # What is missing may be installed while one watches.
         now, answers = self._now(), dict[Query, Answer]()
         rounds = 0
         while True:
             picture = Picture(job, answers.get, now)
             explanation = explain(picture, self._plugins)
+            if also is not None:
+                also(picture)
             wanted = tuple(picture.wanted)
             if not wanted or rounds == _ROUNDS:
                 return picture, explanation

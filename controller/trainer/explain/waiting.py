@@ -7,19 +7,16 @@ jobs are read each second, so a cluster full of waiting jobs costs the API serve
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from trainwright.api.conditions import find, is_true, remove_condition, set_condition
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.objects import Document, Key, controller_of, deletion_timestamp_of, resource_version_of, uid_of
+from trainwright.api.objects import Document, Key, controller_of, deletion_timestamp_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -28,12 +25,11 @@ from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.trainer.explain import kinds
 from trainwright.controller.trainer.explain.judgement import Explanation
 from trainwright.controller.trainer.explain.reading import Reader
+from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
 from trainwright.controller.trainer.job.pods import POD, jobset_key
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_WAITING, is_ours, state_of
 from trainwright.plugins.contract import Cause, Explains, Severity
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT
-
-log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 10.0
 """How long a job is left alone before it is looked at: most are on their way within that time."""
@@ -144,17 +140,7 @@ class WaitingConditions:
 
     async def _write(self, job: TrainJob, cause: Cause | None) -> bool:
         """Write the condition, or remove it without a cause. Returns whether something was written."""
-        had = list((job.status.conditions if job.status is not None else None) or ())
-        conditions = with_waiting(had, cause, self._now)
-        if conditions == had:
-            return False
-        patch = {
-            # With the version, so that a condition that somebody adds meanwhile is not lost.
-            "metadata": {"resourceVersion": resource_version_of(job)},
-            "status": {"conditions": msgspec.to_builtins(conditions)},
-        }
-        await self._client.patch(TrainJob, job.name, job.namespace, patch, type="merge", subresource="status")
-        return True
+        return await write_conditions(self._client, job, with_waiting(conditions_of(job), cause, self._now))
 
 
 def with_waiting(conditions: Sequence[Condition], cause: Cause | None, now: Now) -> list[Condition]:

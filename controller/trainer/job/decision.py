@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
 from trainwright.controller.trainer.job.deadline import is_exceeded, seconds_left
 from trainwright.controller.trainer.job.obstacles import Obstacle
 from trainwright.controller.trainer.job.status import (
@@ -20,8 +21,6 @@ from trainwright.controller.trainer.job.status import (
     with_end_unknown,
 )
 
-COUNTERS_SECONDS = 0.25
-"""How long a change of counters alone waits before it is written: a JobSet changes them several times in a row."""
 LONGEST_WAIT_SECONDS = 3600.0
 """Upper bound of one wait: look again hourly, because the wall clock may jump."""
 

@@ -6,10 +6,12 @@ alert TrainwrightDefect therefore needs a counter of its own.
 """
 
 from enum import StrEnum
-
-from prometheus_client import CollectorRegistry, Counter
+from typing import TYPE_CHECKING
 
 from trainwright.plugins.contract import FactUnavailable, PipelineError, Refusal
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 
 class During(StrEnum):
@@ -22,7 +24,9 @@ class During(StrEnum):
 class Defects:
     """The counter of one process; registers itself."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: "CollectorRegistry") -> None:
+        from prometheus_client import Counter  # noqa: PLC0415 - `trainwright render` needs `is_defect` alone
+
         counter = Counter(
             "trainer_trainjob_defects_total",
             "Defects of plugins or of the manager that TrainJobs met.",

@@ -3,7 +3,6 @@
 
 import logging
 from collections.abc import Callable
-from typing import Literal
 
 from trainwright.api.messages import shortened
 from trainwright.api.objects import key_of
@@ -80,10 +79,9 @@ class JobEvents:
         """Report that a training says that it has failed. Kubernetes decides what becomes of the job."""
         self._recorder.event(job, "Warning", EVENT_TRAINING_FAILURE, shortened(note, NOTE_LIMIT), action="Training")
 
-    def progress(self, job: TrainJob, reason: str, note: str, *, warning: bool) -> None:
-        """Report how the training goes."""
-        kind: Literal["Normal", "Warning"] = "Warning" if warning else "Normal"
-        self._recorder.event(job, kind, reason, shortened(note, NOTE_LIMIT), action="Training")
+    def progress(self, job: TrainJob, reason: str, note: str) -> None:
+        """Report that something goes wrong with the training."""
+        self._recorder.event(job, "Warning", reason, shortened(note, NOTE_LIMIT), action="Training")
 
     def _warn(self, job: TrainJob, note: str) -> None:
         self._recorder.event(

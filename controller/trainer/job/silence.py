@@ -5,18 +5,24 @@ Asked for by an annotation of the TrainJob, else by the Configuration. Time is c
 so a manager that was away, or has just become leader, never blames a job for its own absence.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
+from trainwright.api.trainer.v1alpha1.constants import (
+    ANNOTATION_PROGRESS_STALL_AFTER,
+    DATASET_INITIALIZER,
+    MODEL_INITIALIZER,
+)
 from trainwright.api.trainer.v1alpha1.progress import Problem, declared
 from trainwright.controller.trainer.job.state import State, state_of
 
 SHORTEST_SECONDS = 120.0
 """A shorter time would blame jobs for an evaluation or a checkpoint."""
+NAMED, NAMES_LENGTH = 5, 150
+"""How many silent pods a message names, and how many characters their names may have."""
 _STEP = "current_step"
 
 
@@ -35,6 +41,10 @@ class Stall:
     reason: Reason
     message: str
     """The same text for the same standstill."""
+
+
+INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
+"""The replicated jobs that do not train."""
 
 
 @dataclass(slots=True)
@@ -58,6 +68,18 @@ class Silence:
         if not running or position != self.position:
             self.position, self.position_since = position, now
 
+    def heard(self, at: float, now: float, *, is_stuck: bool) -> None:
+        """Note a report that this process took and that the job may not show yet.
+
+        Args:
+            at: when it came.
+            now: on the same clock.
+            is_stuck: whether it cannot be stored, so that the job does not show where the training is.
+        """
+        self.reported_since = max(self.reported_since, at)
+        if is_stuck:
+            self.position_since = now
+
 
 def stall_after(job: TrainJob, runtime: Mapping[str, str], default: float | None) -> float | None:
     """Seconds of standstill after which the job counts as stalled; None: never.
@@ -78,27 +100,30 @@ def problems(job: TrainJob) -> Iterator[Problem]:
 
 
 def is_running(job: TrainJob) -> bool:
-    """Whether pods of the job are ready, so that reports can be expected."""
-    ready = any(one.ready for one in (job.status.jobs_status if job.status is not None else None) or ())
+    """Whether pods that train are ready, so that reports can be expected. Initializers may load data for hours."""
+    counts = (job.status.jobs_status if job.status is not None else None) or ()
+    ready = any(one.ready for one in counts if one.name not in INITIALIZERS)
     return ready and state_of(job).state is State.RUNNING
 
 
-def stall_of(silence: Silence, after: float, now: float) -> tuple[Stall | None, float]:
+def stall_of(silence: Silence, after: float, now: float, *, pods: Collection[str] = ()) -> tuple[Stall | None, float]:
     """How the job stands still, if it does; and the seconds until that may change.
 
     Args:
         silence: of a job whose pods run.
         after: seconds of standstill.
         now: on the clock of `silence`.
+        pods: those that reported to this process, as far as they are known.
     """
     minutes = f"{after / 60:g} min"
     advice = "look at its logs, it may hang"
+    who = f" from {_named(pods)}" if pods else ""
     left = silence.reported_since + after - now
     if left <= 0 and not silence.reported:
         text = f"the pods run, and no report of progress came for {minutes}; {advice}, or not report at all"
         return Stall(reason=Reason.NEVER_REPORTED, message=text), after
     if left <= 0:
-        text = f"no report of progress for {minutes}, the last at {silence.reported}; {advice}"
+        text = f"no report of progress for {minutes}, the last at {silence.reported}{who}; {advice}"
         return Stall(reason=Reason.NO_REPORT, message=text), after
     stands = silence.position_since + after - now
     if stands <= 0 and silence.position != (None, ""):
@@ -109,6 +134,16 @@ def stall_of(silence: Silence, after: float, now: float) -> tuple[Stall | None, 
         text = f"reports come, and have shown {where} for {minutes}; {advice}"
         return Stall(reason=Reason.NO_ADVANCE, message=text), left
     return None, min(left, stands) if stands > 0 else left
+
+
+def _named(pods: Collection[str]) -> str:
+    """Up to five pods by name, as far as a message has room for them."""
+    names = sorted(pods)
+    shown = names[:NAMED]
+    while len(shown) > 1 and len(", ".join(shown)) > NAMES_LENGTH:
+        shown.pop()
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"{'pod' if len(names) == 1 else 'pods'} {', '.join(shown)}{more}"
 
 
 def _position(job: TrainJob) -> tuple[int | None, str]:

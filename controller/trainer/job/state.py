@@ -8,7 +8,6 @@ once for each change, on every replica, whether or not it leads.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from trainwright.api.conditions import find
@@ -23,26 +22,17 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.controller.runtime import Cache, Event
 from trainwright.controller.trainer.build.ends import had_pods
+from trainwright.plugins.contract.states import JobState
 
 CONDITION_BLOCKED = "Blocked"
+"""A condition that Kubeflow Trainer does not have; see `obstacles`."""
 CONDITION_STALLED = "Stalled"
 """A job whose pods run, and whose reports of progress do not come or do not change; see `progress.standstill`."""
 CONDITION_WAITING = "Waiting"
 """Behind the gate `Explain`: why the job does not train; see `explain.waiting`."""
-"""A condition that Kubeflow Trainer does not have; see `obstacles`."""
 
 
-class State(StrEnum):
-    """What a TrainJob is doing."""
-
-    COMPLETE = "Complete"
-    FAILED = "Failed"
-    BLOCKED = "Blocked"
-    SUSPENDED = "Suspended"
-    RUNNING = "Running"
-    """At least one of its pods is active, ready, succeeded or failed."""
-    PENDING = "Pending"
-    """It has had no pod since it was created or resumed."""
+State: TypeAlias = JobState
 
 
 class Standing(NamedTuple):
@@ -55,7 +45,7 @@ class Standing(NamedTuple):
     @property
     def is_over(self) -> bool:
         """Whether the job has ended."""
-        return self.state in {State.COMPLETE, State.FAILED}
+        return self.state.is_over
 
 
 _CONDITIONS = {

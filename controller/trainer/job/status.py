@@ -7,6 +7,7 @@ at once, together with every other change. A change of counters alone waits for 
 several times in a row. Nothing is kept meanwhile: what waits is the difference between the job and what is observed.
 """
 
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -36,6 +37,7 @@ REASON_END_UNKNOWN = "EndUnknown"
 """The JobSet deleted itself after its end while no manager ran."""
 REASON_CREATED = "JobsCreationSucceeded"
 """The reason that versions of Kubeflow Trainer with this condition wrote."""
+_ENDS = frozenset({CONDITION_COMPLETE, CONDITION_FAILED})
 _OWN_KEYS = (("conditions", "conditions"), ("jobs_status", "jobsStatus"))
 """Attribute and wire name of what the manager writes."""
 
@@ -47,7 +49,7 @@ def is_finished(job: TrainJob) -> bool:
 
 def is_over(status: TrainJobStatus) -> bool:
     """Whether the status says Complete or Failed."""
-    return is_true(status.conditions, CONDITION_COMPLETE) or is_true(status.conditions, CONDITION_FAILED)
+    return any(c.status == "True" and c.type in _ENDS for c in status.conditions or ())
 
 
 def wanted_status(
@@ -69,7 +71,7 @@ def wanted_status(
         created: whether to write `Created`.
         now: the wall clock, for transition times.
     """
-    status = (observed or job.status or TrainJobStatus()).deepcopy()
+    status = copy(observed or job.status or TrainJobStatus())  # only its conditions change, as a whole
     had = {condition.type for condition in (job.status.conditions if job.status is not None else None) or ()}
     found = status.conditions or []
     conditions = [condition for condition in found if condition.type in had]
@@ -153,6 +155,8 @@ def _in_order(conditions: list[Condition]) -> list[Condition]:
     only explain, so any other condition has to come before them.
     """
     last = (CONDITION_STALLED, CONDITION_WAITING, CONDITION_CREATED)
+    if len(conditions) < 2:
+        return conditions
     return sorted(conditions, key=lambda condition: last.index(condition.type) + 1 if condition.type in last else 0)
 
 

@@ -18,20 +18,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from trainwright.api.conditions import is_true
 from trainwright.api.objects import AnyObject, Key, uid_of
-from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
-from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE
 from trainwright.controller.runtime import Cache, Conflict, Event, KubernetesError, NotFound
 from trainwright.controller.runtime.errors import BadRequest, Invalid, TooManyRequests
 from trainwright.controller.runtime.tasks import TaskScope, together
-from trainwright.controller.trainer.job.status import is_finished
 from trainwright.controller.trainer.progress.agenda import Agenda
+from trainwright.controller.trainer.progress.budget import Allowance, Budget, Pace
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
-from trainwright.controller.trainer.progress.refusals import InvalidReport, Refused, UnknownJob
-from trainwright.controller.trainer.progress.reports import COMPLETE, Report
-from trainwright.controller.trainer.progress.slots import BURST, Allowance, Slot
+from trainwright.controller.trainer.progress.refusals import InvalidReport, UnknownJob
+from trainwright.controller.trainer.progress.reports import Report
+from trainwright.controller.trainer.progress.slots import BURST, Slot
 
 log = logging.getLogger(__name__)
 
@@ -67,17 +64,6 @@ class Source(StrEnum):
     """What a container left at its end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How often is written."""
-
-    interval: float = 10.0
-    """Seconds between two writes of a TrainJob."""
-    rate: float | None = 20.0
-    """Writes a second over all TrainJobs; None: no limit."""
-    burst: int = 40
-
-
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """When a TrainJob reported, by the clock of the event loop."""
@@ -86,6 +72,10 @@ class Arrivals:
     """By name of the pod, of those that named one."""
     last_push: float | None
     """None: no report with this source."""
+    last: float
+    """Of any source and pod."""
+    is_stuck: bool
+    """Whether the newest value cannot be stored; the status is older than the training."""
 
 
 class Coalescer:
@@ -109,8 +99,8 @@ class Coalescer:
         self._time = time or asyncio.get_running_loop().time
         self._slots: dict[str, Slot] = {}
         self._agenda = Agenda(self._due, self._time)
-        self._allowance = Allowance(pace.burst, self._time())
-        self._silent_until = float("-inf")
+        self.budget = Budget(pace, self._time)
+        """Of all writes of this replica; shared with the histories."""
         self._in_flight = 0
         self._active = 0
         self._counted = float("-inf")
@@ -139,7 +129,7 @@ class Coalescer:
         slot.saw(pod, now)
         if source is Source.PUSH:
             slot.last_push = now
-        if _lowers(slot, report):
+        if slot.lowers(report):
             self.metrics.report(source, "ignored")
             return
         self.metrics.report(source, "accepted")
@@ -152,7 +142,9 @@ class Coalescer:
     def arrivals(self, uid: str) -> Arrivals | None:
         """When a TrainJob reported to this process; None: it did not, or long ago."""
         slot = self._slots.get(uid)
-        return Arrivals(MappingProxyType(slot.pods), slot.last_push) if slot is not None else None
+        if slot is None:
+            return None
+        return Arrivals(MappingProxyType(slot.pods), slot.last_push, slot.last_report, slot.failures > 0)
 
     def watch(self, cache: Cache) -> None:
         """Follow the TrainJobs of the cache; the kind must be declared there."""
@@ -168,7 +160,7 @@ class Coalescer:
         slot = self._slots.get(uid_of(job)) if isinstance(job, TrainJob) else None
         if slot is None or not isinstance(job, TrainJob):
             return
-        self._learn(slot, job)
+        slot.learn(job)
         stored = job.status.trainer_status if job.status is not None else None
         if stored == slot.stored:
             return
@@ -185,21 +177,16 @@ class Coalescer:
             key = Key(job.namespace, job.name)
             slot = self._slots[uid] = Slot(key, uid, Allowance(BURST, self._time()))
             slot.stored = job.status.trainer_status if job.status is not None else None
-        self._learn(slot, job)
+        slot.learn(job)
         return slot
-
-    @staticmethod
-    def _learn(slot: Slot, job: TrainJob) -> None:
-        slot.is_finished = is_finished(job)
-        slot.is_complete = job.status is not None and is_true(job.status.conditions, CONDITION_COMPLETE)
 
     def _foreign(self, slot: Slot, stored: TrainerStatus) -> None:
         """Another replica wrote. Its value replaces the pending one if it is newer, and it counts as a write."""
         slot.wrote(self._time(), self._interval())
-        while slot.pending is not None and _is_newer(stored, slot.pending):
+        while slot.is_behind(stored):
             slot.drop()
             self.metrics.write("superseded")
-            _answer(slot, None)
+            slot.answer(None)
 
     async def _stored(self, slot: Slot) -> None:
         """Wait until a value is written, for a while."""
@@ -218,16 +205,14 @@ class Coalescer:
 
     def _interval(self) -> float:
         """Seconds between two writes of a TrainJob: as wanted, or longer if too many report."""
-        now, rate = self._time(), self._pace.rate
-        if rate is None:
-            return self._pace.interval
+        now = self._time()
         if now - self._counted > COUNT_SECONDS:
             self._counted = now
             self._active = sum(1 for slot in self._slots.values() if now - slot.last_report < ACTIVE_SECONDS)
-        return max(self._pace.interval, self._active / rate)
+        return max(self._pace.interval, self.budget.each(self._active))
 
     def _due(self, slot: Slot) -> float:
-        return max(slot.due(self._time(), self._interval()), self._silent_until)
+        return max(slot.due(self._time(), self._interval()), self.budget.silent_until)
 
     def _plan(self, slot: Slot) -> None:
         self._agenda.plan(slot)
@@ -239,12 +224,8 @@ class Coalescer:
         timer = self._agenda.next_timer
         pauses = [timer - now] if timer is not None else []
         if self._agenda.has_queue and self._in_flight < IN_FLIGHT:
-            pauses.append(self._rate_pause())
+            pauses.append(self.budget.pause())
         return max(0.0, min(pauses)) if pauses else None
-
-    def _rate_pause(self) -> float:
-        rate = self._pace.rate
-        return 0.0 if rate is None else self._allowance.wait(self._time(), 1.0 / rate)
 
     # ------------------------------------------------------------------ out
 
@@ -256,9 +237,8 @@ class Coalescer:
                     self._wake.clear()
                     self._prune()
                     self._agenda.ring()
-                    while self._in_flight < IN_FLIGHT and self._rate_pause() <= 0 and (slot := self._agenda.next()):
-                        if self._pace.rate is not None:
-                            self._allowance.take(self._time(), 1.0 / self._pace.rate)
+                    while self._in_flight < IN_FLIGHT and self.budget.pause() <= 0 and (slot := self._agenda.next()):
+                        self.budget.take()
                         self._begin(slot)
                         tasks.start(f"progress/write {slot.key}", self._write(slot))
                     await self._sleep(self._pause())
@@ -303,7 +283,7 @@ class Coalescer:
         except (Invalid, BadRequest) as error:
             self._refuse(slot, report, error)
         except TooManyRequests as error:
-            self._silent_until = max(self._silent_until, self._time() + (error.retry_after or 0.0))
+            self.budget.be_silent(error.retry_after or 0.0)
             self._fail(slot, error, "throttled")
         except KubernetesError as error:
             self._fail(slot, error, "failed")
@@ -315,7 +295,7 @@ class Coalescer:
             self.metrics.delay.observe(self._time() - arrived)
             slot.stored, slot.failures, slot.not_before = report.status, 0, float("-inf")
             slot.has_diverged = report.diverged
-            _answer(slot, None)
+            slot.answer(None)
         finally:
             slot.is_busy = False
             self._in_flight -= 1
@@ -336,7 +316,7 @@ class Coalescer:
         if not slot.was_refused:
             slot.was_refused = True
             log.warning("TrainJob %s: the API server refuses its progress, which is dropped: %s", slot.key, error)
-        _answer(slot, InvalidReport(error.message))
+        slot.answer(InvalidReport(error.message))
 
     def _drop(self, slot: Slot | None) -> None:
         """The TrainJob is gone."""
@@ -345,7 +325,7 @@ class Coalescer:
         while slot.pending is not None:
             slot.drop()
             self.metrics.write("gone")
-        _answer(slot, UnknownJob())
+        slot.answer(UnknownJob())
 
     def _prune(self) -> None:
         """Forget TrainJobs that are silent; now and then."""
@@ -385,33 +365,3 @@ class Coalescer:
                     await self._write(slot)
                 if slot.pending is not None or slot.is_busy:
                     await asyncio.sleep(FLUSH_RETRY_SECONDS)
-
-
-def _lowers(slot: Slot, report: Report) -> bool:
-    """Whether a late report takes back progress of a TrainJob that ended with success."""
-    newest = slot.pending.status if slot.pending is not None else slot.stored
-    shown = newest.progress_percentage if newest is not None else None
-    if not slot.is_complete or shown is None:
-        return False
-    return shown == COMPLETE if report.percentage is None else report.percentage < shown
-
-
-def _is_newer(stored: TrainerStatus, report: Report) -> bool:
-    """Whether a stored value is newer than a report, by the clocks of the reporters, which are stored in seconds."""
-    if stored.last_updated_time is None:
-        return False
-    at, mine = parse(stored.last_updated_time), report.observed.replace(microsecond=0)
-    # Within a second the higher percentage counts, so that two replicas do not take turns.
-    return at > mine or (at == mine and (stored.progress_percentage or 0) > (report.percentage or 0))
-
-
-def _answer(slot: Slot, error: Refused | None) -> None:
-    """Let the reports go on that wait for the value."""
-    for waiter in slot.waiters:
-        if waiter.done():
-            continue
-        if error is None:
-            waiter.set_result(None)
-        else:
-            waiter.set_exception(error)
-    slot.waiters.clear()

@@ -22,12 +22,12 @@ from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob, UpdateTrai
 from trainwright.api.trainer.v1alpha1.constants import GROUP, VERSION
 from trainwright.controller.runtime.errors import KubernetesError
 from trainwright.controller.runtime.servers.bounded import Answer, BodyIncomplete, BodyTooLarge, Call
+from trainwright.controller.trainer.progress.budget import Allowance
 from trainwright.controller.trainer.progress.coalescer import Coalescer, Source
 from trainwright.controller.trainer.progress.jobs import Jobs
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.refusals import Refused, TooManyReports
 from trainwright.controller.trainer.progress.reports import checked, decode
-from trainwright.controller.trainer.progress.slots import Allowance
 from trainwright.controller.trainer.progress.tokens import Forbidden, Reporter, Unavailable
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,6 @@
 """Runs what takes and stores progress, on every replica, and stops it in the order that loses nothing."""
 
 import asyncio
-import logging
 from collections.abc import Coroutine
 from typing import Any
 
@@ -10,8 +9,6 @@ from trainwright.controller.runtime.servers.bounded import BoundedServer
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.progress.coalescer import Coalescer
 from trainwright.controller.trainer.progress.tokens import ReportAccess
-
-log = logging.getLogger(__name__)
 
 
 class Progress:

@@ -5,8 +5,14 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
+from trainwright.api.conditions import is_true
 from trainwright.api.objects import Key
-from trainwright.api.trainer.v1alpha1 import TrainerStatus
+from trainwright.api.times import parse
+from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
+from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE
+from trainwright.controller.trainer.job.status import is_finished
+from trainwright.controller.trainer.progress.budget import Allowance
+from trainwright.controller.trainer.progress.refusals import Refused
 from trainwright.controller.trainer.progress.reports import COMPLETE, Report, same_content
 
 BURST = 3
@@ -22,42 +28,6 @@ PODS = 64
 """Pods of a TrainJob whose last report is remembered."""
 OWN = 4
 """Own values that are remembered, to know them when the watch shows them."""
-
-
-_INSTANT = 1e-6
-"""Shorter waits are none: the clock has not enough digits for them."""
-
-
-class Allowance:
-    """A bucket of tokens whose rate may change: so many at once, then one each `seconds`."""
-
-    __slots__ = ("_at", "_capacity", "_tokens")
-
-    def __init__(self, capacity: int, now: float) -> None:
-        """Full."""
-        self._capacity = float(capacity)
-        self._tokens = float(capacity)
-        self._at = now
-
-    def wait(self, now: float, seconds: float) -> float:
-        """Seconds until there is a token, if one comes each `seconds`."""
-        self._fill(now, seconds)
-        missing = (1.0 - self._tokens) * seconds
-        return missing if missing > _INSTANT else 0.0
-
-    def take(self, now: float, seconds: float) -> None:
-        """Take a token, or what there is of one."""
-        self._fill(now, seconds)
-        self._tokens = max(0.0, self._tokens - 1.0)
-
-    def is_full(self, now: float, seconds: float) -> bool:
-        """Whether all tokens are there."""
-        self._fill(now, seconds)
-        return self._tokens >= self._capacity
-
-    def _fill(self, now: float, seconds: float) -> None:
-        self._tokens = min(self._capacity, self._tokens + (now - self._at) / seconds)
-        self._at = now
 
 
 @dataclass(slots=True, eq=False)
@@ -101,6 +71,11 @@ class Slot:
     """With which rank it is in the queue of due slots; None: it is not."""
     timer: float | None = None
     """For when a look at it is planned."""
+
+    def learn(self, job: TrainJob) -> None:
+        """Note whether the TrainJob has ended."""
+        self.is_finished = is_finished(job)
+        self.is_complete = job.status is not None and is_true(job.status.conditions, CONDITION_COMPLETE)
 
     def saw(self, pod: str, now: float) -> None:
         """Remember when a pod reported."""
@@ -148,6 +123,36 @@ class Slot:
         elif report.is_complete and not self.pending.is_complete and not self._has_completed():
             self.behind = self.pending, self.arrived
             self.pending, self.arrived = report, arrived
+
+    def lowers(self, report: Report) -> bool:
+        """Whether a late report takes back progress of a TrainJob that ended with success."""
+        newest = self.pending.status if self.pending is not None else self.stored
+        shown = newest.progress_percentage if newest is not None else None
+        if not self.is_complete or shown is None:
+            return False
+        return shown == COMPLETE if report.percentage is None else report.percentage < shown
+
+    def is_behind(self, stored: TrainerStatus) -> bool:
+        """Whether a value that another replica stored is newer than the pending one.
+
+        By the clocks of the reporters, which are stored in seconds.
+        """
+        if self.pending is None or stored.last_updated_time is None:
+            return False
+        at, mine = parse(stored.last_updated_time), self.pending.observed.replace(microsecond=0)
+        # Within a second the higher percentage counts, so that two replicas do not take turns.
+        return at > mine or (at == mine and (stored.progress_percentage or 0) > (self.pending.percentage or 0))
+
+    def answer(self, error: Refused | None) -> None:
+        """Let the reports go on that wait for the value."""
+        for waiter in self.waiters:
+            if waiter.done():
+                continue
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
+        self.waiters.clear()
 
     # ------------------------------------------------------------------ times
 

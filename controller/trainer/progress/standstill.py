@@ -6,22 +6,22 @@ So there is one event and one condition, whatever way a report came and whicheve
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import msgspec
-
 from trainwright.api.conditions import find, remove_condition, set_condition
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.objects import Key, annotations_of, deletion_timestamp_of, resource_version_of, uid_of
+from trainwright.api.objects import Key, annotations_of, deletion_timestamp_of, uid_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Done, Manager, Result, RetryAfter
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
+from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
 from trainwright.controller.trainer.job.silence import Silence, Stall, is_running, stall_after, stall_of
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
+from trainwright.controller.trainer.progress.coalescer import Arrivals
 
 NOT_FINITE, STALLED = "LossNotFinite", "Stalled"
 _NOT_FINITE = frozenset({"nan", "inf", "infinity", "-inf", "-infinity", "+inf", "+infinity"})
@@ -30,8 +30,16 @@ _NOT_FINITE = frozenset({"nan", "inf", "infinity", "-inf", "-infinity", "+inf", 
 class ToldOfProgress(Protocol):
     """Tells users how a training goes."""
 
-    def progress(self, job: TrainJob, reason: str, note: str, *, warning: bool) -> None:
-        """One event about the job."""
+    def progress(self, job: TrainJob, reason: str, note: str) -> None:
+        """One event about what goes wrong with it."""
+        ...
+
+
+class KnowsArrivals(Protocol):
+    """Knows which reports came to this process; the coalescer."""
+
+    def arrivals(self, uid: str) -> Arrivals | None:
+        """When the job with this uid reported; None: it did not, or long ago."""
         ...
 
 
@@ -56,6 +64,7 @@ class Standstill:
         told: ToldOfProgress,
         runtime_of: Callable[[TrainJob], Awaitable[Runtime | None]],
         default: float | None,
+        reports: KnowsArrivals,
         *,
         now: Now = wall_clock,
         monotonic: Callable[[], float] | None = None,
@@ -67,11 +76,12 @@ class Standstill:
             told: tells users.
             runtime_of: gives the runtime of a job, whose annotations count where the job has none.
             default: seconds of standstill after which a job without the annotation counts as stalled; None: never.
+            reports: that came to this process.
             now: the wall clock, for transition times.
             monotonic: seconds on a clock that never goes back; None: the event loop's.
         """
         self._client, self._cache, self._told, self._default = manager.client, manager.cache, told, default
-        self._runtime_of = runtime_of
+        self._runtime_of, self._reports = runtime_of, reports
         self._now, self._monotonic = now, monotonic or asyncio.get_running_loop().time
         self._memories: dict[Key, _Memory] = {}
         builder = manager.controller("standstill_controller").for_(TrainJob)
@@ -89,13 +99,16 @@ class Standstill:
         self._tell(job, memory)
         running, now = is_running(job), self._monotonic()
         memory.silence.see(job, now, running=running)
+        arrivals = self._reports.arrivals(uid_of(job)) if running else None
+        if arrivals is not None:
+            memory.silence.heard(arrivals.last, now, is_stuck=arrivals.is_stuck)
         after = stall_after(job, await self._runtime_annotations(job), self._default)
         if after is None or not running:
             await self._write(job, None)
             return Done()
-        stall, left = stall_of(memory.silence, after, now)
+        stall, left = stall_of(memory.silence, after, now, pods=arrivals.pods.keys() if arrivals is not None else ())
         if await self._write(job, stall) and stall is not None:
-            self._told.progress(job, STALLED, stall.message, warning=True)
+            self._told.progress(job, STALLED, stall.message)
         return RetryAfter(max(left, 1.0), reason="standstill")
 
     async def _runtime_annotations(self, job: TrainJob) -> Mapping[str, str]:
@@ -120,13 +133,12 @@ class Standstill:
         problem = _diverged(job)
         # What was there before this process looked was told by the one before it.
         if problem and not memory.diverged and not first_look:
-            self._told.progress(job, NOT_FINITE, problem, warning=True)
+            self._told.progress(job, NOT_FINITE, problem)
         memory.diverged = memory.diverged or bool(problem)
 
     async def _write(self, job: TrainJob, stall: Stall | None) -> bool:
         """Write the condition, or remove it; returns whether a new stall was written."""
-        had: Sequence[Condition] = (job.status.conditions if job.status is not None else None) or ()
-        held = find(had, CONDITION_STALLED)
+        had = conditions_of(job)
         if stall is None:
             wanted = remove_condition(had, CONDITION_STALLED)
         else:
@@ -138,15 +150,7 @@ class Standstill:
                 last_transition_time="",
             )
             wanted = set_condition(had, condition, now=self._now)
-        if list(had) == wanted:
-            return False
-        patch = {
-            # With the version, so that a condition that somebody adds meanwhile is not lost.
-            "metadata": {"resourceVersion": resource_version_of(job)},
-            "status": {"conditions": msgspec.to_builtins(wanted)},
-        }
-        await self._client.patch(TrainJob, job.name, job.namespace, patch, type="merge", subresource="status")
-        return held is None
+        return await write_conditions(self._client, job, wanted) and find(had, CONDITION_STALLED) is None
 
 
 def _diverged(job: TrainJob) -> str:

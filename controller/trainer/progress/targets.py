@@ -4,7 +4,6 @@
 The pod is found with one list, and kept by the caller. Pods are not watched: a cluster has many more than jobs.
 """
 
-import logging
 from dataclasses import dataclass
 
 import msgspec
@@ -26,8 +25,6 @@ from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.plugins.contract import FactUnavailable, PipelineError, PodRef
 from trainwright.plugins.pipeline import Pipeline
-
-log = logging.getLogger(__name__)
 
 POD = Pod.RESOURCE
 

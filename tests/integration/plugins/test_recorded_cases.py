@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded cases against the pipeline alone: what it refuses, and what its documents become on a real API server.
+"""The recorded cases against the pipeline alone: what it refuses, and what its documents become on an API server.
 
 For cases that happen in one moment. The objects of the case are created, the pipeline runs on what the API server made
 of them, and each of its documents is applied as a dry run; the answer is compared with the recording by the replay
@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.local.testing.control_plane import LocalControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.plugins.contract import ClusterFacts, Installation, PipelineError, Reference, Runtime
@@ -80,9 +80,9 @@ def _has_runtime(folder: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def api_server() -> Iterator[ControlPlane]:
+def api_server() -> Iterator[LocalControlPlane]:
     jobset = provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
-    with ControlPlane(crds=[ROOT / "config" / "crd", CONFORMANCE / "crds", jobset]) as running:
+    with LocalControlPlane(crds=[ROOT / "config" / "crd", CONFORMANCE / "crds", jobset]) as running:
         authority = Authority(running.folder / "authority")
         data = {"ca.crt": base64.b64encode(authority.pem).decode()}
         running.kubectl("create", "namespace", SHIPPED.namespace)
@@ -92,7 +92,7 @@ def api_server() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def server(api_server: ControlPlane) -> Any:
+def server(api_server: LocalControlPlane) -> Any:
     return replay.Cluster(api_server.kubeconfig)
 
 

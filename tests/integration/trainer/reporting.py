@@ -68,11 +68,11 @@ class World:
     async def delete(self, name: str) -> None:
         await self.client.delete(TrainJob.RESOURCE, self.own(name), SPACE)
 
-    async def token(self, name: str, *, to: str = "") -> str:
-        """A token for the reports of a TrainJob, or with another audience."""
+    async def token(self, name: str, *, to: str = "", space: str = SPACE) -> str:
+        """A token for the reports of a TrainJob, or with another audience, of an account in a namespace."""
         spec = {"audiences": [to or audience(SPACE, self.own(name))], "expirationSeconds": 900}
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        answer = await self.client.post_subresource(ServiceAccount, ACCOUNT, SPACE, "token", request)
+        answer = await self.client.post_subresource(ServiceAccount, ACCOUNT, space, "token", request)
         return str(answer["status"]["token"])
 
     async def report(self, name: str, body: Any, *, replica: int = 0, **options: Any) -> Reply:
@@ -98,7 +98,10 @@ class World:
 
 
 @asynccontextmanager
-async def running(folder: Path, *, replicas: int = 1, **configuration: Any) -> AsyncIterator[World]:
+async def running(
+    folder: Path, *, replicas: int = 1, namespace: str = "", **configuration: Any
+) -> AsyncIterator[World]:
+    """Managers for the length of the block. `namespace`: the only one that they manage; empty: all."""
     async with api_server(folder, memory=True) as api, TaskScope("managers") as tasks:
         world, started = World(api), list[asyncio.Task[None]]()
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": SPACE}}
@@ -118,7 +121,12 @@ async def running(folder: Path, *, replicas: int = 1, **configuration: Any) -> A
                 )
             )
             manager = await make_manager(
-                api.config, settings, user_agent=f"test-{number}", transport=api.transport(), detect_mutation=True
+                api.config,
+                settings,
+                user_agent=f"test-{number}",
+                transport=api.transport(),
+                namespace=namespace,
+                detect_mutation=True,
             )
             started.append(tasks.start(f"manager {number}", manager.run()))
             world.managers.append(manager)

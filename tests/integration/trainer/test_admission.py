@@ -48,7 +48,7 @@ def document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def create(control_plane: ControlPlane, namespace: str, *documents: dict[str, Any]) -> None:
-    text = "\n---\n".join(map(json.dumps, documents))
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(documents)})
     control_plane.kubectl("create", "--namespace", namespace, "--filename=-", stdin=text)
 
 

@@ -43,6 +43,11 @@ async def test_a_finished_job_goes_in_time(with_jobsets: ControlPlane, namespace
             await ended(user, name)
         await user.kubectl("annotate", "trainjob", "kept", f"{ANNOTATION_OBJECTS}=never")
         await user.kubectl("annotate", "trainjob", "soon", f"{ANNOTATION_JOB}=0")
+        # Ended, too, but another controller's.
+        await user.job("foreign", managedBy="kueue.x-k8s.io/multikueue")
+        await user.kubectl("annotate", "trainjob", "foreign", f"{ANNOTATION_JOB}=0")
+        done = {"type": "Complete", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": TIME}
+        await user.patch("trainjob", "foreign", {"status": {"conditions": [done]}}, "--subresource=status")
         await user.job("later")
         await user.until("jobset", "later", bool)
         # Off unless the Configuration asks for it.
@@ -54,4 +59,5 @@ async def test_a_finished_job_goes_in_time(with_jobsets: ControlPlane, namespace
         await gone(user, "secret", "new-mpi-ssh-auth")
         assert await user.get("secret", "kept-mpi-ssh-auth") is not None
         assert await user.get("trainjob", "by-default") is not None
+        assert await user.get("trainjob", "foreign") is not None
         assert await user.get("jobset", "by-default") is not None

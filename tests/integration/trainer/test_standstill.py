@@ -23,13 +23,20 @@ class Told:
     """Keeps the events."""
 
     def __init__(self) -> None:
-        self.events: list[tuple[str, str, bool]] = []
+        self.events: list[tuple[str, str]] = []
 
-    def progress(self, job: TrainJob, reason: str, note: str, *, warning: bool) -> None:  # noqa: ARG002 - the protocol's
-        self.events.append((job.name, reason, warning))
+    def progress(self, job: TrainJob, reason: str, note: str) -> None:  # noqa: ARG002 - the protocol's
+        self.events.append((job.name, reason))
 
-    def of(self, name: str) -> list[tuple[str, bool]]:
-        return [(reason, warning) for job, reason, warning in self.events if job == name]
+    def of(self, name: str) -> list[str]:
+        return [reason for job, reason in self.events if job == name]
+
+
+class NoReports:
+    """Reports came to other replicas."""
+
+    def arrivals(self, uid: str) -> None:
+        """None is known."""
 
 
 async def no_runtime(_: TrainJob) -> None:
@@ -42,7 +49,7 @@ async def test_a_job_stalls_recovers_and_finishes(tmp_path: Path) -> None:
         await install(client, definitions(), owner="test")
         servers = ServerSettings(metrics=None, probes=None)
         manager = Manager(api.config, field_manager="test", servers=servers, transport=api.transport())
-        Standstill(manager, told, no_runtime, STALL_SECONDS)
+        Standstill(manager, told, no_runtime, STALL_SECONDS, NoReports())
         running = tasks.start("manager", manager.run())
         await manager.wait_ready()
 
@@ -81,11 +88,11 @@ async def test_a_job_stalls_recovers_and_finishes(tmp_path: Path) -> None:
         await eventually(lambda: stalled("a"), equals(""))
         await eventually(lambda: stalled("a"), equals("NoReport"))
         await report("a", 2, 20, ("train_loss", "nan"), ("loss", "0.4"))
-        await eventually(lambda: ("LossNotFinite", True) in told.of("a"))
+        await eventually(lambda: "LossNotFinite" in told.of("a"))
         await report("a", 3, 100, ("loss", "0.4"))
         await set_status("a", jobsStatus=[{**RUNNING[0], "active": 0, "ready": 0, "succeeded": 1}])
         await eventually(lambda: stalled("a"), equals(""))
-        assert [event for event in told.of("a") if event[0] != "Stalled"] == [("LossNotFinite", True)]
-        assert told.of("silent") == [("Stalled", True)]
+        assert [event for event in told.of("a") if event != "Stalled"] == ["LossNotFinite"]
+        assert told.of("silent") == ["Stalled"]
         manager.stop()
         await asyncio.wait({running})

@@ -92,3 +92,23 @@ def test_created_hides_nothing(
     if decision.status is not None:
         patch_status(control_plane, namespace, "job", decision.status)
     assert state(control_plane, namespace, "job") == shown
+
+
+def test_72_progress_is_shown_beside_the_state(control_plane: ControlPlane, namespace: str) -> None:
+    create(control_plane, namespace, "job")
+    told = {"progressPercentage": 42, "estimatedRemainingSeconds": 795, "lastUpdatedTime": TIME}
+    patch_status(
+        control_plane, namespace, "job", {"status": {"conditions": [condition("Stalled")], "trainerStatus": told}}
+    )
+
+    def row(*options: str) -> dict[str, str]:
+        header, cells = control_plane.kubectl("--namespace", namespace, "get", "trainjob", "job", *options).splitlines()
+        return dict(zip(header.split(), cells.split(), strict=True))
+
+    narrow, wide = row(), row("--output=wide")
+    assert list(narrow) == ["NAME", "STATE", "PROGRESS", "REPORTED", "AGE"]
+    assert list(wide) == ["NAME", "STATE", "PROGRESS", "REPORTED", "ETA", "AGE"]
+    assert (wide["STATE"], wide["PROGRESS"], wide["ETA"]) == ("Stalled", "42", "795")
+    # An age, not a time.
+    assert wide["REPORTED"][-1] in "smhdy"
+    assert wide["REPORTED"][0].isdigit()

@@ -3,8 +3,10 @@
 
 from pathlib import Path
 
-from tests.integration.trainer.reporting import running
-from tests.reports import progress
+from tests.integration.trainer.reporting import ACCOUNT, SPACE, running
+from tests.reports import audience, path_of, progress
+from trainwright.api.kubernetes.core.v1 import Namespace, ServiceAccount
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime.testing.waiting import eventually
 
 
@@ -39,3 +41,24 @@ async def test_only_reports_with_a_pod_are_taken_if_that_is_wanted(tmp_path: Pat
     async with running(tmp_path, progress={"push": {"requirePod": True}}) as world:
         await world.job("a")
         assert (await world.report("a", progress(1))).code == 403
+
+
+async def test_79_a_manager_of_one_namespace_takes_no_reports_of_jobs_elsewhere(tmp_path: Path) -> None:
+    async with running(tmp_path, namespace=SPACE) as world:
+        await world.client.create({"metadata": {"name": "team"}}, kind=Namespace.RESOURCE)
+        await world.client.create({"metadata": {"name": ACCOUNT, "namespace": "team"}}, kind=ServiceAccount.RESOURCE)
+        job = {
+            "apiVersion": TrainJob.RESOURCE.api_version,
+            "kind": "TrainJob",
+            "spec": {"runtimeRef": {"name": "none"}},
+        }
+        elsewhere = {**job, "metadata": {"name": world.own("a"), "namespace": "team"}}
+        await world.client.create(elsewhere, kind=TrainJob.RESOURCE)
+        await world.job("a")
+        assert (await world.report("a", progress(1))).code == 200
+        token = await world.token("a", to=audience("team", world.own("a")), space="team")
+        reply = await world.report("a", progress(2), token=token, path=path_of("team", world.own("a")))
+        assert (reply.code, reply.message) == (404, "Train job not found")
+        await world.settled("a", 1)
+        found = await world.client.get(TrainJob, world.own("a"), "team")
+        assert found.status is None or found.status.trainer_status is None

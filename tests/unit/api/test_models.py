@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from trainwright.api.base import Object, Struct
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, PodSpec
+from trainwright.api.kubernetes.core.v1 import ConfigMap, LimitRange, Pod, PodSpec
 from trainwright.api.scheduling.v1alpha1 import PodGroup
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, RuntimeRef, TrainingRuntime, TrainJob, TrainJobSpec
 from trainwright.api.validation.admission import prepare
@@ -210,3 +210,10 @@ def test_a_hand_written_default() -> None:
     configuration.set_defaults()
     assert configuration.health is not None
     assert configuration.health.health_probe_bind_address == ":8081"
+
+
+def test_a_limit_range_without_limits_has_null() -> None:
+    document = b'{"metadata": {"name": "a"}, "spec": {"limits": null}}'
+    found = msgspec.json.decode(document, type=LimitRange)
+    assert found.spec is not None
+    assert found.spec.limits is None

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainwright.api import extras
+from trainwright.api.extras import MissingExtraError
 from trainwright.api.trainer.v1alpha1 import RuntimeRef, TrainJob, TrainJobSpec
-from trainwright.api.validation import NoSchemaError, extra, validate
-from trainwright.api.validation.extra import MissingExtraError
+from trainwright.api.validation import NoSchemaError, validate
 from trainwright.api.validation.schema import KindSchema, schemas
 
 TABLE = Path(__file__).resolve().parents[2] / "integration/api/documents.py"
@@ -100,7 +101,7 @@ def test_rules_that_need_an_api_server_are_named(monkeypatch: pytest.MonkeyPatch
 def test_without_its_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jsonschema", None)
     with pytest.raises(MissingExtraError, match=r"needs jsonschema: pip install 'trainwright\[validate\]'"):
-        extra.load("jsonschema")
+        extras.load("jsonschema")
 
 
 JSON = st.recursive(

@@ -425,3 +425,21 @@ spec:
             metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
             spec: {template: {spec: {containers: [CONTAINER]}}}
 """
+
+
+class AsksForTheJobSet(Broken):
+    name = "Curious"
+
+    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
+        yield Reference(JobSet.RESOURCE, job.namespace, job.name)
+
+
+@pytest.mark.parametrize(("others", "alone"), [((), True), ((AsksForTheJobSet(),), False)])
+def test_a_plugin_that_asks_for_the_same_object_is_known(others: tuple[Any, ...], alone: bool) -> None:
+    pipeline = Pipeline(Registry.of(PlainMLPlugin(), JobSetPlugin(), *others))
+    job = train_job()
+    begun = pipeline.begin(job, runtime())
+    [reference] = begun.references()
+    assert begun.is_asked_by(reference, "JobSet") is alone
+    [component] = begun.render(ClusterFacts({reference: None})).components
+    assert component.settled

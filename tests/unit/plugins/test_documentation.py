@@ -8,9 +8,9 @@ from tests.repository import ROOT
 from tests.unit.trainer.explain.world import NOW, World, condition
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
 from trainwright.controller.trainer.explain import Objects, explain
-from trainwright.plugins.contract import EXTENSION_POINTS, Explains
+from trainwright.plugins.contract import EXTENSION_POINTS, Explains, JobState
 from trainwright.plugins.registry import Registry
-from trainwright.plugins.testing import run, runtime, train_job
+from trainwright.plugins.testing import run, runtime, train_job, transition
 
 PAGE = ROOT / "docs" / "plugins.md"
 
@@ -51,6 +51,16 @@ def queued(name: str | None) -> TrainingRuntime:
 def test_every_extension_point_is_listed() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert [hook for hook in EXTENSION_POINTS if f"`{hook}(" not in page] == []
+
+
+def test_the_plugin_that_follows_states_works() -> None:
+    (text,) = [block.text for block in blocks_of(PAGE) if "class EndPlugin" in block.text]
+    sent: list[str] = []
+    names: dict[str, Any] = {"__name__": "example", "send": sent.append}
+    exec(text, names)
+    transition(names["EndPlugin"](), JobState.PENDING, JobState.RUNNING)
+    transition(names["EndPlugin"](), JobState.RUNNING, JobState.COMPLETE)
+    assert sent == ["team/job: Running -> Complete"]
 
 
 def test_the_plugin_that_explains_jobs_works() -> None:

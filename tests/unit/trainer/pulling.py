@@ -276,7 +276,7 @@ class Bench:
         self.pods_of_reports.append(pod)
 
     def arrivals(self, uid: str) -> Arrivals | None:
-        return Arrivals({}, self.pushed[uid]) if uid in self.pushed else None
+        return Arrivals({}, self.pushed[uid], self.pushed[uid], is_stuck=False) if uid in self.pushed else None
 
     def progress_unreadable(self, job: TrainJob, note: str) -> None:
         self.events.append((job.name, note))

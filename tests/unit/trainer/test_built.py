@@ -49,7 +49,7 @@ def found(_: Reference) -> AnyObject | None:
 
 
 def is_current(last: Built, job: TrainJob, runtime: Any, facts: ClusterFacts, find: Any) -> bool:
-    return last.is_of(job, runtime) and last.is_current(facts, find)
+    return last.is_of(job) and last.runtime is runtime and last.is_current(facts, find)
 
 
 def test_a_refused_document_is_refused_again_and_another_one_is_tried() -> None:
@@ -83,7 +83,7 @@ def test_a_build_is_current_while_only_statuses_change() -> None:
 )
 def test_a_changed_job_is_built_again(changed: dict[str, Any]) -> None:
     last, _, facts = built()
-    assert not last.is_of(a_job(**changed), RUNTIME)
+    assert not last.is_of(a_job(**changed))
     assert not is_current(last, a_job(**changed), RUNTIME, facts, found)
 
 
@@ -118,3 +118,22 @@ def test_what_could_not_be_read_is_never_as_it_was() -> None:
 def test_a_changed_object_is_built_again(live: Any) -> None:
     last, job, facts = built()
     assert not is_current(last, job, RUNTIME, facts, lambda _: live)
+
+
+def settled_build(*settled: Reference) -> tuple[Built, TrainJob]:
+    job = a_job()
+    return Built.of(job, RUNTIME, ClusterFacts({JOBSET: None}), {JOBSET: an_object(JobSet, "job")}, settled), job
+
+
+def test_what_a_build_has_created_is_no_change_if_its_plugin_says_so() -> None:
+    last, job = settled_build(JOBSET)
+    created, changed = an_object(JobSet, "job"), an_object(JobSet, "job", generation=2)
+    assert is_current(last, job, RUNTIME, ClusterFacts({JOBSET: created}), lambda _: created)
+    assert not is_current(last, job, RUNTIME, ClusterFacts({JOBSET: changed}), lambda _: changed)
+    assert not is_current(last, job, RUNTIME, ClusterFacts({JOBSET: None}), lambda _: None)
+
+
+def test_what_a_build_has_created_is_a_changed_fact_if_its_plugin_says_nothing() -> None:
+    last, job = settled_build()
+    created = an_object(JobSet, "job")
+    assert not is_current(last, job, RUNTIME, ClusterFacts({JOBSET: created}), lambda _: created)

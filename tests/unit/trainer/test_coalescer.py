@@ -17,7 +17,8 @@ from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.controller.runtime import Event, EventType, NotFound
 from trainwright.controller.runtime.errors import Conflict, Invalid, KubernetesError, TooManyRequests, Unreachable
 from trainwright.controller.runtime.testing.clock import JumpingLoop, jumping
-from trainwright.controller.trainer.progress.coalescer import Coalescer, Pace, Source
+from trainwright.controller.trainer.progress.budget import Pace
+from trainwright.controller.trainer.progress.coalescer import Coalescer, Source
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.refusals import InvalidReport, UnknownJob
 from trainwright.controller.trainer.progress.reports import Report, checked

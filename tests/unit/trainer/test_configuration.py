@@ -116,7 +116,7 @@ def test_an_api_server_that_is_not_there_is_one_clear_line(tmp_path: Path) -> No
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     _, line = done.stderr.splitlines()  # what is started, and why it is not
-    assert "Cannot connect to host 127.0.0.1:9" in line
+    assert "cannot connect to 127.0.0.1:9" in line
 
 
 def test_the_command_says_it_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,8 @@ from trainwright.controller.runtime.errors import (
     NotSynced,
 )
 from trainwright.controller.runtime.servers.bounded import Answer, BodyTooLarge
-from trainwright.controller.trainer.progress.coalescer import Coalescer, Pace
+from trainwright.controller.trainer.progress.budget import Pace
+from trainwright.controller.trainer.progress.coalescer import Coalescer
 from trainwright.controller.trainer.progress.jobs import Jobs
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.server import StatusEndpoint

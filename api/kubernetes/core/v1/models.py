@@ -387,11 +387,12 @@ class LimitRangeItem(Struct, kw_only=True):
 class LimitRangeSpec(Struct, kw_only=True):
     """LimitRangeSpec of core/v1."""
 
-    limits: list[LimitRangeItem]
+    limits: list[LimitRangeItem] | None = None
 
     def deepcopy(self) -> Self:
         n = self.__copy__()
-        n.limits = [x.deepcopy() for x in n.limits]
+        if n.limits is not None:
+            n.limits = [x.deepcopy() for x in n.limits]
         return n
 
 

@@ -24,13 +24,14 @@ def leads(site: Site) -> Iterator[Finding]:
         renewed = f"was last renewed at {last}" if last else "was never renewed"
         yield problem(
             f"no manager works: Lease {namespace_of(lease)}/{lease['metadata']['name']} {renewed}",
-            "look whether the manager runs: kubectl get pods -A -l app.kubernetes.io/name=trainer",
+            f"look whether the manager runs: kubectl get pods -n {site.home}",
         )
     elif not site.managers and _is_answered(site):
         return  # It runs elsewhere and alone, as that of a local cluster does.
     elif not site.managers:
         yield problem(
-            "no manager is installed: there is neither its Deployment nor its Lease", "install it: make deploy"
+            "no manager is installed: there is neither its Deployment nor its Lease",
+            "install it: make deploy, or helm install with charts/trainwright",
         )
     elif _elects(site):
         yield problem("no manager works: its Lease was never made", "look into the manager's log")
@@ -58,6 +59,8 @@ def rights(site: Site) -> Iterator[Finding]:
     by_resource: dict[str, list[str]] = {}
     for rule, verb in denied:
         resource = rule.resource if not rule.group else f"{rule.resource}.{rule.group}"
+        if site.only and rule.namespaced:
+            resource += f" in namespace {site.only}"
         by_resource.setdefault(resource, []).append(verb)
     for resource, verbs in sorted(by_resource.items()):
         yield problem(

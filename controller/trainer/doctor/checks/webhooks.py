@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainwright.api.objects import Document, name_of
-from trainwright.controller.trainer.doctor.findings import Finding, problem, warning
+from trainwright.controller.trainer.doctor.findings import Finding, note, problem, warning
 from trainwright.controller.trainer.doctor.site import TRAINER_GROUP, Site
 
 _SOON = dt.timedelta(days=7)
@@ -18,7 +18,12 @@ def answer(site: Site) -> Iterator[Finding]:
     if not site.serves(TRAINER_GROUP):
         return
     probe = site.known(site.job_probe)
-    if probe.code == 201:
+    if probe.code == 201 and site.only not in {"", site.tried_in}:
+        yield note(
+            f"the manager manages the TrainJobs of namespace {site.only} only; nothing checks those of {site.tried_in}",
+            f"look at that namespace: trainwright doctor --namespace {site.only}",
+        )
+    elif probe.code == 201:
         yield problem(
             "no webhook checks TrainJobs: one whose runtime does not exist would be accepted",
             "start the manager, and apply config/webhook where the manager does not register its webhooks itself",
@@ -33,7 +38,7 @@ def answer(site: Site) -> Iterator[Finding]:
     else:
         yield problem(
             f"a webhook of TrainJobs does not answer, so no TrainJob can be created: {probe.message}",
-            "look whether the manager is ready: kubectl get pods -n kubeflow-system",
+            f"look whether the manager is ready: kubectl get pods -n {site.home}",
         )
 
 

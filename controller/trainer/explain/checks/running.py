@@ -90,7 +90,8 @@ def silent(picture: Picture) -> Iterator[Cause]:
     pods = picture.present_pods
     ready = [pod for pod in pods if holds(pod, "Ready")]
     reported = (picture.job.get("status") or {}).get("trainerStatus") or {}
-    if stalled is None and not (ready and _is_late(picture, moment(reported.get("lastUpdatedTime")))):
+    began = earliest(since_of(holds(pod, "Ready")) for pod in ready)
+    if stalled is None and not (ready and _is_late(picture, moment(reported.get("lastUpdatedTime")), began)):
         return
     percent = reported.get("progressPercentage")
     last = f" (last: {percent} %)" if percent is not None else ""
@@ -106,13 +107,16 @@ def silent(picture: Picture) -> Iterator[Cause]:
     yield cause("NoReport", text, about=About.of(picture.job, "TrainJob"), since=since)
 
 
-def _is_late(picture: Picture, reported: datetime | None) -> bool:
-    """Whether the last report is older than the job declares, where no manager says so."""
+def _is_late(picture: Picture, reported: datetime | None, began: datetime | None) -> bool:
+    """Whether the last report is older than the job declares, where no manager says so.
+
+    `began`: when these pods became ready. The report of a job that was resumed may be one of the pods before them.
+    """
     declared = annotations_of(picture.job).get(ANNOTATION_PROGRESS_STALL_AFTER)
     if not declared or reported is None:
         return False
     try:
-        return picture.lasted(reported, parse_duration(declared).total_seconds())
+        return picture.lasted(max(reported, began or reported), parse_duration(declared).total_seconds())
     except ValueError:
         return False  # not a duration: the job is not watched for silence
 

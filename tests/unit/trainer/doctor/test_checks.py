@@ -2,6 +2,7 @@
 """Each defect that the doctor knows, planted into a sound installation; and nothing in a sound one."""
 
 import datetime as dt
+import json
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.repository import ROOT
 from tests.unit.plugins.blueprints import PIPELINE, blueprint, container, job_template
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
@@ -21,6 +23,7 @@ from trainwright.plugins.contract import OFFLINE
 from trainwright.plugins.testing import train_job
 
 NOW = dt.datetime(2026, 6, 1, 12, 0, tzinfo=dt.UTC)
+JOBSET = ROOT / "controller" / "local" / "workloads" / "jobset" / "jobsets.crd.json"
 NEVER = {"restartPolicy": "Never"}
 
 
@@ -86,8 +89,12 @@ def sound() -> Site:
     return Site(
         now=NOW,
         skew=0.4,
+        version="v1.36.3",
         groups={"trainer.kubeflow.org": ("v1alpha1",), "jobset.x-k8s.io": ("v1alpha2",), "apps": ("v1",)},
-        definitions={name: {**one, "status": established} for name, one in shipped.items()},
+        definitions={
+            "jobsets.jobset.x-k8s.io": json.loads(JOBSET.read_text()),
+            **{name: {**one, "status": established} for name, one in shipped.items()},
+        },
         shipped=shipped,
         leases=[lease()],
         deployments=[deployment(), jobset_deployment("0.12.0")],
@@ -114,7 +121,34 @@ def changed_schema(site: Site) -> dict[str, Any]:
     return {**definitions, name: {**definitions[name], "spec": spec}}
 
 
+def old_jobset(site: Site) -> dict[str, Any]:
+    """Definitions with that of JobSet 0.8."""
+    fields = {"type": "object", "properties": {"name": {"type": "string"}}}
+    jobs = {"type": "array", "items": fields}
+    schema = {"properties": {"spec": {"properties": {"replicatedJobs": jobs}}}}
+    versions = [{"name": "v1alpha2", "schema": {"openAPIV3Schema": schema}}]
+    return {**site.known(site.definitions), "jobsets.jobset.x-k8s.io": {"spec": {"versions": versions}}}
+
+
 DEFECTS: dict[str, tuple[str, Level, str, Callable[[Site], Site]]] = {
+    "D0 old Kubernetes": (
+        "Kubernetes",
+        Level.WARNING,
+        "Kubernetes 1.30 is not supported; the oldest that is tried is 1.31",
+        lambda site: replace(site, version="v1.30.14-eks-1"),
+    ),
+    "D0 new Kubernetes": (
+        "Kubernetes",
+        Level.NOTE,
+        "Kubernetes 1.37 was not tried",
+        lambda site: replace(site, version="v1.37.0"),
+    ),
+    "D1 old JobSet": (
+        "JobSet is installed",
+        Level.PROBLEM,
+        "JobSet is too old: its definition lacks replicatedJobs[].groupName",
+        lambda site: replace(site, definitions=old_jobset(site)),
+    ),
     "D1 no JobSet": (
         "JobSet is installed",
         Level.PROBLEM,
@@ -124,8 +158,8 @@ DEFECTS: dict[str, tuple[str, Level, str, Callable[[Site], Site]]] = {
     "D1 another JobSet": (
         "JobSet is installed",
         Level.NOTE,
-        "JobSet 0.8 is installed; tried is 0.12",
-        lambda site: replace(site, deployments=[deployment(), jobset_deployment("0.8.1")]),
+        "JobSet 0.11 is installed; tried is 0.10, 0.12",
+        lambda site: replace(site, deployments=[deployment(), jobset_deployment("0.11.1")]),
     ),
     "D2 JobSet's webhook": (
         "JobSet answers",

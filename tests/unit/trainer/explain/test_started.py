@@ -524,13 +524,30 @@ def test_69_what_stands_still(reason: str, told: str) -> None:
     assert format_time(world.explained().cause.since or NOW) == at(60)
 
 
+def ready_since(world: World, ago: float) -> None:
+    """All pods became ready then."""
+    for pod in world.pods:
+        for one in pod["status"]["conditions"]:
+            one["lastTransitionTime"] = at(ago)
+
+
 def test_69_without_a_manager_the_declared_silence_counts() -> None:
     world = World()
+    ready_since(world, 3600)
     world.job["metadata"]["annotations"] = {"trainwright.dev/progress-stall-after": "10m"}
     world.job["status"] = {"trainerStatus": {"progressPercentage": 41, "lastUpdatedTime": at(720)}}
     assert world.says().startswith("NoReport: the job has stopped reporting its progress (last: 41 %)")
     world.job["status"]["trainerStatus"]["lastUpdatedTime"] = at(500)
     assert world.says().startswith("Running: ")
+
+
+def test_a_job_that_was_resumed_is_not_blamed_for_the_report_of_its_earlier_pods() -> None:
+    world = World()
+    world.job["metadata"]["annotations"] = {"trainwright.dev/progress-stall-after": "10m"}
+    world.job["status"] = {"trainerStatus": {"progressPercentage": 41, "lastUpdatedTime": at(86_400)}}
+    for ago, says in ((500, "Running: "), (700, "NoReport: ")):
+        ready_since(world, ago)
+        assert world.says().startswith(says)
 
 
 def test_70_nothing_is_wrong() -> None:

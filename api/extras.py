@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extras of this distribution: libraries that only some commands need, imported when they are first needed.
+
+Whoever needs a missing one is told which extra to install.
+"""
+
+import importlib
+import importlib.util
+from typing import Any, Final
+
+LIBRARIES: Final = {
+    "dashboard": {"aiohttp": "aiohttp"},
+    "fast": {"uvloop": "uvloop"},
+    "local": {"cel_expr_python": "cel-expr-python"},
+    "progress": {"rich": "rich"},
+    "testing": {"cryptography": "cryptography", "pytest": "pytest"},
+    "validate": {"cel_expr_python": "cel-expr-python", "jsonschema": "jsonschema"},
+}
+"""Modules and their distributions by extra, as in pyproject.toml."""
+
+
+class MissingExtraError(ImportError):
+    """The libraries of an extra are not installed; the text says what to install."""
+
+
+def missing(extra: str) -> list[str]:
+    """Distributions of the extra that are not installed."""
+    return [name for module, name in LIBRARIES[extra].items() if importlib.util.find_spec(module) is None]
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra."""
+    return f"pip install 'trainwright[{extra}]'"
+
+
+def require(extra: str, purpose: str) -> None:
+    """Check that an extra is installed.
+
+    Args:
+        extra: name of the extra.
+        purpose: what it is needed for, as the subject of a sentence in the singular, such as "a local cluster".
+
+    Raises:
+        MissingExtraError: it is not.
+    """
+    if names := missing(extra):
+        raise MissingExtraError(f"{purpose} needs {' and '.join(names)}: {install(extra)}")
+
+
+def load(module: str) -> Any:
+    """A module of one of the libraries of `validate`.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        top = module.partition(".")[0]
+        name = LIBRARIES["validate"].get(top, top)
+        raise MissingExtraError(f"offline validation needs {name}: {install('validate')}") from error

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells plugins of the changes of jobs' states, beside everything else: nothing here can delay a reconcile.
+
+Each plugin has a queue of its own, which is bounded, and a task that takes from it. A call runs in a thread of its own,
+which can be left behind: Python cannot end a thread that hangs, so a plugin with too many of them gets no further call
+until one of them returns. The threads do not keep the process from ending.
+"""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import cast
+
+from prometheus_client import CollectorRegistry, Counter
+
+from trainwright.api.objects import key_of
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.trainer.job.state import Transition
+from trainwright.plugins.contract import FollowsTransitions, JobState
+from trainwright.plugins.registry import Loaded
+
+log = logging.getLogger(__name__)
+
+QUEUE = 1000
+"""Changes that wait for one plugin; when there are more, the oldest is dropped."""
+LIMIT_SECONDS = 10.0
+"""How long a call is waited for."""
+HANGING = 4
+"""Threads of one plugin that may hang, before it gets no further call."""
+RESULTS = ("ok", "failed", "timeout", "dropped")
+
+
+class TransitionMetrics:
+    """Counts what became of the calls."""
+
+    def __init__(self, registry: CollectorRegistry, plugins: Sequence[str]) -> None:
+        """`plugins`: names of those that have the hook."""
+        calls = Counter(
+            "trainer_plugin_transitions_total",
+            "Changes of a TrainJob's state that a plugin was to be told.",
+            ["plugin", "result"],
+            registry=registry,
+        )
+        # Every series starts at 0 here: Prometheus cannot see the rise to the first value of a new series.
+        self._calls = {(plugin, result): calls.labels(plugin, result) for plugin in plugins for result in RESULTS}
+
+    def count(self, plugin: str, result: str, number: int = 1) -> None:
+        """Count calls; `result` is of `RESULTS`."""
+        self._calls[plugin, result].inc(number)
+
+
+@dataclass(slots=True, eq=False)
+class _Follower:
+    """One plugin."""
+
+    name: str
+    tell: Callable[[TrainJob, JobState, JobState], None]
+    queue: deque[tuple[TrainJob, JobState, JobState]] = field(default_factory=deque)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    hanging: int = 0
+    """Threads that were left behind."""
+    complained: bool = False
+    """Whether an error was logged with its place."""
+    has_dropped: bool = False
+
+
+class PluginTransitions:
+    """A listener of `JobStates`, and the runnable of the leader that calls the plugins."""
+
+    def __init__(
+        self,
+        plugins: Sequence[Loaded],
+        registry: CollectorRegistry,
+        *,
+        leads: Callable[[], bool] = lambda: True,
+        limit: float = LIMIT_SECONDS,
+    ) -> None:
+        """Create it inside a running event loop.
+
+        Args:
+            plugins: those with the hook `on_transition`.
+            registry: of the manager, for metrics.
+            leads: whether this replica leads; others tell nothing.
+            limit: seconds for one call.
+        """
+        self._followers = [
+            _Follower(entry.name, cast("FollowsTransitions", entry.plugin).on_transition) for entry in plugins
+        ]
+        self._metrics = TransitionMetrics(registry, [entry.name for entry in plugins])
+        self._leads, self._limit = leads, limit
+
+    def __call__(self, transition: Transition) -> None:
+        """Queue one change for each plugin. Never blocks."""
+        before, after = transition.before, transition.after
+        if before is None or after is None or before.state is after.state or not self._leads():
+            return
+        for follower in self._followers:
+            if len(follower.queue) >= QUEUE:
+                follower.queue.popleft()
+                self._drop(follower)
+            follower.queue.append((transition.job, before.state, after.state))
+            follower.wake.set()
+
+    async def run(self) -> None:
+        """Call the plugins until cancelled. What waits then is dropped."""
+        try:
+            async with TaskScope("transitions") as tasks:
+                for follower in self._followers:
+                    tasks.start(f"transitions/{follower.name}", self._follow(follower))
+                await asyncio.Event().wait()
+        finally:
+            for follower in self._followers:
+                self._metrics.count(follower.name, "dropped", len(follower.queue))
+                follower.queue.clear()
+
+    async def _follow(self, follower: _Follower) -> None:
+        while True:
+            follower.wake.clear()
+            if follower.queue and follower.hanging < HANGING:
+                await self._call(follower, *follower.queue.popleft())
+            else:
+                await follower.wake.wait()
+
+    async def _call(self, follower: _Follower, job: TrainJob, old: JobState, new: JobState) -> None:
+        key = key_of(job)
+        # A copy: what the cache holds is shared, and the plugin may keep or change what it gets.
+        done = _in_thread(f"plugin {follower.name}", lambda: follower.tell(job.deepcopy(), old, new))
+        try:
+            async with asyncio.timeout(self._limit):
+                error = await asyncio.shield(done)
+        except TimeoutError:
+            follower.hanging += 1
+            done.add_done_callback(lambda _: self._returned(follower))
+            self._metrics.count(follower.name, "timeout")
+            log.warning(
+                "plugin %s: on_transition of TrainJob %s from %s to %s takes more than %g s and is left to itself%s",
+                follower.name,
+                key,
+                old,
+                new,
+                self._limit,
+                "; the plugin gets no further call until one returns" if follower.hanging >= HANGING else "",
+            )
+            return
+        if error is None:
+            self._metrics.count(follower.name, "ok")
+            return
+        self._metrics.count(follower.name, "failed")
+        log.warning(
+            "plugin %s: on_transition of TrainJob %s from %s to %s failed: %s: %s",
+            follower.name,
+            key,
+            old,
+            new,
+            type(error).__name__,
+            error,
+            # Once with the place in the code; a server that is away fails the same way for each job.
+            exc_info=None if follower.complained else error,
+        )
+        follower.complained = True
+
+    def _returned(self, follower: _Follower) -> None:
+        follower.hanging -= 1
+        follower.wake.set()
+
+    def _drop(self, follower: _Follower) -> None:
+        self._metrics.count(follower.name, "dropped")
+        if not follower.has_dropped:
+            follower.has_dropped = True
+            log.warning("plugin %s is too slow: it is not told of some changes of states", follower.name)
+
+
+def _in_thread(name: str, work: Callable[[], None]) -> "asyncio.Future[BaseException | None]":
+    """Run `work` in a thread of its own; the future gets its error, or None."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[BaseException | None] = loop.create_future()
+
+    def finish(error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result(error)
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except BaseException as raised:  # a plugin that calls sys.exit ends its thread only
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed: the process ends
+            loop.call_soon_threadsafe(finish, error)
+
+    # Not of the pool of the event loop, which a hanging thread would fill, and which the process waits for at its end.
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return done

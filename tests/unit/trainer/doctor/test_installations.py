@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the doctor says of installations that are limited to a namespace, elsewhere, or made by Helm."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.trainer.doctor.test_checks import deployment, lease, sound
+from trainwright.api.objects import Document
+from trainwright.api.rights import Rule
+from trainwright.controller.cli.doctor import text_of
+from trainwright.controller.trainer.doctor.examination import examine
+from trainwright.controller.trainer.doctor.findings import Level
+from trainwright.controller.trainer.doctor.site import Probe
+
+
+def limited(*arguments: str) -> Document:
+    """A manager of one namespace, which lives in another one than usual."""
+    found = deployment(namespace="ml")
+    found["spec"]["template"]["spec"]["containers"][0]["args"] += arguments
+    return found
+
+
+@pytest.mark.parametrize("arguments", [["--namespace=team"], ["--config=/x.yaml", "--namespace", "team"]])
+def test_a_manager_of_one_namespace_is_not_said_to_leave_others_unchecked(arguments: list[str]) -> None:
+    site = replace(sound(), deployments=[limited(*arguments)], leases=[lease(namespace="ml")])
+    assert site.only == "team"
+    # No webhook was asked, since the dry run was made elsewhere.
+    elsewhere = replace(site, job_probe=Probe(code=201), tried_in="default")
+    ((told, finding),) = [(one.title, finding) for one in examine(elsewhere) for finding in one.findings]
+    assert (told, finding.level) == ("webhooks answer", Level.NOTE)
+    assert (
+        finding.message == "the manager manages the TrainJobs of namespace team only; nothing checks those of default"
+    )
+    assert "--namespace team" in finding.remedy
+    there = replace(elsewhere, tried_in="team")
+    assert [finding.level for one in examine(there) for finding in one.findings] == [Level.PROBLEM]
+    lacking = replace(site, account="ml/manager", denied=[(Rule("", "secrets", ("get",), (), True), "get")])
+    assert "may not get secrets in namespace team, as the manager must" in text_of(examine(lacking))
+
+
+def test_a_remedy_names_the_namespace_of_the_manager() -> None:
+    silent = Probe(code=500, message='failed calling webhook "v": connect: connection refused')
+    site = replace(sound(), deployments=[limited()], leases=[lease(namespace="ml")], job_probe=silent)
+    assert site.only == ""
+    assert "kubectl get pods -n ml" in text_of(examine(site))
+
+
+def test_the_chart_of_kubeflow_trainer_is_known_by_its_labels() -> None:
+    theirs = deployment(namespace="kubeflow")
+    theirs["metadata"]["labels"]["app.kubernetes.io/name"] = "kubeflow-trainer"
+    assert replace(sound(), deployments=[theirs]).managers == [theirs]
+    both = replace(sound(), deployments=[theirs, deployment()])
+    assert "there are managers of TrainJobs in kubeflow, kubeflow-system" in text_of(examine(both))

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The condition `Stalled`, for each state of a job and each source of its time (progress P-91)."""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from trainwright.api.conditions import find
+from trainwright.api.objects import Key
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
+from trainwright.controller.runtime import Done, Manager, RetryAfter
+from trainwright.controller.trainer.progress.coalescer import Arrivals
+from trainwright.controller.trainer.progress.standstill import Standstill
+
+ANNOTATION = "trainwright.dev/progress-stall-after"
+READY = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
+T = "2026-01-01T00:00:00Z"
+
+
+def condition(kind: str) -> dict[str, str]:
+    return {"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": T}
+
+
+STATES: dict[str, dict[str, Any]] = {
+    "running": {},
+    "pending": {"jobsStatus": []},
+    "not ready": {"jobsStatus": [{**READY, "ready": 0}]},
+    "initializing": {"jobsStatus": [{**READY, "name": "dataset-initializer"}, {**READY, "ready": 0}]},
+    "pods ended": {"jobsStatus": [{**READY, "active": 0, "ready": 0, "succeeded": 1}]},
+    "suspended": {"conditions": [condition("Suspended")]},
+    "blocked": {"conditions": [condition("Blocked")]},
+    "complete": {"conditions": [condition("Complete")]},
+    "failed": {"conditions": [condition("Failed")]},
+    "another manager's": {"managedBy": "kueue.x-k8s.io/multikueue"},
+    "being deleted": {"deletionTimestamp": T},
+}
+"""What differs from a job whose pods are ready."""
+
+
+class World:
+    """One job, and what a manager has."""
+
+    def __init__(self, default: float | None, runtime: dict[str, str] | None = None) -> None:
+        self.now = 0.0
+        self.job: TrainJob | None = None
+        self.known: Arrivals | None = None
+        self.events: list[tuple[str, str]] = []
+        self._runtime = runtime
+        manager = cast("Manager", self)
+        self.standstill = Standstill(manager, self, self._runtime_of, default, self, monotonic=lambda: self.now)
+
+    # What Standstill uses of a manager, its client, its cache and the builder of its controller.
+
+    @property
+    def client(self) -> "World":
+        return self
+
+    @property
+    def cache(self) -> "World":
+        return self
+
+    def controller(self, _: str) -> "World":
+        return self
+
+    def for_(self, _: type) -> "World":
+        return self
+
+    def reconcile(self, _: Callable[..., Any]) -> None:
+        """The test calls it."""
+
+    def get(self, _: type, name: str, namespace: str) -> TrainJob | None:
+        assert (name, namespace) == ("j", "n")
+        return self.job
+
+    async def patch(self, _: type, __: str, ___: str, patch: dict[str, Any], **____: Any) -> None:
+        assert self.job is not None
+        assert patch["metadata"] == {"resourceVersion": "1"}
+        whole = msgspec.to_builtins(self.job)
+        whole["status"] = {**whole["status"], **patch["status"]}
+        self.job = msgspec.convert(whole, TrainJob)
+
+    def progress(self, job: TrainJob, reason: str, note: str) -> None:
+        assert job.name == "j"
+        self.events.append((reason, note))
+
+    def arrivals(self, uid: str) -> Arrivals | None:
+        assert uid == "u"
+        return self.known
+
+    async def _runtime_of(self, _: TrainJob) -> TrainingRuntime | None:
+        if self._runtime is None:
+            return None
+        return msgspec.convert({"metadata": {"annotations": self._runtime}}, TrainingRuntime)
+
+    # What the test does.
+
+    def put(self, state: str = "running", *, annotation: str | None = None, reported: str = "", step: int = 0) -> None:
+        change = dict(STATES[state])
+        held = (self.job.status.conditions if self.job is not None and self.job.status is not None else None) or []
+        kept = [msgspec.to_builtins(one) for one in held if one.type == "Stalled"]
+        metadata: dict[str, Any] = {"name": "j", "namespace": "n", "uid": "u", "resourceVersion": "1"}
+        metadata["annotations"] = {ANNOTATION: annotation} if annotation is not None else {}
+        if deleted := change.pop("deletionTimestamp", None):
+            metadata["deletionTimestamp"] = deleted
+        spec = {"runtimeRef": {"name": "r"}, "managedBy": change.pop("managedBy", None)}
+        status: dict[str, Any] = {"jobsStatus": [READY], **change}
+        status["conditions"] = [*status.get("conditions", ()), *kept]
+        if reported:
+            metrics = [{"name": "current_step", "value": str(step)}]
+            status["trainerStatus"] = {"lastUpdatedTime": reported, "metrics": metrics}
+        self.job = msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, TrainJob)
+
+    async def look(self, now: float) -> str:
+        """Reconcile at a time; the reason of the condition, or nothing."""
+        self.now = now
+        result = await self.standstill.reconcile(Key("n", "j"))
+        assert isinstance(result, Done | RetryAfter)
+        conditions = self.job.status.conditions if self.job is not None and self.job.status is not None else None
+        found = find(conditions, "Stalled")
+        assert found is None or found.status == "True"
+        return found.reason if found is not None else ""
+
+    async def stalls_after(self, state: str, annotation: str | None, *, limit: float = 1200.0) -> float | None:
+        """Seconds of silence after which the condition appears; None: it does not within the limit."""
+        self.put(state, annotation=annotation)
+        for now in range(0, int(limit) + 1, 60):
+            if await self.look(float(now)):
+                return float(now)
+        return None
+
+
+ANNOTATIONS: dict[str | None, float | None] = {None: None, "5m": 300.0, "1m": None, "soon": None}
+"""What they stand for; None: the next source counts."""
+RUNTIMES: list[tuple[dict[str, str] | None, float | None]] = [(None, None), ({}, None), ({ANNOTATION: "10m"}, 600.0)]
+CONFIGURATIONS = (None, 900.0)
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_the_table_of_states_and_sources(state: str) -> None:
+    for (annotation, own), (runtime, theirs), default in product(ANNOTATIONS.items(), RUNTIMES, CONFIGURATIONS):
+        world = World(default, runtime)
+        wanted = (own or theirs or default) if state == "running" else None
+        found = await world.stalls_after(state, annotation)
+        assert found == wanted, (state, annotation, runtime, default)
+        assert len(world.events) == (found is not None)
+
+
+@pytest.mark.parametrize("state", sorted(STATES.keys() - {"running", "being deleted"}))
+async def test_the_condition_is_removed_when_the_job_leaves_its_pods(state: str) -> None:
+    world = World(300.0)
+    assert await world.stalls_after("running", None) == 300
+    world.put(state)
+    assert await world.look(360) == ("NeverReported" if state == "another manager's" else "")
+
+
+async def test_70_silence_counts_from_the_start_of_this_leader_and_ends_with_a_report() -> None:
+    world = World(300.0)
+    world.put(reported="2020-01-01T00:00:00Z", step=1)
+    assert [await world.look(now) for now in (10_000, 10_299)] == ["", ""]
+    assert await world.look(10_300) == "NoReport"
+    assert await world.look(20_000) == "NoReport"
+    world.put(reported=T, step=2)
+    assert [await world.look(now) for now in (20_001, 20_300)] == ["", ""]
+    assert await world.look(20_301) == "NoReport"
+    assert [reason for reason, _ in world.events] == ["Stalled", "Stalled"]
+
+
+async def test_clocks_of_jobs_may_say_anything() -> None:
+    world = World(300.0)
+    # In the future, then right, then earlier: each is a report.
+    for number, reported in enumerate(("2030-01-01T00:00:00Z", T, "1999-01-01T00:00:00Z") * 4):
+        world.put(reported=reported, step=number)
+        assert await world.look(200.0 * number) == ""
+    assert await world.look(200.0 * 11 + 300) == "NoReport"
+
+
+async def test_progress_that_goes_back_is_progress() -> None:
+    world = World(300.0)
+    for number in range(8):
+        world.put(reported=f"2026-01-01T00:0{number}:00Z", step=100 - number)
+        assert await world.look(200.0 * number) == ""
+
+
+async def test_reports_that_say_the_same_are_a_standstill() -> None:
+    world = World(300.0)
+    for number in range(6):
+        world.put(reported=f"2026-01-01T00:0{number}:00Z", step=7)
+        assert await world.look(60.0 * number) == ("NoAdvance" if number == 5 else "")
+
+
+async def test_silent_pods_are_named_as_far_as_they_are_known() -> None:
+    world = World(300.0)
+    world.put(reported=T, step=1)
+    await world.look(0)
+    world.known = Arrivals({f"j-node-0-{number}": 1.0 for number in range(7)}, 1.0, 1.0, is_stuck=False)
+    assert await world.look(301) == "NoReport"
+    ((_, note),) = world.events
+    names = ", ".join(f"j-node-0-{number}" for number in range(5))
+    assert f"the last at {T} from pods {names} and 2 more; look at its logs" in note
+    assert len(note) <= 300
+
+
+async def test_long_names_leave_room_for_the_advice() -> None:
+    world = World(300.0)
+    world.put(reported=T, step=1)
+    await world.look(0)
+    world.known = Arrivals({f"{'long-name-' * 6}{number}": 1.0 for number in range(64)}, 1.0, 1.0, is_stuck=False)
+    assert await world.look(301) == "NoReport"
+    ((_, note),) = world.events
+    assert "and 62 more; look at its logs, it may hang" in note
+    assert len(note) <= 300
+
+
+async def test_while_writes_fail_no_job_is_blamed() -> None:
+    world = World(300.0)
+    world.put(reported=T, step=1)
+    # Reports come, and the API server refuses to store them: the job shows the same for half an hour.
+    for now in range(0, 1800, 60):
+        world.known = Arrivals({"p": now}, now, now, is_stuck=True)
+        assert await world.look(now) == ""
+    # They end, and the last one is stored.
+    world.known = Arrivals({"p": 1740.0}, 1740.0, 1740.0, is_stuck=False)
+    assert await world.look(2030) == ""
+    assert await world.look(2040) in {"NoReport", "NoAdvance"}
+
+
+async def test_a_report_that_is_on_its_way_counts() -> None:
+    world = World(300.0)
+    world.put(reported=T, step=1)
+    await world.look(0)
+    world.known = Arrivals({}, 200.0, 200.0, is_stuck=False)
+    assert await world.look(299) == ""
+
+
+async def test_a_job_without_a_time_is_not_looked_at_again_and_forgotten_when_gone() -> None:
+    world = World(None)
+    world.put()
+    assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
+    world.job = None
+    assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
+    assert not world.standstill._memories
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "nan", "-inf"])
+async def test_69_a_loss_that_is_not_finite_is_one_event_in_an_attempt(value: str) -> None:
+    world = World(None)
+
+    async def report(percent: int, name: str, text: str) -> None:
+        world.put()
+        assert world.job is not None
+        assert world.job.status is not None
+        status = {"progressPercentage": percent, "lastUpdatedTime": T, "metrics": [{"name": name, "value": text}]}
+        whole = msgspec.to_builtins(world.job)
+        whole["status"]["trainerStatus"] = status
+        world.job = msgspec.convert(whole, TrainJob)
+        await world.look(0)
+
+    await report(1, "loss", "0.5")
+    await report(2, "gain", value)
+    assert world.events == []
+    for percent in (3, 4):
+        await report(percent, "eval_loss", value)
+    assert [reason for reason, _ in world.events] == ["LossNotFinite"]
+    await report(1, "loss", "0.5")
+    await report(2, "loss", value)
+    assert [reason for reason, _ in world.events] == ["LossNotFinite"] * 2
