@@ -31,7 +31,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--kubeconfig", type=Path, help="kubeconfig of the cluster (default: as for kubectl)")
     parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
     parser.add_argument(
-        "-n", "--namespace", default="default", help="where objects are tried as dry runs (default: default)"
+        "-n",
+        "--namespace",
+        help="where objects are tried as dry runs (default: the one that the manager is limited to, or default)",
     )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     parser.set_defaults(run=run)

@@ -8,19 +8,18 @@ code says how the job stands: 0 it runs or is complete, 1 it failed or is stuck,
 import argparse
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from trainwright.controller.cli.reading import add_kubeconfig, reading, run_reading
 
 if TYPE_CHECKING:
     from trainwright.controller.trainer.explain import Explanation, Reader
     from trainwright.plugins.contract import Cause, Explains
 
 WATCH_SECONDS = 2.0
-_WRONG_USE, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -40,52 +39,26 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--watch", action="store_true", help="go on until the job is over, and show each change (Ctrl-C ends it)"
     )
-    parser.add_argument("--kubeconfig", type=Path, help="kubeconfig (default: as for kubectl)")
-    parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
+    add_kubeconfig(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Explain; returns the exit code."""
-    # Imported here: the help does not need it.
-    from trainwright.controller.runtime.errors import KubernetesError, NotFound  # noqa: PLC0415
-    from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
-
-    try:
-        return asyncio.run(_explain(arguments))
-    except NotFound:
-        print(f"error: there is no TrainJob {arguments.job}{_where(arguments.namespace)}", file=sys.stderr)
-    except (KubernetesError, RegistryError) as error:
-        print(f"error: {error}", file=sys.stderr)
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except BrokenPipeError:
-        # Whoever reads the lines has gone, such as `head`. Python writes what is left at its end, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
-    return _WRONG_USE
-
-
-def _where(namespace: str | None) -> str:
-    return f" in namespace {namespace}" if namespace else ""
+    return run_reading(_explain, arguments)
 
 
 async def _explain(arguments: argparse.Namespace) -> int:
-    from trainwright.controller.runtime import Client, HTTPTransport, load_config  # noqa: PLC0415
+    # Imported here: the help does not need it.
     from trainwright.controller.trainer.explain import Reader  # noqa: PLC0415
 
-    config = load_config(arguments.kubeconfig, arguments.context)
-    arguments.namespace = arguments.namespace or config.namespace
-    client = Client(HTTPTransport(config), user_agent="trainwright-explain")
-    try:
+    async with reading(arguments, "trainwright-explain") as client:
         reader = Reader(client, explaining_plugins())
         if arguments.watch:
             return await _watch(reader, arguments)
         explanation = await reader.explain(arguments.namespace, arguments.job)
         show(explanation, arguments.output, everything=arguments.all)
         return explanation.exit_code
-    finally:
-        await client.close()
 
 
 def explaining_plugins() -> "Sequence[Explains]":

@@ -2,16 +2,24 @@
 """What the life of a TrainJob costs the manager: CPU, API calls, memory, and writes after a restart.
 
 The control plane has no controllers of JobSet: this program writes the status of JobSets as they would. First lives are
-led at leisure (created, two changes of the status, completed) and the CPU of the manager is read from /proc. Then each
-JobSet changes three times in a row, and the calls are counted in the audit log. Then so many jobs are created and left
-running, for the memory, and the manager is killed and started again, for what it writes then.
+led at leisure (created, two changes of the status, completed) and the CPU of the manager is read from /proc, beside
+that of bare applies in this process. Then each JobSet changes three times in a row, and the calls are counted in the
+audit log. Then many lives are led at once. Then so many jobs are created and left running, for the memory, and the
+manager is killed and started again, for what it writes then.
+
+`--profile` leads the lives under a sampling profiler and prints where their CPU time goes.
 """
 
 import argparse
 import asyncio
+import os
+import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +32,31 @@ from tests.bench.burst import (
     RUNTIME,
     SETTLE_SECONDS,
     TRAINER,
+    WORKERS,
     BareClient,
     cpu_seconds,
     managed,
     resident_mib,
     spread,
+    train_job,
 )
+from tests.bench.runtime import bare_session, in_parallel, loop_factory, own_apply, raw_apply
 from tests.managers import MANAGER, start_manager
+from tests.profiling import rooms
+from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.waiting import eventually
 
 MERGE = "application/merge-patch+json"
 TORCH = {**RUNTIME, "spec": {**RUNTIME["spec"], "mlPolicy": {"numNodes": 1, "torch": {}}}}
 COMPANY_SECONDS = 0.25
 """Three updates of a JobSet within this time are to cost one write."""
+BARE = 2000
+"""Bare applies to measure; these, and the lives, after WARM ones that are not."""
+WARM = 100
+FUNCTIONS = 40
+"""How many functions a profile names."""
 TIME = "2026-01-02T03:04:05Z"
 COMPLETED = {"type": "Completed", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": TIME}
 
@@ -71,11 +90,38 @@ async def completed(client: BareClient, namespace: str, wanted: int) -> None:
         await asyncio.sleep(0.5)
 
 
-async def lives(control_plane: ControlPlane, client: BareClient, pid: int, count: int) -> None:
-    """CPU, then API calls."""
-    names = [f"job-{index:05}" for index in range(count)]
-    namespace = control_plane.create_namespace("leisure")
-    before = cpu_seconds(pid)
+async def bare_applies(control_plane: ControlPlane, count: int) -> tuple[float, float]:
+    """Milliseconds of CPU of one apply in a loop, nothing decoded: with aiohttp, and over our transport."""
+    config = load_config(control_plane.kubeconfig)
+    client = Client(HTTPTransport(config))
+    found: list[float] = []
+    try:
+        async with bare_session(config) as session:
+            for apply in (partial(raw_apply, session), partial(own_apply, client)):
+                namespace = control_plane.create_namespace("bare")
+                await in_parallel([partial(apply, namespace, n) for n in range(WARM)], WORKERS)
+                before = time.process_time()
+                await in_parallel([partial(apply, namespace, WARM + n) for n in range(count)], WORKERS)
+                found.append(1000 * (time.process_time() - before) / count)
+    finally:
+        await client.close()
+    return found[0], found[1]
+
+
+@asynccontextmanager
+async def sampled(pid: int, samples: Path | None) -> AsyncIterator[None]:
+    """Sample the manager's stacks meanwhile, if `samples` names a file for them."""
+    if samples is None:
+        yield
+        return
+    os.kill(pid, signal.SIGUSR1)
+    yield
+    os.kill(pid, signal.SIGUSR1)
+    await eventually(samples.exists, what="the samples of the manager")
+
+
+async def at_leisure(client: BareClient, namespace: str, names: list[str]) -> None:
+    """Lead lives whose steps are half a second apart and more."""
     await managed(client, namespace, names)
     for each in STATUSES:
 
@@ -84,9 +130,27 @@ async def lives(control_plane: ControlPlane, client: BareClient, pid: int, count
 
         await asyncio.sleep(0.5)
         await spread(names, change)
-    await completed(client, namespace, count)
+    await completed(client, namespace, len(names))
+
+
+async def lives(
+    control_plane: ControlPlane, client: BareClient, pid: int, count: int, samples: Path | None = None
+) -> None:
+    """CPU, then API calls."""
+    names = [f"job-{index:05}" for index in range(count)]
+    # As before the bare applies: connections are open, and what is made once in a process is there.
+    await at_leisure(client, control_plane.create_namespace("leisure-warm"), [f"warm-{index}" for index in range(WARM)])
+    namespace = control_plane.create_namespace("leisure")
+    before = cpu_seconds(pid)
+    async with sampled(pid, samples):
+        await at_leisure(client, namespace, names)
     cpu = 1000 * (cpu_seconds(pid) - before) / count
-    print(f"  CPU per life, torch               {cpu:8.2f} ms (budget 3.5)")
+    bare, own = await bare_applies(control_plane, BARE)
+    print(f"  CPU per life, torch               {cpu:8.2f} ms")
+    print(f"  CPU of a bare apply, aiohttp      {bare:8.3f} ms   ratio {cpu / bare:5.1f} (budget 10)")
+    print(f"    the same over our transport     {own:8.3f} ms   ratio {cpu / own:5.1f}")
+    if samples is not None:
+        print(rooms.table(rooms.read(samples), cpu, functions=FUNCTIONS))
 
     namespace = control_plane.create_namespace("hurry")
     await managed(client, namespace, names)
@@ -99,20 +163,51 @@ async def lives(control_plane: ControlPlane, client: BareClient, pid: int, count
             quick.add(name)
     await completed(client, namespace, count)
     await asyncio.sleep(SETTLE_SECONDS)
-    calls = [
-        call
-        for call in control_plane.audit_log.calls(user_agent="trainwright")
-        if call.namespace == namespace and call.name.removesuffix("-runtime-snapshot") in quick
-    ]
     if not quick:
         print("  API calls per life, torch: this machine is too busy for three updates within 250 ms")
         return
-    count = len(quick)
-    print(f"  API calls per life, torch         {len(calls) / count:8.2f}    (budget 3.0; {count} lives)")
+    print_calls(control_plane, namespace, quick, "API calls per life, torch", 3.0)
+
+
+def print_calls(control_plane: ControlPlane, namespace: str, names: Collection[str], what: str, budget: float) -> None:
+    """The manager's calls about these TrainJobs, from the audit log."""
+    calls = [
+        call
+        for call in control_plane.audit_log.calls(user_agent="trainwright")
+        if call.namespace == namespace and call.name.removesuffix("-runtime-snapshot") in names
+    ]
+    count = len(names)
+    print(f"  {what:<34}{len(calls) / count:8.2f}    (budget {budget}; {count} lives)")
     for kind, times in Counter(
         " ".join(filter(None, (c.verb, c.resource, c.subresource))) for c in calls
     ).most_common():
         print(f"    {kind:<32}{times / count:8.2f}")
+
+
+async def at_once(control_plane: ControlPlane, client: BareClient, pid: int, count: int) -> None:
+    """Lead all lives at the same time: each job's JobSet changes as soon as it is there, as fast as requests go."""
+    names = {f"job-{index:05}" for index in range(count)}
+    namespace = control_plane.create_namespace("burst")
+    version = (await client.call("GET", f"{JOBSET}/namespaces/{namespace}/jobsets"))["metadata"]["resourceVersion"]
+    before, began = cpu_seconds(pid), time.monotonic()
+    async with asyncio.TaskGroup() as group:
+
+        async def follow() -> None:
+            seen = 0
+            async for added in client.added_jobsets(namespace, version):
+                group.create_task(report(client, namespace, added, *STATUSES))
+                seen += 1
+                if seen == count:
+                    return
+
+        group.create_task(follow())
+        for name in names:
+            group.create_task(client.create(train_job(namespace, name)))
+    await completed(client, namespace, count)
+    took, cpu = time.monotonic() - began, cpu_seconds(pid) - before
+    await asyncio.sleep(SETTLE_SECONDS)
+    print(f"{count} lives at once: {took:.1f} s, CPU per life {1000 * cpu / count:.2f} ms")
+    print_calls(control_plane, namespace, names, "API calls per life, at once", 3.1)
 
 
 async def running(control_plane: ControlPlane, client: BareClient, pid: int, count: int, known: int) -> None:
@@ -135,7 +230,11 @@ async def restarted(control_plane: ControlPlane) -> None:
     """Kill the manager and start it again."""
     before = sum(1 for _ in control_plane.audit_log.calls(user_agent="trainwright"))
     control_plane.stop_program(MANAGER, kill=True)
+    began = time.monotonic()
     component = await asyncio.to_thread(start_manager, control_plane)
+    took = time.monotonic() - began
+    cpu = cpu_seconds(component.program_pid)
+    print(f"  restart until all lists are there {took:8.2f} s     CPU {cpu:.2f} s, its start included")
     await asyncio.sleep(2 * SETTLE_SECONDS)
     calls = list(control_plane.audit_log.calls(user_agent="trainwright"))[before:]
     writes = [call for call in calls if call.is_write]
@@ -143,16 +242,22 @@ async def restarted(control_plane: ControlPlane) -> None:
     print(f"  resident memory after it          {resident_mib(component.program_pid):8.1f} MiB")
 
 
-async def measure(control_plane: ControlPlane, count: int, sizes: list[int]) -> None:
-    """All of it."""
+async def measure(
+    control_plane: ControlPlane, count: int, sizes: list[int], burst: int, samples: Path | None = None
+) -> None:
+    """All of it; with `samples` the lives alone."""
     client = BareClient(control_plane)
     try:
         await client.call("POST", f"{TRAINER}/clustertrainingruntimes", TORCH)
-        start_manager(control_plane)
+        component = start_manager(control_plane, samples=samples)
         print(f"lives of {count} TrainJobs")
-        await lives(control_plane, client, control_plane.components[MANAGER].program_pid, count)
+        await lives(control_plane, client, component.program_pid, count, samples)
+        if burst:
+            await at_once(control_plane, client, component.program_pid, burst)
+        if samples is not None:
+            return
         control_plane.stop_program(MANAGER)
-        for namespace in ("leisure", "hurry"):
+        for namespace in ("leisure", "hurry", "burst"):
             for found in (await client.call("GET", "/api/v1/namespaces"))["items"]:
                 if found["metadata"]["name"].startswith(namespace):
                     for plural in ("trainjobs", "jobsets"):
@@ -164,9 +269,11 @@ async def measure(control_plane: ControlPlane, count: int, sizes: list[int]) -> 
         for size in sizes:
             await running(control_plane, client, component.program_pid, size, known)
             known = size
-            if size == sizes[0]:
-                await restarted(control_plane)
-                component = control_plane.components[MANAGER]
+            await restarted(control_plane)
+            component = control_plane.components[MANAGER]
+        if burst and len(sizes) > 1:
+            print(f"beside {known} running jobs:")
+            await at_once(control_plane, client, component.program_pid, burst)
     finally:
         await client.close()
 
@@ -177,10 +284,17 @@ def main() -> None:
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=[1000, 10000], help="running jobs to measure the memory at"
     )
+    parser.add_argument("--at-once", type=int, default=1000, help="how many to lead at once (default: %(default)s)")
+    parser.add_argument(
+        "--profile", action="store_true", help="print where the CPU time of the lives goes, and measure no memory"
+    )
     arguments = parser.parse_args()
     jobset_crd = provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
     with ControlPlane(crds=[ROOT / "config" / "crd", jobset_crd], audit=True) as control_plane:
-        asyncio.run(measure(control_plane, arguments.lives, sorted(arguments.sizes)))
+        samples = control_plane.folder / "samples.json" if arguments.profile else None
+        work = measure(control_plane, arguments.lives, sorted(arguments.sizes), arguments.at_once, samples)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(work)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import aiohttp
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.bench.burst import RUNTIME, TRAINER, BareClient, cpu_seconds, managed, probe, resident_mib, spread
+from tests.bench.machine import budget
 from tests.managers import start_manager
 from tests.reports import audience, path_of, progress
 from trainwright.controller.runtime.testing import ControlPlane
@@ -163,9 +164,9 @@ async def measure(control_plane: ControlPlane, jobs: int, pause: float, seconds:
         await asyncio.sleep(min(seconds, jobs / 20))
         per_kept, _ = await cost(pid, kept, SAMPLES)
         per_fresh, _ = await cost(pid, fresh, SAMPLES)
-        print(f"  CPU of a report, kept connection      {per_kept:8.2f} ms  (0.6)")
-        print(f"  CPU of a report, new TLS connection   {per_fresh:8.2f} ms  (3)")
-        for what, budget, created in (("they report", 50, []), ("as many are created", 100, more)):
+        print(f"  CPU of a report, kept connection      {per_kept:8.2f} ms  ({budget(0.6)})")
+        print(f"  CPU of a report, new TLS connection   {per_fresh:8.2f} ms  ({budget(3)})")
+        for what, limit, created in (("they report", 50, []), ("as many are created", 100, more)):
             cpu, count, begin = cpu_seconds(pid), writes(control_plane), time.monotonic()
             async with asyncio.TaskGroup() as group:
                 load = group.create_task(kept.all_report(pause, seconds))
@@ -178,7 +179,7 @@ async def measure(control_plane: ControlPlane, jobs: int, pause: float, seconds:
             rate = len(answers.seconds) / took
             print(f"    reports                             {rate:8.1f} /s, {answers.refused} refused")
             print(f"    answers p50 / p99                   {answers.percentile(0.5):8.1f} / "
-                  f"{answers.percentile(0.99):.1f} ms  (p99 {budget})")  # fmt: skip
+                  f"{answers.percentile(0.99):.1f} ms  (p99 {limit})")  # fmt: skip
             print(f"    mean                                {1000 * statistics.fmean(answers.seconds):8.1f} ms")
             print(f"    lag of the manager's event loop     {1000 * lag(metrics):8.1f} ms at most in the last minute")
             print(f"    API writes of progress              {count / took:8.1f} /s  (20)")

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.bench.machine import budget
 from tests.managers import COMMAND
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
@@ -108,7 +109,7 @@ def main() -> None:
             memory = start(plane, admission=admission, idle=True).memory
             print(
                 f"start to ready {'with' if admission else 'without'} admission: {seconds:.2f} s, "
-                f"best {min(found).seconds:.2f} s, {seconds / python:.0f} times a bare Python; "
+                f"best {min(found).seconds:.2f} s ({budget(1.0)}), {seconds / python:.0f} times a bare Python; "
                 f"CPU {statistics.median(one.cpu for one in found):.2f} s; idle memory {memory / 1024:.0f} MiB"
             )
 

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from trainwright.api import extras
 from trainwright.controller.cli.local import serving, state
 from trainwright.controller.cli.local.options import Options, add_node, add_place, options_of
 
 _SUCCESS, _FAILURE, _REFUSED, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 125, 130, 141
+_PURPOSE = "a local cluster"
 _MODES = {
     "namespaces": "in namespaces of the kernel, with their own names and paths",
     "rewrite": "beside each other; names and paths in what they are given are rewritten",
@@ -72,6 +74,11 @@ def _unless_interrupted(run: Callable[[argparse.Namespace], int], arguments: arg
         # Python writes what is left at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
+    except Exception as error:
+        # What the cluster, or the way to it, did not do: the text says all.
+        if _is_of(error, "StateLostError", "KubernetesError"):
+            return _fail(error)
+        raise
 
 
 # ---------------------------------------------------------------------- up and down
@@ -113,19 +120,26 @@ def _up(arguments: argparse.Namespace) -> int:
     if arguments.foreground and arguments.merge_kubeconfig:
         return _fail("--merge-kubeconfig does not go with --foreground", 2)
     try:
+        extras.require("local", _PURPOSE)
         if arguments.foreground:
             serving.run_in_foreground(options)
             return _SUCCESS
         run = serving.started_elsewhere(options.folder)
         if run is not None:
+            if why := options.unlike(run):
+                raise serving.StartError(why)
             print(f"cluster {options.name}: runs already, at {run.server}")
         else:
             run = _start(options)
+        if run.dashboard:
+            print(f"dashboard: {run.dashboard}")
         print(f"export KUBECONFIG={shlex.quote(str(options.folder / 'kubeconfig'))}")
         if arguments.merge_kubeconfig:
             _merge(options, use_context=arguments.use_context)
+    except BrokenPipeError:
+        raise
     except (serving.StartError, state.InUseError, OSError) as error:
-        return _fail(error)
+        return _fail(_words(error, options))
     except Exception as error:
         if _is_refusal(error):
             return _fail(error)
@@ -156,7 +170,18 @@ def _start(options: Options) -> state.Run:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether the text of the error is all that a user needs. By name: importing the classes would slow every help."""
-    return type(error).__name__ in ("StateFileError", "ConfigurationError")
+    return _is_of(error, "StateFileError", "ConfigurationError", "MissingExtraError")
+
+
+def _words(error: Exception, options: Options) -> str:
+    """The text of an error. A system error names its file; that of a full disk has none, so it gets the folder."""
+    if isinstance(error, OSError):
+        return f"{error.filename or options.folder}: {error.strerror or error}"
+    return str(error)
+
+
+def _is_of(error: Exception, *names: str) -> bool:
+    return any(one.__name__ in names for one in type(error).__mro__)
 
 
 def _add_down(commands: Any) -> None:
@@ -165,7 +190,7 @@ def _add_down(commands: Any) -> None:
         "down",
         "end a cluster",
         _down,
-        description="End the pods with their grace, of at most 10 s, then the cluster. "
+        description="End the pods with their grace, then the cluster; Ctrl-C kills the pods. "
         "Its objects stay, for the next `up`.",
     )
     add_place(parser)
@@ -181,8 +206,8 @@ def _down(arguments: argparse.Namespace) -> int:
         if state.is_held(options.folder):
             return _fail(f"cluster {options.name}: it is starting or ending, or belongs to a `run`; wait for that")
         print(f"cluster {options.name}: does not run")
-    elif not serving.stop(options.folder, run):
-        return _fail(f"cluster {options.name}: process {run.pid} did not end within {serving.STOP_SECONDS:.0f} s")
+    elif (seconds := serving.stop(options.folder, run)) is not None:
+        return _fail(f"cluster {options.name}: process {run.pid} did not end within {seconds:.0f} s")
     else:
         print(f"cluster {options.name}: ended")
     try:
@@ -241,8 +266,11 @@ def _status(arguments: argparse.Namespace) -> int:
     print(f"  kubeconfig   {options.folder / 'kubeconfig'}")
     print(f"  folder       {options.folder}")
     print(f"  pods         {_MODES[run.mode]}")
+    if run.options:
+        print(f"  options      {shlex.join(run.options)}")
     if run.mode == "none":
         return _SUCCESS
+    print(f"  dashboard    {run.dashboard or 'none'}")
     for line in asyncio.run(views.status(options.folder)):
         print(f"  {line}")
     return _SUCCESS
@@ -359,6 +387,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     options = options_of(arguments)
     try:
+        extras.require("local", _PURPOSE)
         documents = requested.documents_of(arguments)
         from trainwright.controller.cli.local import running  # noqa: PLC0415 - as above
 
@@ -366,8 +395,12 @@ def _run(arguments: argparse.Namespace) -> int:
             requested.show(asyncio.run(running.prepared(options, documents, arguments)))
             return _SUCCESS
         return asyncio.run(running.run(options, documents, arguments))
+    except BrokenPipeError:
+        raise
     except requested.WrongUseError as error:
         return _fail(error, _REFUSED)
+    except OSError as error:
+        return _fail(_words(error, options), _REFUSED)
     except Exception as error:
         if _is_refusal(error):
             return _fail(error, _REFUSED)

@@ -16,6 +16,7 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.local.reports import Reports
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Transport
 from trainwright.controller.runtime.errors import KubernetesError, NotFound
@@ -67,6 +68,7 @@ class Follower:
         self._streams: set[tuple[str, str, int]] = set()
         self._told: set[str] = set()
         self._last = ""
+        self._reports = Reports()
         self._started = False
         self._copies: list[asyncio.Task[None]] = []
 
@@ -83,6 +85,7 @@ class Follower:
         async with TaskScope("following") as tasks:
             while True:
                 job = await self._job()
+                self._tell_progress(job)
                 pods = await self._pods()
                 for pod in pods:
                     self._tell_waiting(pod)
@@ -144,6 +147,10 @@ class Follower:
         if text not in self._told:
             self._told.add(text)
             print(f"| {text}", file=self._out, flush=True)
+
+    def _tell_progress(self, job: Document) -> None:
+        if line := self._reports.line(job):
+            print(f"| {line}", file=self._out, flush=True)
 
     def _tell_waiting(self, pod: Document) -> None:
         rank = rank_of(pod)

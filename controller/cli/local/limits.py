@@ -18,7 +18,13 @@ LIMITS = (
         ),
     ),
     ("securityContext, such as runAsUser", "means nothing"),
-    ("network policies", "mean nothing. What a framework opens on all addresses can be reached from your network"),
+    (
+        "network policies",
+        (
+            "mean nothing. What a framework opens on all addresses can be reached from your network, unless the "
+            "cluster has --network=isolated"
+        ),
+    ),
     ("roles", "are stored. Every user with a token may do everything"),
     ("several nodes", "one, named after the machine"),
     ("gang schedulers, Kueue, autoscalers", "none; a TrainJob that needs a PodGroup is Blocked"),

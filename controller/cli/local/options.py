@@ -21,6 +21,8 @@ _NO_INITIALIZERS = (
     "map the image to a command that puts the data into the volume"
 )
 _ISOLATION = ("auto", "namespaces", "rewrite")
+_NETWORK = ("shared", "isolated")
+_VERBOSE = "--verbose"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,7 @@ class Options:
     folder: Path
     port: int = 0
     isolation: str = "auto"
+    network: str = "shared"
     capacity: Mapping[str, str] = field(default_factory=dict)
     inherit: tuple[str, ...] = ()
     share_gpus: bool = False
@@ -42,13 +45,14 @@ class Options:
 
     def node_settings(self) -> "NodeSettings":
         """For the node. Raises ConfigurationError where `images.yaml` has a mistake."""
-        from trainwright.controller.local.node.settings import Isolation, NodeSettings  # noqa: PLC0415 - as below
+        from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings  # noqa: PLC0415 - as below
 
         return NodeSettings(
             name=node_name(),
             folder=self.folder,
             images=self.images(),
             isolation=Isolation(self.isolation),
+            network=NetworkMode(self.network),
             capacity=self.capacity,
             inherit=self.inherit,
             share_gpus=self.share_gpus,
@@ -73,7 +77,15 @@ class Options:
 
     def arguments(self) -> list[str]:
         """The command line that says the same."""
-        made = [f"--name={self.name}", f"--dir={self.folder}", f"--isolation={self.isolation}"]
+        return [f"--name={self.name}", f"--dir={self.folder}", *self.kept()]
+
+    def kept(self) -> list[str]:
+        """The options that say how the cluster runs, without those that have their default."""
+        made: list[str] = []
+        if self.isolation != _ISOLATION[0]:
+            made.append(f"--isolation={self.isolation}")
+        if self.network != _NETWORK[0]:
+            made.append(f"--network={self.network}")
         if self.port:
             made.append(f"--port={self.port}")
         if self.capacity:
@@ -86,8 +98,18 @@ class Options:
         if self.memory:
             made.append("--memory")
         if self.verbose:
-            made.append("--verbose")
+            made.append(_VERBOSE)
         return made
+
+    def unlike(self, run: state.Run) -> str:
+        """Why these options cannot be had of a cluster that runs already; empty if they can."""
+        missing = [option for option in self.kept() if option not in (*run.options, _VERBOSE)]
+        if not missing:
+            return ""
+        return (
+            f"cluster {self.name} runs already, without {shlex.join(missing)}; end it with `{self.command('down')}`, "
+            "or use another --name"
+        )
 
 
 def node_name() -> str:
@@ -117,6 +139,13 @@ def add_node(parser: argparse.ArgumentParser) -> None:
         "(default: namespaces where they work)",
     )
     parser.add_argument(
+        "--network",
+        choices=_NETWORK,
+        default="shared",
+        help="the network of pods: that of this machine, or one for each job that leads nowhere else; "
+        "needs namespaces (default: %(default)s)",
+    )
+    parser.add_argument(
         "--capacity",
         type=_capacity,
         default={},
@@ -142,6 +171,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         folder=state.folder_of(arguments.name, arguments.dir),
         port=given.get("port", 0),
         isolation=given.get("isolation", "auto"),
+        network=given.get("network", "shared"),
         capacity=given.get("capacity", {}),
         inherit=tuple(given.get("inherit_env", ())),
         share_gpus=given.get("share_gpus", False),

@@ -3,6 +3,7 @@
 
 import argparse
 import sys
+import unicodedata
 from pathlib import Path
 
 import yaml
@@ -34,7 +35,9 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     try:
         text = sys.stdin.read() if str(arguments.file) == "-" else arguments.file.read_text(encoding="utf-8")
         found = [document.data for document in read_documents(text)]
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise WrongUseError(f"{arguments.file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise WrongUseError(f"{arguments.file}: {error}") from error
     except ManifestError as error:
         raise WrongUseError(f"{arguments.file}: {error}") from error
@@ -55,16 +58,25 @@ def _job_of(arguments: argparse.Namespace) -> Document:
         raise WrongUseError(f"{script}: there is no such file")
     if script.suffix in (".yaml", ".yml", ".json"):
         raise WrongUseError(f"{script} is not a Python script; a manifest is given with --file")
-    name = "".join(letter if letter.isalnum() else "-" for letter in script.stem.lower()).strip("-")[:40] or "script"
     trainer: Document = {"command": ["python", *script_of(arguments)]}
     if arguments.nodes is not None:
         trainer["numNodes"] = arguments.nodes
     return {
         "apiVersion": TRAINJOB.api_version,
         "kind": TRAINJOB.kind,
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {"name": _name_of(script), "namespace": "default"},
         "spec": {"runtimeRef": {"name": arguments.runtime or RUNTIME}, "trainer": trainer},
     }
+
+
+def _name_of(script: Path) -> str:
+    """A name for the job of a script: a DNS label that starts with a letter."""
+    plain = unicodedata.normalize("NFKD", script.stem.casefold())
+    kept = (letter for letter in plain if not unicodedata.combining(letter))
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in kept).strip("-")
+    if not name[:1].isalpha():
+        name = f"script-{name}"
+    return name[:40].strip("-")
 
 
 def script_of(arguments: argparse.Namespace) -> list[str]:

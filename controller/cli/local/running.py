@@ -21,7 +21,7 @@ from trainwright.controller.cli.local.requested import WrongUseError, script_of
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.client.transport import Transport
-from trainwright.controller.runtime.errors import ApiError, KubernetesError, NotFound
+from trainwright.controller.runtime.errors import ApiError, KubernetesError, NotFound, TransportError
 from trainwright.plugins.contract import Runtime
 
 _GRACE_SECONDS = 40.0
@@ -43,7 +43,7 @@ async def _run(
     options: Options, documents: list[Document], arguments: argparse.Namespace, interrupted: "_Interrupted"
 ) -> int:
     stays = state.running(options.folder) is not None
-    async with _cluster(options, detach=arguments.detach) as transport:
+    async with _cluster(options, detach=arguments.detach) as (transport, dashboard):
         client = Client(transport, user_agent=_MANAGER)
         job = _job_of(documents)
         namespace = namespace_of(job)
@@ -52,6 +52,9 @@ async def _run(
             await _prepare(options, runtime, client, job, arguments)
         name = name_of(await _submit(client, documents, job))
         job["metadata"]["name"] = name
+        if dashboard and sys.stdout.isatty():
+            # Not into a log, which others may be sent: whoever has the address sees the jobs.
+            print(f"| dashboard: {dashboard}#/jobs/{namespace}/{name}", flush=True)
         if arguments.detach:
             print(f"TrainJob {name} is submitted; follow it with: {_follow_command(options, job)}")
             return 0
@@ -145,12 +148,19 @@ class _Interrupted:
 
 
 @asynccontextmanager
-async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[Transport]:
-    """The way to the cluster that runs, or to one for the length of the block."""
-    if state.running(options.folder) is not None:
+async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Transport, str]]:
+    """The way to the cluster that runs, or to one for the length of the block; and the address of its dashboard."""
+    if (run := state.running(options.folder)) is not None:
+        if why := options.unlike(run):
+            raise WrongUseError(why)
         transport = HTTPTransport(load_config(options.folder / "kubeconfig"))
         try:
-            yield transport
+            yield transport, run.dashboard
+        except TransportError as error:
+            if state.running(options.folder) is not None:
+                raise
+            said = f"cluster {options.name} has ended, and its pods with it; start it with: {options.command('up')}"
+            raise KubernetesError(said) from error
         finally:
             await transport.close()
         return
@@ -170,7 +180,14 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[Transport
         file = None if options.verbose else options.folder / serving.LOG
         logs.configure("INFO" if options.verbose else "WARNING", file=file)
         async with training_cluster(options.node_settings(), port=options.port) as cluster:
-            yield cluster.api.transport()
+            inside = cluster.api.transport()
+            if not sys.stdout.isatty():
+                yield inside, ""
+                return
+            from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415 - only here
+
+            async with embedded(inside, load_config(options.folder / "kubeconfig")) as dashboard:
+                yield inside, dashboard
 
 
 async def prepared(options: Options, documents: list[Document], arguments: argparse.Namespace) -> list[Document]:

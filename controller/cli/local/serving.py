@@ -2,6 +2,7 @@
 """Runs a cluster in this process until it is told to stop, and starts such a process in the background."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,14 +11,23 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trainwright
 from trainwright.api.times import format_time, wall_clock
 from trainwright.controller.cli.local import state
 from trainwright.controller.cli.local.options import Options
 
+if TYPE_CHECKING:
+    from trainwright.controller.local.node.node import Node
+
 READY_SECONDS = 60.0
-STOP_SECONDS = 60.0
+STOP_SECONDS = 3660.0
+"""How long a cluster may take to end: pods end with their grace, 30 s by default and an hour at most."""
+KILL_SECONDS = 60.0
+"""The same once its pods are killed."""
+_SILENT_SECONDS = 2.0
+"""How long `down` waits before it says for what."""
 _POLL_SECONDS = 0.05
 _ELSEWHERE_SECONDS = 20.0
 """How long `up` waits for another `up`; a `run` may hold the folder for hours."""
@@ -31,7 +41,7 @@ class StartError(Exception):
 
 
 async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]]) -> None:
-    """Run the cluster of the folder until SIGINT, SIGTERM or SIGHUP.
+    """Run the cluster of the folder until SIGINT, SIGTERM or SIGHUP. A second one kills the pods that still end.
 
     Args:
         options: of the cluster.
@@ -42,12 +52,22 @@ async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]])
         StateFileError, ConfigurationError: it cannot be started.
     """
     stop = asyncio.Event()
+    hurry: Callable[[], None] | None = None
+
+    def on_signal() -> None:
+        if stop.is_set() and hurry is not None:
+            hurry()
+        stop.set()
+
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, on_signal)
     state.make_folder(options.folder)
     with state.held(options.folder):
-        async with _cluster(options) as (server, mode):
+        async with _cluster(options) as (server, node, dashboard):
+            if node is not None:
+                hurry = node.hurry
+            mode = "none" if node is None else node.isolation.value
             run = state.Run(
                 name=options.name,
                 pid=os.getpid(),
@@ -55,6 +75,8 @@ async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]])
                 version=trainwright.__version__,
                 mode=mode,
                 began=format_time(wall_clock()),
+                dashboard=dashboard,
+                options=options.kept(),
             )
             state.write(options.folder, run)
             try:
@@ -65,8 +87,8 @@ async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]])
 
 
 @asynccontextmanager
-async def _cluster(options: Options) -> AsyncIterator[tuple[str, str]]:
-    """Run what the options say; yields the URL of the API server, and how pods are kept apart."""
+async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, str]]":
+    """Run what the options say; yields the URL of the API server, the node if there is one, and the dashboard's."""
     # Imported here: the other commands do not need it, and an API server alone does not need the rest.
     from trainwright.controller.runtime.manager import collector  # noqa: PLC0415
 
@@ -76,13 +98,18 @@ async def _cluster(options: Options) -> AsyncIterator[tuple[str, str]]:
 
         async with api_server(options.folder, port=options.port, memory=options.memory) as api:
             collector.freeze()
-            yield api.config.server, "none"
+            yield api.config.server, None, ""
         return
+    from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
+    from trainwright.controller.runtime import load_config  # noqa: PLC0415
 
-    async with training_cluster(options.node_settings(), port=options.port, memory=options.memory) as cluster:
+    async with (
+        training_cluster(options.node_settings(), port=options.port, memory=options.memory) as cluster,
+        embedded(cluster.api.transport(), load_config(options.folder / "kubeconfig")) as dashboard,
+    ):
         collector.freeze()
-        yield cluster.api.config.server, cluster.node.isolation.value
+        yield cluster.api.config.server, cluster.node, dashboard
 
 
 def run_in_foreground(options: Options) -> None:
@@ -93,6 +120,9 @@ def run_in_foreground(options: Options) -> None:
 
     async def ready(run: state.Run) -> None:
         print(f"ready: {run.server}", flush=True)
+        if run.dashboard and sys.stdout.isatty():
+            # Not into a log, which others may be sent: whoever has the address sees the jobs.
+            print(f"dashboard: {run.dashboard}", flush=True)
 
     asyncio.run(serve(options, ready))
 
@@ -127,7 +157,11 @@ def start_in_background(options: Options) -> state.Run:
         if run is not None and run.pid == process.pid:
             return run
         if process.poll() is not None:
-            raise StartError(f"the cluster did not start:\n{_tail(log)}")
+            said = (
+                _tail(log)
+                or f"  it ended with exit code {process.returncode}, and nothing is in {log}: is its disk full?"
+            )
+            raise StartError(f"the cluster did not start:\n{said}")
         if time.monotonic() > deadline:
             process.terminate()
             raise StartError(f"the cluster was not ready after {READY_SECONDS:.0f} s:\n{_tail(log)}")
@@ -145,13 +179,31 @@ def started_elsewhere(folder: Path) -> state.Run | None:
     return None
 
 
-def stop(folder: Path, run: state.Run) -> bool:
-    """End a cluster in another process; returns whether it ended in time."""
+def stop(folder: Path, run: state.Run) -> float | None:
+    """End a cluster in another process; Ctrl-C kills its pods. Returns the seconds that were not enough, if so."""
+    seconds = STOP_SECONDS
     try:
         os.kill(run.pid, signal.SIGTERM)
+        if _has_ended(folder, _SILENT_SECONDS):
+            return None
+        print("waiting for the pods to end with their grace; Ctrl-C kills them", file=sys.stderr, flush=True)
+        if _has_ended(folder, seconds):
+            return None
     except ProcessLookupError:
-        return True
-    deadline = time.monotonic() + STOP_SECONDS
+        return None
+    except KeyboardInterrupt:
+        print("killing the pods", file=sys.stderr, flush=True)
+        seconds = KILL_SECONDS
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(run.pid, signal.SIGTERM)
+        if _has_ended(folder, seconds):
+            return None
+    return seconds
+
+
+def _has_ended(folder: Path, seconds: float) -> bool:
+    """Wait for the end of the cluster."""
+    deadline = time.monotonic() + seconds
     while state.is_held(folder):
         if time.monotonic() > deadline:
             return False

@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,6 +36,10 @@ class Run:
     """How pods are kept apart: `namespaces` or `rewrite`."""
     began: str
     """RFC 3339."""
+    dashboard: str = ""
+    """Address of the page about its TrainJobs, with the token; empty: there is none."""
+    options: Sequence[str] = ()
+    """Those of its command line that say how it runs."""
 
 
 def root() -> Path:

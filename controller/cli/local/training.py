@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from trainwright import __version__
 from trainwright.api.config.v1alpha1 import Configuration, ControllerWebhook, Progress, StatusServer
 from trainwright.api.manifest import documents
 from trainwright.api.objects import Document
 from trainwright.controller.cli.local.ports import status_port
+from trainwright.controller.cli.versions import public_objects
 from trainwright.controller.local.apiserver.serving import HOST
 from trainwright.controller.local.cluster import RunningCluster, install, local_cluster
 from trainwright.controller.local.node.settings import NodeSettings
@@ -23,15 +23,15 @@ from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.admission import Handler
 from trainwright.controller.runtime.webhook.configurations import by_url
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
-from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS
+from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS, Gate
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import Settings, settings_of
 
 _FOLDER = Path(__file__).parent
+_RUNTIMES = _FOLDER.parent / "rendering" / "shipped"
+"""Those of config/runtimes, which a wheel has there once."""
 _OWNER = "trainwright-local"
-KUBEFLOW_TRAINER = "v2.3.0"
-"""The version of Kubeflow Trainer whose API is served."""
-GATES = (EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS)
+GATES: tuple[Gate, ...] = (EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS)
 """Features that are off in an installation until its admin knows their price; on a laptop they cost nothing."""
 _WEBHOOKS = "https://trainwright.local"
 """Nothing listens there: the manager's webhooks are answered in the process."""
@@ -39,7 +39,7 @@ _WEBHOOKS = "https://trainwright.local"
 
 @asynccontextmanager
 async def training_cluster(
-    settings: NodeSettings, *, port: int = 0, memory: bool = False
+    settings: NodeSettings, *, port: int = 0, memory: bool = False, request_log: Path | None = None
 ) -> AsyncIterator[RunningCluster]:
     """Run a cluster that TrainJobs can be submitted to, for the length of the block.
 
@@ -47,13 +47,14 @@ async def training_cluster(
         settings: of the node; its folder holds everything.
         port: of the API server; 0 for a free one.
         memory: keep no state file.
+        request_log: file for a line about each request, in the form of kube-apiserver's audit log.
 
     Raises:
         StateFileError: the state file cannot be used.
         ConfigurationError: the port cannot be used.
         KubernetesError: something could not be set up.
     """
-    async with local_cluster(settings, port=port, memory=memory) as cluster:
+    async with local_cluster(settings, port=port, memory=memory, request_log=request_log) as cluster:
         client = Client(cluster.api.transport(), user_agent=_OWNER)
         # The namespace comes first: the manager keeps its certificate there.
         await install(client, [*await asyncio.to_thread(definitions), *public_objects()], owner=_OWNER)
@@ -103,26 +104,12 @@ def definitions() -> list[Document]:
     return found
 
 
-def public_objects() -> list[Document]:
-    """The version where the Kubeflow SDK looks for it, as in an installation."""
-    namespace = "kubeflow-system"
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "kubeflow-trainer-public", "namespace": namespace},
-            "data": {"kubeflow_trainer_version": KUBEFLOW_TRAINER, "trainwright_version": __version__},
-        },
-    ]
-
-
 def _runtimes() -> list[Document]:
     return list(_shipped())
 
 
 def _shipped() -> Iterator[Document]:
-    for path in sorted((_FOLDER / "runtimes").glob("*.yaml")):
+    for path in sorted(_RUNTIMES.glob("*.yaml")):
         for document in documents(path.read_text(encoding="utf-8")):
             if document.data["kind"] != "Kustomization":
                 yield document.data

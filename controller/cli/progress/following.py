@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, key_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -16,6 +17,8 @@ from trainwright.controller.cli.progress.view import View, observe, sorted_views
 from trainwright.controller.runtime import Cache, Client, Event, EventType
 from trainwright.controller.runtime.errors import Forbidden, KubernetesError, NotFound
 from trainwright.controller.trainer.job.state import State
+from trainwright.controller.trainer.progress.history.ring import Damaged
+from trainwright.controller.trainer.progress.history.stored import belongs, config_map_name, read
 
 
 class Following:
@@ -32,6 +35,8 @@ class Following:
         self._histories: dict[str, History] = {}
         self._attempt: int | None = None
         self._attempt_wanted = bool(name)
+        self.unread = ""
+        """Why reports from before the start are missing; empty: none are known to be."""
         self._changed: set[Key] = set()
         self._deleted: set[Key] = set()
         self._wake = asyncio.Event()
@@ -49,7 +54,26 @@ class Following:
             jobs = list((await self._client.list(TrainJob, self._namespace)).items)
         for job in jobs:
             self._put(job)
+        if self._name:
+            await self._read_history(jobs[0])
         await self.read_attempt()
+
+    async def _read_history(self, job: TrainJob) -> None:
+        """For one job: the reports that a manager recorded before this command began, if the user may read them."""
+        name = config_map_name(job.name)
+        try:
+            found = await self._client.get(ConfigMap, name, job.namespace)
+        except NotFound:
+            return  # the manager keeps no history
+        except Forbidden as error:
+            self.unread = f"earlier reports are not shown: {error}"
+            return
+        if not belongs(found, job):
+            return
+        try:
+            self._history(job).begin_with(read(found.data))
+        except Damaged as error:
+            self.unread = f"earlier reports are not shown: ConfigMap {name} is damaged: {error}"
 
     async def run(self) -> None:
         """Follow changes until cancelled."""

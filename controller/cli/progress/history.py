@@ -1,92 +1,103 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was seen of the progress of one job while the command runs: curves, and the slope of its percentage."""
+"""The progress of one job as this command knows it: curves, and the slope of its percentage.
+
+It holds the reports that were seen while the command runs, after those that the manager recorded, if it did.
+"""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-POINTS = 480
-"""Most points that are kept. When there are more, every second one is dropped, so that the whole run stays."""
+from trainwright.controller.trainer.progress.history.ring import POINTS, Point, Ring, numbers_of
+
+__all__ = ["POINTS", "History", "Point", "numbers_of"]
+
 SLOPE = timedelta(minutes=10)
 """The slope of the percentage is that of so long a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One report."""
-
-    at: datetime
-    percentage: int | None
-    step: float | None
-    metrics: Mapping[str, float]
-    """Those that are finite numbers."""
-    segment: int
-    """Counts up when the training falls back to an earlier step, as after a restart from a checkpoint."""
+class _Unknown:
+    """Not computed since the last change."""
 
 
-def numbers_of(metrics: Mapping[str, str]) -> dict[str, float]:
-    """The metrics that are finite numbers."""
-    found = {}
-    for name, text in metrics.items():
-        try:
-            number = float(text)
-        except ValueError:
-            continue
-        if math.isfinite(number):
-            found[name] = number
-    return found
+_UNKNOWN = _Unknown()
 
 
 class History:
-    """The reports of one job, in the order in which they were seen."""
+    """The reports of one job, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._points: list[Point] = []
+        self._ring = Ring()
+        self._left: float | _Unknown | None = _UNKNOWN
+        self._means: dict[tuple[str, int], list[float]] = {}
+        """The same is asked for again and again, and reports are rare."""
 
     @property
     def points(self) -> tuple[Point, ...]:
         """What is kept, oldest first."""
-        return tuple(self._points)
+        return tuple(self._ring.points())
 
-    def add(self, at: datetime, percentage: int | None, metrics: Mapping[str, str]) -> None:
-        """Take in a report. The same one again changes nothing."""
-        numbers = numbers_of(metrics)
-        step = numbers.get("current_step")
-        last = self._points[-1] if self._points else None
-        if last is not None and (last.at, last.percentage, last.metrics) == (at, percentage, numbers):
-            return
-        segment = 0 if last is None else last.segment + _fell(last, percentage, step)
-        self._points.append(Point(at, percentage, step, numbers, segment))
-        if len(self._points) > POINTS:
-            # The newest one stays.
-            self._points = self._points[-1::-2][::-1]
+    @property
+    def last(self) -> Point | None:
+        """The newest point."""
+        return next(self._ring.backwards(), None)
+
+    def add(
+        self, at: datetime, percentage: int | None, metrics: Mapping[str, str], *, attempt: int | None = None
+    ) -> bool:
+        """Take in a report; returns whether it is new. `attempt`: None if it is not known."""
+        is_new = self._ring.add(at, percentage, numbers_of(metrics), attempt)
+        if is_new:
+            self._forget()
+        return is_new
+
+    def begin_with(self, recorded: Ring) -> None:
+        """Put the points that the manager recorded before those that were seen."""
+        seen = self._ring.points()
+        self._ring = recorded
+        last = recorded.points()[-1:]
+        for point in seen:
+            if not last or point.at > last[0].at:
+                recorded.add(point.at, point.percentage, point.metrics, point.attempt)
+        self._forget()
 
     def seconds_left(self) -> float | None:
         """Seconds from the last report to 100 %, by the slope of the last ten minutes.
 
         None if there is no percentage, or if it does not rise.
         """
-        if not self._points:
+        if isinstance(self._left, _Unknown):
+            self._left = self._seconds_left()
+        return self._left
+
+    def _seconds_left(self) -> float | None:
+        last, rise = self.last, self._ring.rise(SLOPE.total_seconds())
+        if last is None or last.percentage is None or rise is None:
             return None
-        last = self._points[-1]
-        recent = [
-            point
-            for point in self._points
-            if point.segment == last.segment and point.percentage is not None and point.at >= last.at - SLOPE
-        ]
-        if last.percentage is None or len(recent) < 2:
-            return None
-        first = recent[0]
-        rise, seconds = last.percentage - (first.percentage or 0), (last.at - first.at).total_seconds()
-        return (100 - last.percentage) * seconds / rise if rise > 0 and seconds > 0 else None
+        percent, seconds = rise
+        return (100 - last.percentage) * seconds / percent if percent > 0 and seconds > 0 else None
 
     def curve(self, metric: str) -> list[float]:
         """The values of a metric, oldest first."""
-        return [point.metrics[metric] for point in self._points if metric in point.metrics]
+        return self._ring.curve(metric)
+
+    def means(self, metric: str, most: int) -> list[float]:
+        """The course of a metric in at most so many numbers. Not to be changed."""
+        if (found := self._means.get((metric, most))) is None:
+            found = self._means[metric, most] = means_of(self.curve(metric), most)
+        return found
+
+    def _forget(self) -> None:
+        self._left = _UNKNOWN
+        self._means.clear()
 
 
-def _fell(last: Point, percentage: int | None, step: float | None) -> bool:
-    if step is not None and last.step is not None:
-        return step < last.step
-    return percentage is not None and last.percentage is not None and percentage < last.percentage
+def means_of(values: Sequence[float], most: int) -> list[float]:
+    """The course of the values in at most so many numbers: each is the mean of its part."""
+    count = min(most, len(values))
+    parts = [values[place * len(values) // count : (place + 1) * len(values) // count] for place in range(count)]
+    means = [sum(part) / len(part) for part in parts]
+    if not all(map(math.isfinite, means)):
+        # The sum of large numbers may not be finite.
+        means = [sum(value / len(part) for value in part) for part in parts]
+    return means

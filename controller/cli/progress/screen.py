@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Views on a terminal, drawn by rich, which the extra `progress` brings."""
 
+import asyncio
+import os
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +16,7 @@ from trainwright.controller.trainer.job.state import State
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.live import Live
 
 _STYLES = {State.RUNNING: "green", State.FAILED: "red", State.BLOCKED: "red", State.PENDING: "yellow"}
 _AROUND = 4
@@ -120,7 +124,7 @@ def one_job(view: View, console: "Console", now: datetime, *, note: str = "") ->
     width = max(8, min(40, console.width - 60))
     rows = text.details(view, now, ascii_only=console.options.ascii_only, width=width)
     room = max(4, console.height - _AROUND)
-    names = min(max(len(name) for name, _ in rows[:room]), max(8, console.width // 3))
+    names = min(max(text.cells(name) for name, _ in rows[:room]), max(8, console.width // 3))
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, _GAP, 0, 0))
     table.add_column(style="bold", overflow="ellipsis", no_wrap=True, width=names)
     table.add_column(overflow="ellipsis", no_wrap=True, max_width=max(8, console.width - names - _GAP))
@@ -133,24 +137,40 @@ def one_job(view: View, console: "Console", now: datetime, *, note: str = "") ->
 
 
 class Screen:
-    """A part of the terminal that is drawn again and again. Leaving it shows the cursor and keeps the last drawing."""
+    """A part of the terminal that is drawn again and again. Leaving it shows the cursor and keeps the last drawing.
+
+    It is entered inside a running event loop, in the main thread.
+    """
 
     def __init__(self) -> None:
         from rich.console import Console  # noqa: PLC0415
-        from rich.live import Live  # noqa: PLC0415
 
         self.console = Console()
-        self._live = Live(console=self.console, auto_refresh=False, vertical_overflow="crop")
+        self._live = self._begun("")
+
+    def _begun(self, what: "RenderableType") -> "Live":
+        from rich.live import Live  # noqa: PLC0415
+
+        return Live(what, console=self.console, auto_refresh=False, vertical_overflow="crop")
 
     def __enter__(self) -> Self:
         self._live.start()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTSTP, self._pause)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTSTP)
         self._live.stop()
 
     def draw(self, what: "RenderableType") -> None:
         """Draw in place of what was drawn before."""
         self._live.update(what, refresh=True)
+
+    def _pause(self) -> None:
+        """Ctrl-Z: the shell needs its cursor. After `fg` the picture is drawn below what the shell wrote."""
+        self._live.stop()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._live = self._begun(self._live.get_renderable())
+        self._live.start(refresh=True)

@@ -6,20 +6,33 @@ Nothing is told by colour alone. Names and values come from training code: what 
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from unicodedata import combining, east_asian_width
 
-from trainwright.controller.cli.progress.view import View
+from trainwright.controller.cli.progress.history import means_of
+from trainwright.controller.cli.progress.view import COUNTERS, View
 
 NONE = "-"
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = "_.-~=+*#"
 SPARK = 24
 """Characters of a sparkline."""
-_OWN = ("current_step", "total_steps", "current_epoch", "total_epochs")
 
 
 def printable(text: str) -> str:
     """The text without control characters, which could steer a terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def cells(text: str) -> int:
+    """The width of the text on a terminal: characters of East Asian scripts take two places, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+
+
+def filled(text: str, width: int) -> str:
+    """The text with spaces after it, up to a width on a terminal."""
+    return text + " " * (width - cells(text))
 
 
 def duration(seconds: float) -> str:
@@ -91,9 +104,7 @@ def sparkline(values: Sequence[float], *, width: int = SPARK, ascii_only: bool =
     """The course of the values; empty for fewer than two. Each character is the mean of its part."""
     if len(values) < 2:
         return ""
-    count = min(width, len(values))
-    parts = [values[place * len(values) // count : (place + 1) * len(values) // count] for place in range(count)]
-    means = [sum(part) / len(part) for part in parts]
+    means = means_of(values, width)
     blocks = _ASCII_BLOCKS if ascii_only else _BLOCKS
     low, high = min(means), max(means)
     # Halves, since the difference of two large numbers may not be finite.
@@ -138,10 +149,8 @@ def table(views: Sequence[View], *, namespaces: bool) -> list[str]:
         head.insert(0, "NAMESPACE")
         for row, view in zip(rows, views, strict=True):
             row.insert(0, view.namespace)
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    return [
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]
-    ]
+    widths = [max(cells(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    return ["   ".join(map(filled, row, widths)).rstrip() for row in [head, *rows]]
 
 
 def details(view: View, now: datetime, *, ascii_only: bool = False, width: int = 30) -> list[tuple[str, str]]:
@@ -165,7 +174,7 @@ def details(view: View, now: datetime, *, ascii_only: bool = False, width: int =
     told = f" ({view.reported:%Y-%m-%d %H:%M:%S} UTC)" if view.reported is not None else ""
     shown.append(("reported", reported(view) + told if told else "never"))
     for name, value in view.metrics.items():
-        if name not in _OWN:
+        if name not in COUNTERS:
             spark = sparkline(view.history.curve(name), ascii_only=ascii_only)
             shown.append((printable(name), f"{number(value)}  {spark}".rstrip()))
     return shown
@@ -174,5 +183,5 @@ def details(view: View, now: datetime, *, ascii_only: bool = False, width: int =
 def detail_lines(view: View, now: datetime) -> list[str]:
     """One job as plain text."""
     shown = details(view, now, ascii_only=True)
-    width = max(len(name) for name, _ in shown)
-    return [printable(f"{view.namespace}/{view.name}"), *(f"  {name.ljust(width)}  {text}" for name, text in shown)]
+    width = max(cells(name) for name, _ in shown)
+    return [printable(f"{view.namespace}/{view.name}"), *(f"  {filled(name, width)}  {text}" for name, text in shown)]

@@ -2,7 +2,7 @@
 """One job as the command shows it, from the object, what was seen of it before, and the time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,8 @@ LATE = 0.2
 """A job is late when its time to go has passed by this part of it."""
 LATE_SECONDS = 10.0
 """But not by less than this."""
+COUNTERS = ("current_step", "total_steps", "current_epoch", "total_epochs")
+"""Metrics that say how far the training is. They are no curves."""
 ORDER = (State.RUNNING, State.BLOCKED, State.PENDING, State.SUSPENDED, State.FAILED, State.COMPLETE)
 """How lists are sorted."""
 
@@ -30,6 +32,13 @@ class Remaining:
     """The time that was told is over, and the job is not."""
     reported: bool
     """The training told it; else it comes from the slope of the percentage."""
+    told: float
+    """Seconds from the last report to the end, by that report or that slope."""
+
+    @property
+    def late_after(self) -> float:
+        """How many seconds after the last report the job counts as late."""
+        return self.told + max(LATE * self.told, LATE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +78,12 @@ class View:
         return next((name for name in self.metrics if name.endswith("loss")), None)
 
 
-def observe(job: TrainJob, history: History) -> None:
-    """Take the report of a job into its history."""
+def observe(job: TrainJob, history: History) -> bool:
+    """Take the report of a job into its history; returns whether it is new."""
     status = job.status.trainer_status if job.status is not None else None
     if status is not None and (moment := _time(status.last_updated_time)) is not None:
-        history.add(moment, status.progress_percentage, _metrics(job))
+        return history.add(moment, status.progress_percentage, metrics_of(job))
+    return False
 
 
 def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | None = None) -> View:
@@ -93,7 +103,7 @@ def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | No
         remaining=_remaining(job, history, age) if standing.state is State.RUNNING else None,
         reported=reported,
         age=age,
-        metrics=_metrics(job),
+        metrics=metrics_of(job),
         history=history,
         attempt=attempt,
         stalled=_reason(job, CONDITION_STALLED),
@@ -107,8 +117,8 @@ def _remaining(job: TrainJob, history: History, age: float | None) -> Remaining 
     seconds = float(told) if told is not None else history.seconds_left()
     if seconds is None or age is None:
         return None
-    late = age - seconds > max(LATE * seconds, LATE_SECONDS)
-    return Remaining(max(0.0, seconds - age), late, told is not None)
+    found = Remaining(max(0.0, seconds - age), late=False, reported=told is not None, told=seconds)
+    return replace(found, late=age > found.late_after)
 
 
 def _reason(job: TrainJob, condition: str) -> str:
@@ -116,7 +126,8 @@ def _reason(job: TrainJob, condition: str) -> str:
     return found.reason if found is not None and found.status == "True" else ""
 
 
-def _metrics(job: TrainJob) -> dict[str, str]:
+def metrics_of(job: TrainJob) -> dict[str, str]:
+    """The metrics of the last report, as text."""
     status = job.status.trainer_status if job.status is not None else None
     return {metric.name: metric.value for metric in (status.metrics if status is not None else None) or ()}
 

@@ -6,7 +6,7 @@ It reads and makes dry-run applies, and changes nothing. It never shows the cont
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document
@@ -22,15 +22,19 @@ _HIDDEN = "(hidden)"
 
 
 class ClusterView:
-    """The objects of a cluster. Create it inside an event loop, and close it there."""
+    """The objects of a cluster."""
 
     advice = "the cluster has no such runtime either"
 
-    def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
-        """Raises ConfigurationError if no cluster is configured."""
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._discovery = Discovery(client)
+
+    @classmethod
+    def of(cls, kubeconfig: Path | None, context: str | None) -> Self:
+        """The view of a configured cluster. Call it inside an event loop. Raises ConfigurationError."""
         transport = HTTPTransport(load_config(kubeconfig, context))
-        self._client = Client(transport, user_agent="trainwright-render")
-        self._discovery = Discovery(self._client)
+        return cls(Client(transport, user_agent="trainwright-render"))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -64,10 +68,10 @@ class ClusterView:
         document = component.document
         live = await self._live(document)
         if live is None or component.generate is not None:
-            return (_shown(live) if live is not None else None), _shown(live or document)
+            return (shown(live) if live is not None else None), shown(live or document)
         kind = await self._resource(document)
         after = await self._client.apply(document, kind=kind, field_manager=FIELD_MANAGER, force=True, dry_run=True)
-        return _shown(live), _shown(after)
+        return shown(live), shown(after)
 
     async def _live(self, document: Document) -> Document | None:
         metadata = document["metadata"]
@@ -95,7 +99,7 @@ class ClusterView:
             return Unreadable(str(error))
 
 
-def _shown(document: Document) -> Document:
+def shown(document: Document) -> Document:
     """The document without fields that the server writes, and without the content of Secrets."""
     metadata = {key: value for key, value in document["metadata"].items() if key not in _SERVERS_OWN}
     shown = {**document, "metadata": metadata}

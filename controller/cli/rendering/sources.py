@@ -15,11 +15,12 @@ from typing import Any
 
 import msgspec
 
+from trainwright.api import extras
 from trainwright.api.base import Object
 from trainwright.api.manifest import Document, ManifestError, documents
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.api.validation import DocumentError, validate
-from trainwright.api.validation.errors import BLOCKING, shown
+from trainwright.api.validation.errors import BLOCKING, REQUIRED, WRONG_TYPE, shown
 from trainwright.controller.cli.rendering.unknown import Path, unknown_fields
 from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
 from trainwright.plugins.contract import Runtime
@@ -53,6 +54,8 @@ class Inputs:
     """Files of the shipped runtimes that may be used, by kind and name."""
     unread: bool = False
     """A source could not be read or was empty, so a missing runtime may be there."""
+    checked: bool = True
+    """Whether the documents were checked against the schemas and rules, which the extra `validate` does."""
     _found: int = 0
 
     def read(self, sources: Iterable[str], *, namespace: str, wanted: frozenset[str] = frozenset(KINDS)) -> None:
@@ -117,10 +120,11 @@ class Inputs:
                 self.problems.append(f"{label}:{document.line(('kind',))}: {_stranger(kind, version)}")
             return
         _name(data)
-        problems = _problems(model, document)
+        self.checked = not extras.missing("validate")
+        problems = _problems(model, document, checked=self.checked)
         self.problems += [f"{label}:{problem}" for problem in problems]
         if not problems:
-            self._add(msgspec.convert(validate(data).stored, model), namespace)
+            self._add(msgspec.convert(validate(data).stored if self.checked else data, model), namespace)
 
     def _add(self, found: Object, namespace: str) -> None:
         self._found += 1
@@ -168,14 +172,25 @@ def _name(data: dict[str, Any]) -> None:
         metadata["name"] = f"{metadata['generateName']}xxxxx"
 
 
-def _problems(model: type[Object], document: Document) -> list[str]:
-    """All problems of a document, in the order of its lines."""
+def _problems(model: type[Object], document: Document, *, checked: bool) -> list[str]:
+    """All problems of a document by line. Unless `checked`: only unknown fields, and the first wrong type."""
     metadata = document.data.get("metadata")
     title = f"{document.data['kind']} {metadata.get('name', '') if isinstance(metadata, dict) else ''}".strip()
     unknown = [(document.line(p), f"{_path(p)}: {message}") for p, message in unknown_fields(model, document.data)]
-    errors = _at_the_name(_schema_errors(document.data), document.data)
+    found = _schema_errors(document.data) if checked else _type_errors(model, document.data)
+    errors = _at_the_name(found, document.data)
     wrong = [(document.line(_steps(error.field)), str(error)) for error in errors]
     return [f"{line}: {title}: {text}" for line, text in sorted([*unknown, *wrong])]
+
+
+def _type_errors(model: type[Object], data: dict[str, Any]) -> list[DocumentError]:
+    """The first value that the model cannot hold, or that there is no name."""
+    try:
+        found = msgspec.convert(data, model)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at `$.")
+        return [DocumentError(WRONG_TYPE, place.rstrip("`"), message)]
+    return [] if found.name else [DocumentError(REQUIRED, _NAME, "Required value")]
 
 
 def _at_the_name(errors: list[DocumentError], data: dict[str, Any]) -> Iterator[DocumentError]:

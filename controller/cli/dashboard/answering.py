@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard without HTTP: one watch, and the answer to each question of the page."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from trainwright.api.objects import Key
+from trainwright.api.times import Now, format_time, wall_clock
+from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard.connection import Link
+from trainwright.controller.cli.dashboard.curves import Marker, points_of
+from trainwright.controller.cli.dashboard.details import Details
+from trainwright.controller.cli.dashboard.looking import Looking
+from trainwright.controller.cli.dashboard.objects import Rendered
+from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
+from trainwright.controller.cli.dashboard.watching import Watched
+from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.errors import (
+    ApiError,
+    BadRequest,
+    ConfigurationError,
+    DecodeError,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+)
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.plugins.contract import Explains
+from trainwright.plugins.pipeline import Pipeline
+
+SYNC_SECONDS = 5.0
+"""How long a question about one job waits for the first list."""
+
+
+class Site:
+    """Answers from one cluster, with the rights of one client."""
+
+    def __init__(
+        self,
+        client: Client,
+        cluster: contract.Cluster,
+        *,
+        plugins: Sequence[Explains],
+        pipeline: Callable[[], Pipeline],
+        now: Now = wall_clock,
+    ) -> None:
+        self.watched = Watched(client, cluster, now=now)
+        self._client = client
+        self._link = Link(client, self.watched)
+        self._looking = Looking(self.watched, Details(client, cluster, plugins, now=now), client)
+        self._rendered = Rendered(client, pipeline, now=now)
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Watch the cluster until cancelled; `ready` is called once it has begun."""
+        async with TaskScope("dashboard") as tasks:
+            tasks.start("dashboard/link", self._link.run())
+            watching = tasks.start("dashboard/jobs", self.watched.run())
+            ready()
+            await watching
+
+    def close(self) -> None:
+        """End the streams."""
+        self.watched.close()
+
+    def jobs(self) -> contract.Jobs:
+        """All jobs."""
+        return self.watched.snapshot()
+
+    async def job(self, key: Key) -> contract.Job:
+        """One job. Raises NotFound, KubernetesError."""
+        self._check(key)
+        found = await self._looking.job(key)
+        if found is None:
+            raise _missing(key)
+        return found
+
+    async def series(self, key: Key) -> contract.Series:
+        """The curves of a job. Raises NotFound."""
+        self._check(key)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SYNC_SECONDS):
+                await self.watched.informer.wait_synced()
+        held = self.watched.held(key)
+        if held is None:
+            raise _missing(key)
+        record = await self._looking.record(key)
+        return contract.Series(
+            now=format_time(self.watched.now()),
+            namespace=key.namespace,
+            name=key.name,
+            points=points_of(held.uid, held.seen(), Marker(held.starts)),
+            since=format_time(held.since),
+            recorded=record.read,
+            unread=record.unread,
+        )
+
+    async def objects(self, key: Key) -> contract.Objects:
+        """What a job becomes. Raises NotFound, KubernetesError, RegistryError."""
+        self._check(key)
+        return await self._rendered.objects(key.namespace, key.name)
+
+    def list_events(self) -> Events:
+        """The stream of the list."""
+        return list_events(self.watched)
+
+    def job_events(self, key: Key) -> Events:
+        """The stream of one job. Raises NotFound."""
+        self._check(key)
+        return job_events(self.watched, self._looking, key)
+
+    @asynccontextmanager
+    async def open_log(
+        self, namespace: str, pod: str, *, container: str, tail: int, follow: bool, previous: bool
+    ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
+        """The log of a container. Raises KubernetesError whose text is for the user."""
+        self._check(Key(namespace, pod))
+        try:
+            async with self._client.open_log(
+                pod, namespace, container=container, tail=tail, follow=follow, previous=previous
+            ) as chunks:
+                yield chunks
+        except NotFound as error:
+            text = f"pod {pod} does not exist any more in namespace {namespace}; its log went with it"
+            raise NotFound(text, code=404, reason="NotFound") from error
+        except Forbidden as error:
+            text = f"no right to get pods/log in namespace {namespace}; ask its administrator for it"
+            raise Forbidden(text, code=403, reason="Forbidden") from error
+
+    def _check(self, key: Key) -> None:
+        only = self.watched.cluster.namespace
+        if only and key.namespace != only:
+            text = f"this dashboard shows namespace {only}; start one with --namespace {key.namespace}"
+            raise NotFound(text, code=404, reason="NotFound")
+
+
+def problem_of(error: Exception) -> contract.Problem:
+    """The answer to a question that could not be asked."""
+    text = error.message if isinstance(error, ApiError) else str(error)
+    if isinstance(error, (Forbidden, NotFound, BadRequest)):
+        return contract.Problem(code=error.status, reason=type(error).__name__, message=text)
+    if isinstance(error, (Unauthorized, ConfigurationError)):
+        return contract.Problem(code=401, reason="Unauthorized", message=f"the credentials are refused: {text}")
+    if isinstance(error, DecodeError):
+        return contract.Problem(code=500, reason="InternalError", message=text)
+    return contract.Problem(code=503, reason="Unavailable", message=f"no answer from the API server: {text}")
+
+
+def _missing(key: Key) -> NotFound:
+    return NotFound(f"there is no TrainJob {key.name} in namespace {key.namespace}", code=404, reason="NotFound")

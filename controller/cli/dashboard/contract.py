@@ -1,0 +1,530 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the dashboard's page reads: every answer and every event, as msgspec structs.
+
+`tests/unit/dashboard/samples` has an example of each. Names are camelCase on the wire. Every field is always present;
+a value that is not known is null, a text that is not known is empty.
+
+**Requests.** All are GET; any other method is answered 405.
+
+- `/?token=T`: 303 to `/` with the cookie. Every other path needs the cookie, else 403.
+- `/` and `/<file>`: the files of `page/`; `/` is `index.html`. A link to a job is a fragment, such as `/#/ns/name`.
+- `/api/v1/jobs`: `Jobs`.
+- `/api/v1/jobs/stream`: events `snapshot` (`Jobs`), `rows` (`Rows`), `connection` (`Connection`), `heartbeat`, `bye`.
+- `/api/v1/jobs/{namespace}/{name}`: `Job`.
+- `/api/v1/jobs/{namespace}/{name}/stream`: events `job` (`Job`), `points` (`Points`), `gone` (`Gone`), `connection`,
+  `heartbeat`, `bye`.
+- `/api/v1/jobs/{namespace}/{name}/series`: `Series`.
+- `/api/v1/jobs/{namespace}/{name}/objects`: `Objects`. Slow: ask when somebody wants to see it.
+- `/api/v1/jobs/{namespace}/{name}/pods/{pod}/log`: text. Parameters: `container`, `tail` (lines, 1 to 10000, default
+  500), `follow` and `previous` (`true` or `false`).
+
+Every answer that is not 2xx or 3xx has a `Problem` as its body, also that of a log. A followed log ends when the
+container ends; if the API server is lost, the connection is cut instead, so `fetch` fails.
+
+**Streams** are server-sent events; `data` is one JSON document. The first event of a stream holds everything, so after
+a reconnect nothing is missing. `heartbeat` (`Heartbeat`) comes at least every 15 seconds: a page that sees none for 45
+seconds has lost the dashboard. `bye` comes when the dashboard is stopped. A new stream begins with `snapshot` or `job`;
+that one replaces what the page holds. Browsers open at most six connections to one address, over all windows: open one
+stream for a page, and close it while the page is hidden.
+
+**Text** comes from training code, from users and from the cluster. It may hold any character. It is never HTML.
+
+**Times** are RFC 3339 in UTC, with `Z`. Every answer has `now`, the clock of the dashboard; count from that one, and
+not from the clock of the browser.
+"""
+
+import math
+from typing import Literal, TypeAlias
+
+import msgspec
+
+VERSION = 1
+"""Of the contract. Fields are added without a new version, and never change their meaning."""
+HEARTBEAT_SECONDS = 15.0
+SPARK_POINTS = 32
+"""Most values of a sparkline."""
+DEFAULT_TAIL, MOST_TAIL = 500, 10_000
+"""Lines of a log."""
+
+StateName: TypeAlias = Literal["Complete", "Failed", "Blocked", "Suspended", "Running", "Pending"]
+"""As `controller.trainer.job.state.State`. Blocked: the manager cannot build the job, see `reason`."""
+SeverityName: TypeAlias = Literal["Ended", "Deliberate", "Stuck", "Temporary", "Waits"]
+ContainerState: TypeAlias = Literal["waiting", "running", "terminated", "unknown"]
+ConnectionState: TypeAlias = Literal["connecting", "live", "lost", "forbidden", "unauthorized", "missing"]
+"""connecting: the first list has not arrived. lost: the API server does not answer; what is shown is old. forbidden:
+the user may not list TrainJobs there. unauthorized: the credentials are invalid or have expired. missing: the cluster
+has no TrainJobs (the CustomResourceDefinition is not installed). The dashboard tries again in every state."""
+
+
+def finite(text: str | None) -> float | None:
+    """The number that a metric's value says; None for no number, NaN and the infinities, which JSON does not have."""
+    try:
+        number = float(text) if text is not None else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+class Answer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Common to all structs here."""
+
+
+# --------------------------------------------------------------------------------------------------------- common parts
+
+
+class Problem(Answer):
+    """Why a request was not answered."""
+
+    code: int
+    """HTTP status."""
+    reason: str
+    """A stable word: `Forbidden` (the user lacks the right), `NoToken` (the cookie is missing or wrong), `ForeignHost`,
+    `ForeignOrigin`, `NotFound`, `BadRequest`, `MethodNotAllowed`, `Unauthorized` (the user's credentials have expired),
+    `Unavailable` (the API server does not answer), `TooManyStreams`, `InternalError`."""
+    message: str
+    """One or two sentences for the user: what failed and what to do."""
+
+
+class Connection(Answer):
+    """How the dashboard stands with the API server."""
+
+    state: ConnectionState
+    message: str
+    """A sentence for the user: what failed, and what to do. Empty while the state is `live` or `connecting`."""
+    since: str
+    """Time at which it entered this state."""
+    last_contact: str | None
+    """Time of the last answer of the API server. What is shown is as of then."""
+
+
+class Reference(Answer):
+    """Names an object."""
+
+    kind: str
+    namespace: str
+    """Empty for objects without a namespace."""
+    name: str
+
+
+class Heartbeat(Answer):
+    """Event `heartbeat`, and event `bye`."""
+
+    now: str
+
+
+# -------------------------------------------------------------------------------------------------------- list of jobs
+
+
+class Remaining(Answer):
+    """Time to go. To show it between two events, count from `now` towards `at`."""
+
+    seconds: int
+    """At the time `now` of the answer: reported seconds, less the age of the report; 0 or more."""
+    late: bool
+    """The time has passed by 20 % (and by 10 seconds at least), and the job still runs. Show `late`."""
+    at: str
+    """When the job would end."""
+    late_at: str
+    """From when on it is late."""
+    source: Literal["report", "history"]
+    """`report`: the training told it. `history`: from the slope of the percentage; show `~`."""
+
+
+class Spark(Answer):
+    """The course of one metric, for a small drawing."""
+
+    metric: str
+    """Its name: `loss`, or the first metric whose name ends so."""
+    value: str
+    """The last value, as it was reported: may be `NaN`, `Infinity`, or no number."""
+    points: list[float]
+    """At most SPARK_POINTS finite numbers, oldest first; each is the mean of its part. Empty or one: draw nothing."""
+
+
+class Runtime(Answer):
+    """The runtime that the job names."""
+
+    kind: str
+    """`ClusterTrainingRuntime` or `TrainingRuntime`."""
+    name: str
+
+
+class Row(Answer):
+    """One job in the list. `namespace` and `name` are its key."""
+
+    namespace: str
+    name: str
+    uid: str
+    """Differs if a job was deleted and created again under its name."""
+    version: str
+    """Opaque. Changes with every change of the row."""
+    state: StateName
+    reason: str
+    """Reason of the condition that the state comes from; empty if it comes from none."""
+    message: str
+    """Message of that condition."""
+    stalled: str
+    """Reason of the condition `Stalled` while it is True: `NoReport`, `NeverReported`, `NoAdvance`. Else empty."""
+    stalled_message: str
+    waiting: str
+    """Reason of the condition `Waiting` while it is True, such as `InsufficientCpu`: why the job does not train. Needs
+    a manager with the gate `Explain`; `Job.explanation` needs none."""
+    waiting_message: str
+    deleting: bool
+    """The job is being deleted."""
+    percentage: int | None
+    """0 to 100, as reported."""
+    remaining: Remaining | None
+    """Only while the job runs."""
+    last_report: str | None
+    """When the training sent its last report, by its own clock. Null: never."""
+    age_seconds: int | None
+    """From then to `now`; 0 or more."""
+    step: float | None
+    total_steps: float | None
+    epoch: float | None
+    total_epochs: float | None
+    loss: Spark | None
+    nodes: int | None
+    """`spec.trainer.numNodes`. Null: the runtime decides."""
+    runtime: Runtime
+    created: str | None
+    finished: str | None
+    """When it became Complete or Failed."""
+    managed_by: str
+    """The controller that works on the job, if it is not Trainwright or Kubeflow Trainer. Else empty."""
+
+
+class Cluster(Answer):
+    """What the dashboard looks at."""
+
+    context: str
+    """Context of the kubeconfig; empty inside a cluster."""
+    server: str
+    """Address of the API server."""
+    namespace: str
+    """The namespace that is shown. Empty: all."""
+
+
+class Jobs(Answer):
+    """Answer of `/api/v1/jobs`, and event `snapshot`."""
+
+    contract: int
+    """VERSION."""
+    program: str
+    """Version of Trainwright."""
+    now: str
+    cluster: Cluster
+    connection: Connection
+    jobs: list[Row]
+    """In no order that means anything."""
+    undecodable: list[Reference]
+    """Jobs that do not fit the API, so that nothing more is known of them."""
+
+
+class Rows(Answer):
+    """Event `rows`: what changed since the last event of the stream. At most four a second."""
+
+    now: str
+    changed: list[Row]
+    """New and changed jobs."""
+    deleted: list[Reference]
+
+
+# ------------------------------------------------------------------------------------------------------------- one job
+
+
+class Condition(Answer):
+    """A condition of the TrainJob."""
+
+    type: str
+    status: str
+    """`True`, `False` or `Unknown`."""
+    reason: str
+    message: str
+    since: str | None
+
+
+class Moment(Answer):
+    """One entry of the time line."""
+
+    at: str
+    """When it happened; of several times, the last."""
+    first: str
+    """The first time."""
+    count: int
+    """How often; 1 or more."""
+    source: Literal["condition", "event", "job", "attempt"]
+    """`job`: created, deleted. `attempt`: the first failure of an attempt."""
+    severity: Literal["normal", "warning"]
+    reason: str
+    message: str
+    object: Reference
+
+
+class Container(Answer):
+    """One container of a pod."""
+
+    name: str
+    init: bool
+    """An init container."""
+    image: str
+    state: ContainerState
+    reason: str
+    """Such as `CrashLoopBackOff`, `OOMKilled`, `Completed`."""
+    message: str
+    ready: bool
+    restarts: int
+    exit_code: int | None
+    """Of the last run that ended."""
+    signal: int | None
+    started: str | None
+    finished: str | None
+    log: str
+    """Path of its log, with its query; add `&tail=` and `&follow=true`. Empty: it has not started, there is none."""
+    previous_log: str
+    """Path of the log of the run before; empty: there was none."""
+
+
+class Pod(Answer):
+    """One pod of the job, present or earlier."""
+
+    name: str
+    uid: str
+    replicated_job: str
+    """The JobSet's replicated job: `node`, `launcher`, `dataset-initializer` ..."""
+    job_index: int
+    """The replica of that replicated job."""
+    rank: int
+    """Completion index in its Job, which is the node rank of the training."""
+    attempt: int | None
+    """1 for the first. Null: not known."""
+    current: bool
+    """It belongs to the present attempt."""
+    phase: str
+    """`Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`; `Terminating` while it is being deleted."""
+    reason: str
+    """Why it is in that phase, such as `Unschedulable`, `ImagePullBackOff`, `Evicted`."""
+    message: str
+    ready: bool
+    node: str
+    """Name of the node; empty: not scheduled."""
+    restarts: int
+    """Of all its containers."""
+    created: str | None
+    started: str | None
+    containers: list[Container]
+
+
+class Attempt(Answer):
+    """One attempt of the training, of those of which something is known."""
+
+    number: int
+    """1 for the first."""
+    failure: "Failure | None"
+    """What failed first. Null: nothing has failed, or it was not recorded."""
+
+
+class Failure(Answer):
+    """The container that failed first in an attempt."""
+
+    pod: str
+    container: str
+    replicated_job: str
+    job_index: int
+    rank: int
+    exit_code: int | None
+    reason: str
+    message: str
+    finished: str | None
+    log: list[str]
+    """The last lines of its log, kept when the pod may be gone."""
+
+
+class Metric(Answer):
+    """One metric of the last report."""
+
+    name: str
+    value: str
+    """As reported: may be `NaN`, `Infinity`, or no number."""
+    number: float | None
+    """The value, if it is a finite number."""
+
+
+class CauseView(Answer):
+    """One cause, in the words of `trainwright explain`."""
+
+    reason: str
+    """A stable word in CamelCase."""
+    message: str
+    """What is wrong with which object, the evidence, and what to do."""
+    severity: SeverityName
+    object: Reference | None
+    """The object to look at."""
+    since: str | None
+    pods: int
+    """How many pods it concerns; 0: not counted."""
+
+
+class ExplanationView(Answer):
+    """Why the job does not train, or that it does."""
+
+    outcome: Literal["Complete", "Running", "Waiting", "Stuck", "Failed"]
+    cause: CauseView
+    """The one to say."""
+    others: list[CauseView]
+    """Further causes, the worst first."""
+    not_read: list[str]
+    """What could not be read, so that the explanation may be incomplete."""
+
+
+class Unread(Answer):
+    """A part of the answer that is empty or incomplete because it could not be read."""
+
+    part: Literal["job", "pods", "events", "attempts", "explanation", "history", "objects"]
+    message: str
+    """What could not be read and why, such as `no right to list pods in namespace team-a`."""
+
+
+class Job(Answer):
+    """Answer of `/api/v1/jobs/{namespace}/{name}`, and event `job`."""
+
+    now: str
+    cluster: Cluster
+    connection: Connection
+    row: Row
+    attempt: int | None
+    """The present attempt; 1 for the first. Null: not known."""
+    most_attempts: int | None
+    """How many attempts the JobSet's failure policy allows. Null: not known."""
+    suspended: bool
+    """`spec.suspend`."""
+    conditions: list[Condition]
+    timeline: list[Moment]
+    """Latest first, at most 200."""
+    pods: list[Pod]
+    """By replicated job, replica, rank; those of earlier attempts included."""
+    attempts: list[Attempt]
+    """Oldest first."""
+    metrics: list[Metric]
+    """In the order of the report."""
+    explanation: ExplanationView | None
+    """Null: see `unread`."""
+    unread: list[Unread]
+
+
+class Gone(Answer):
+    """Event `gone`: the job was deleted. The stream stays open: a new job of that name sends `job` again."""
+
+    now: str
+    namespace: str
+    name: str
+
+
+# -------------------------------------------------------------------------------------------------------------- curves
+
+
+class Curve(Answer):
+    """One metric over time."""
+
+    name: str
+    values: list[float | None]
+    """One for each entry of `times`. Null: not reported then, or not finite."""
+    not_finite: list[int]
+    """Indices at which it was NaN or infinite."""
+
+
+class Mark(Answer):
+    """The begin of a segment: where the training started, or fell back to an earlier step."""
+
+    index: int
+    """Into `times`."""
+    segment: int
+    """Rises by one with each mark; the first is 0."""
+    attempt: int | None
+    """The attempt that begins here; 1 for the first. Null: not known."""
+
+
+class Points(Answer):
+    """Columns of reports: entry i of each list belongs to one report. Event `points`: reports to append.
+
+    A report may be in the series and in an event that is sent at the same time: leave out reports of an event that are
+    not later than the last of the series. A page that holds a series appends the rest, and adds curves that are new
+    with nulls in front. `index` of marks and `not_finite` count from the begin of these columns. If `replace` is true,
+    the series begins again, or has an earlier begin: read `/series`.
+    """
+
+    uid: str
+    """Of the job."""
+    replace: bool
+    times: list[float]
+    """Seconds since 1970, by the clock of the training; never falling."""
+    steps: list[float | None]
+    percentages: list[int | None]
+    curves: list[Curve]
+    """By name; without steps, epochs and their totals."""
+    marks: list[Mark]
+
+
+class Series(Answer):
+    """Answer of `/series`: the whole run as far as it is known, at most a few hundred reports; thinned evenly."""
+
+    now: str
+    namespace: str
+    name: str
+    points: Points
+    since: str | None
+    """The dashboard itself has seen the reports since then."""
+    recorded: bool
+    """Earlier reports come from the ConfigMap `<job>-progress`."""
+    unread: str
+    """Why earlier reports are missing, for the user; empty if nothing is known to be missing."""
+
+
+# ------------------------------------------------------------------------------------------------- what the job became
+
+
+class ObjectView(Answer):
+    """One object that the job becomes."""
+
+    kind: str
+    api_version: str
+    namespace: str
+    name: str
+    yaml: str
+    """As the manager would apply it. The content of Secrets is hidden."""
+
+
+class SettingView(Answer):
+    """One value of an object, and who set it."""
+
+    path: str
+    """Such as `spec.replicatedJobs[node].template.spec.template.spec.containers[node].env[PET_NNODES]`."""
+    value: str
+    """As JSON; at most 100 characters."""
+    plugin: str
+    """The plugin that wrote it; empty: it is in the template before plugins run."""
+    source: str
+    """A plugin, `the TrainJob`, `the runtime`, or the patch of a manager."""
+    phase: str
+    why: str
+
+
+class OverrideView(Answer):
+    """A value that one source set and another one replaced."""
+
+    path: str
+    loser: str
+    winner: str
+
+
+class Objects(Answer):
+    """Answer of `/objects`: what the manager makes of the job, by this version of Trainwright and its plugins."""
+
+    now: str
+    objects: list[ObjectView]
+    """In the order in which they are applied."""
+    settings: list[SettingView]
+    overrides: list[OverrideView]
+    problems: list[str]
+    """Why there are no objects: what admission would refuse, or what could not be read. Empty otherwise."""

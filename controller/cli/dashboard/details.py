@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All about one job: read from the API server while somebody looks at it, and only then.
+
+It is the picture that `trainwright explain` reads, with the pods, the events and the record of failures added. What the
+user may not read is said in `unread`.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
+from trainwright.api.objects import Document, name_of
+from trainwright.api.times import Now, format_time, parse, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard.pods import failure_of, pods_of
+from trainwright.controller.cli.dashboard.rows import conditions_of, row_of
+from trainwright.controller.cli.dashboard.timeline import timeline_of
+from trainwright.controller.cli.progress.history import History
+from trainwright.controller.runtime import Client
+from trainwright.controller.trainer.explain import Explanation, Reader
+from trainwright.controller.trainer.explain.judgement import why_unread
+from trainwright.controller.trainer.explain.kinds import CONFIG_MAP
+from trainwright.controller.trainer.failures.first import first_failures
+from trainwright.controller.trainer.failures.record import entries_of, name_of_record
+from trainwright.plugins.contract import About, Cause, Explains, Picture
+from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, EVENTS_OF, JOBSET, POD, Verb
+
+_PARTS = {POD.plural: "pods", EVENT.plural: "events", CONFIG_MAP.plural: "attempts"}
+
+
+class Details:
+    """Reads jobs through one client."""
+
+    def __init__(
+        self, client: Client, cluster: contract.Cluster, plugins: Sequence[Explains] = (), *, now: Now = wall_clock
+    ) -> None:
+        self._cluster = cluster
+        self._reader = Reader(client, plugins, now=now)
+        self._now = now
+
+    async def read(self, namespace: str, name: str, history: History, connection: contract.Connection) -> contract.Job:
+        """The job as it is now.
+
+        Raises:
+            NotFound: the job does not exist.
+            ApiError: it may not be read.
+            TransportError: no answer.
+            DecodeError: it does not fit the API.
+        """
+        picture, explanation = await self._reader.picture(namespace, name, also=_wanted)
+        return job_of(picture, explanation, history, self._cluster, connection, self._now())
+
+
+def job_of(
+    picture: Picture,
+    explanation: Explanation,
+    history: History,
+    cluster: contract.Cluster,
+    connection: contract.Connection,
+    now: datetime,
+) -> contract.Job:
+    """The answer, from what was read. Raises msgspec.ValidationError for a job that does not fit the API."""
+    job = msgspec.convert(picture.job, TrainJob)
+    failures = _failures(picture)
+    jobset = picture.jobset or {}
+    restarts = (jobset.get("status") or {}).get("restarts") or 0
+    most = ((jobset.get("spec") or {}).get("failurePolicy") or {}).get("maxRestarts") or 0
+    attempt = int(restarts) + 1 if jobset else None
+    numbers = set(failures) | ({attempt} if attempt is not None else set())
+    return contract.Job(
+        now=format_time(now),
+        cluster=cluster,
+        connection=connection,
+        row=row_of(job, history, now),
+        attempt=attempt,
+        most_attempts=max(int(most), int(restarts)) + 1 if jobset else None,
+        suspended=bool(job.spec is not None and job.spec.suspend),
+        conditions=[
+            contract.Condition(
+                type=one.type,
+                status=one.status,
+                reason=one.reason,
+                message=one.message,
+                since=one.last_transition_time or None,
+            )
+            for one in conditions_of(job)
+        ],
+        timeline=timeline_of(job, _events(picture), failures),
+        pods=pods_of(picture),
+        attempts=[contract.Attempt(number=one, failure=failures.get(one)) for one in sorted(numbers)],
+        metrics=last_metrics(job),
+        explanation=explanation_of(explanation),
+        unread=list(_unread(picture)),
+    )
+
+
+def last_metrics(job: TrainJob) -> list[contract.Metric]:
+    """The metrics of the last report, as they were reported."""
+    status = job.status.trainer_status if job.status is not None else None
+    return [
+        contract.Metric(name=one.name, value=one.value, number=contract.finite(one.value))
+        for one in (status.metrics if status is not None else None) or ()
+    ]
+
+
+def starts_of(picture_pods: Sequence[contract.Pod]) -> dict[int, datetime]:
+    """When each attempt of which there are pods began."""
+    found: dict[int, datetime] = {}
+    for pod in picture_pods:
+        if pod.attempt is not None and pod.created:
+            moment = parse(pod.created)
+            found[pod.attempt] = min(moment, found.get(pod.attempt, moment))
+    return found
+
+
+def explanation_of(explanation: Explanation) -> contract.ExplanationView:
+    """The explanation on the wire."""
+    return contract.ExplanationView(
+        outcome=explanation.outcome.value,
+        cause=_cause(explanation.cause),
+        others=[_cause(one) for one in explanation.others],
+        not_read=list(explanation.unread),
+    )
+
+
+# ---------------------------------------------------------------------- the picture
+
+
+def _wanted(picture: Picture) -> None:
+    """Ask for all that the answer holds."""
+    _events(picture)
+    _failures(picture)
+
+
+def _events(picture: Picture) -> list[Document]:
+    job, jobset = {**picture.job, "kind": TrainJob.RESOURCE.kind}, picture.jobset
+    batch = picture.list(BATCH_JOB, labels=f"{LABEL_JOBSET}={picture.name}") if jobset is not None else ()
+    # Those of pods that are not ready say more.
+    pods = sorted(picture.present_pods, key=_is_ready)[:EVENTS_OF]
+    return [*picture.events(job, jobset, *batch[: EVENTS_OF - 2]), *picture.events(*pods)]
+
+
+def _is_ready(pod: Document) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _failures(picture: Picture) -> dict[int, contract.Failure]:
+    """The first failure of each attempt, by number: as recorded, else from the pods that are there."""
+    name = name_of_record(picture.name)
+    record = picture.get(CONFIG_MAP, name)
+    found: dict[int, contract.Failure] = {}
+    by_name = {name_of(pod): pod for pod in picture.pods}
+    for attempt, failure in first_failures(picture.pods).items():
+        log: Sequence[str] = ()
+        if failure.container:
+            log = picture.log(by_name[failure.pod], failure.container, previous=failure.previous)
+        found[attempt + 1] = failure_of(failure, log)
+    if record is not None and picture.is_controller_of(record):
+        for attempt, entry in entries_of(record.get("data")).items():
+            held = found.get(attempt + 1)
+            # The record was taken first; the log of a pod that is still there may have more.
+            log = entry.log.splitlines() or (held.log if held is not None and held.pod == entry.pod else [])
+            found[attempt + 1] = failure_of(entry.failure, log)
+    return dict(sorted(found.items()))
+
+
+def _unread(picture: Picture) -> Iterator[contract.Unread]:
+    """The parts that are incomplete, each message once."""
+    told: dict[tuple[str, str], contract.Unread] = {}
+    for query, message in picture.unread.items():
+        part = "pods" if query.verb is Verb.LOG else _PARTS.get(query.resource.plural)
+        if query.resource.plural == JOBSET.plural:
+            part = "attempts"
+        if part is None or query.verb is Verb.LOG:
+            continue  # only the explanation asks for it, and says so
+        text = why_unread(query, message)
+        told[part, text] = msgspec.convert({"part": part, "message": text}, contract.Unread)
+    yield from told.values()
+
+
+# ---------------------------------------------------------------------- the explanation
+
+
+def _cause(cause: Cause) -> contract.CauseView:
+    return contract.CauseView(
+        reason=cause.reason,
+        message=cause.message,
+        severity=_SEVERITIES[cause.severity.name],
+        object=_reference(cause.about),
+        since=format_time(cause.since) if cause.since is not None else None,
+        pods=cause.pods,
+    )
+
+
+_SEVERITIES: dict[str, contract.SeverityName] = {
+    "ENDED": "Ended",
+    "DELIBERATE": "Deliberate",
+    "STUCK": "Stuck",
+    "TEMPORARY": "Temporary",
+    "WAITS": "Waits",
+}
+
+
+def _reference(about: About | None) -> contract.Reference | None:
+    if about is None:
+        return None
+    return contract.Reference(kind=about.kind, namespace=about.namespace, name=about.name)

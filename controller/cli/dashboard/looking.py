@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The jobs that pages look at: each is read for all of them at once, and not more often than it can change."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import msgspec
+
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import Key
+from trainwright.api.times import format_time, parse
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard.details import Details, last_metrics, starts_of
+from trainwright.controller.cli.dashboard.rows import row_of
+from trainwright.controller.cli.dashboard.watching import Held, Record, Watched
+from trainwright.controller.cli.progress.history import History
+from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.errors import (
+    ApiError,
+    Forbidden,
+    KubernetesError,
+    NotFound,
+    RequestTimeout,
+)
+from trainwright.controller.trainer.progress.history.ring import Damaged
+from trainwright.controller.trainer.progress.history.stored import belongs, config_map_name, read
+
+FRESH_SECONDS = 2.0
+"""A job that was read so short a time ago is not read again."""
+AGAIN_SECONDS = 5.0
+"""Pods and events change without the job, so it is read again after so long a time."""
+OVER_SECONDS = 30.0
+"""The same for a job that has ended."""
+KEPT_SECONDS = 60.0
+READ_SECONDS = 30.0
+"""All reads of one job together: an API server may take requests and answer none."""
+RECORD_SECONDS = 60.0
+"""A manager writes its record minutes after the first report."""
+RECORD_LIMIT_SECONDS = 10.0
+"""Curves are shown without it after so long a time."""
+
+
+@dataclass(slots=True)
+class _Read:
+    """The last reading of a job."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    at: float = float("-inf")
+    """Time of the event loop."""
+    used: float = float("-inf")
+    """When a page asked last, by the same clock."""
+    job: contract.Job | None = None
+
+
+class Looking:
+    """Reads jobs for pages."""
+
+    def __init__(self, watched: Watched, details: Details, client: Client) -> None:
+        self._watched, self._details, self._client = watched, details, client
+        self._reads: dict[Key, _Read] = {}
+
+    def pause(self, key: Key) -> float:
+        """How long to wait before a job is read again though nothing seems to have changed, in seconds."""
+        read = self._reads.get(key)
+        is_over = read is not None and read.job is not None and read.job.row.state in ("Complete", "Failed")
+        return OVER_SECONDS if is_over else AGAIN_SECONDS
+
+    async def job(self, key: Key) -> contract.Job | None:
+        """The job, at most FRESH_SECONDS old; what could not be read is said in it. None: it does not exist.
+
+        Raises KubernetesError if nothing at all is known of it.
+        """
+        clock = asyncio.get_running_loop().time
+        read = self._reads.setdefault(key, _Read())
+        read.used = clock()
+        self._forget(read.used)
+        async with read.lock:
+            held = self._watched.held(key)
+            if read.job is not None and clock() - read.at < FRESH_SECONDS and self._is_same(read.job, held):
+                return self._renewed(read.job, held)
+            try:
+                history = held.history if held is not None else History()
+                async with asyncio.timeout(READ_SECONDS):
+                    found = await self._details.read(key.namespace, key.name, history, self._watched.connection)
+            except NotFound:
+                read.job = None
+                if held is None:
+                    return None
+                return self._bare(held, "the job was deleted a moment ago, or TrainJobs are no longer installed")
+            except TimeoutError as error:
+                why = f"the API server did not answer within {READ_SECONDS:.0f} s"
+                if held is None:
+                    raise RequestTimeout(why) from error
+                return self._old(read.job, held, why)
+            except KubernetesError as error:
+                if held is None:
+                    raise
+                if isinstance(error, Forbidden):
+                    read.job = None
+                return self._old(read.job, held, _why(error, key))
+            read.job, read.at = found, clock()
+            self._learn(found, held)
+            return found
+
+    async def record(self, key: Key) -> Record:
+        """Read what the manager recorded of a job before this process saw it, if it keeps a record."""
+        now = asyncio.get_running_loop().time()
+        held = self._watched.held(key)
+        if held is None:
+            return Record(read=False)
+        if held.record is None or (not held.record.read and now - held.record.at > RECORD_SECONDS):
+            held.record = Record(read=False, at=now)  # another page need not ask at the same time
+            held.record = await self._recorded(key, held, now)
+        return held.record
+
+    async def _recorded(self, key: Key, held: Held, now: float) -> Record:
+        name = config_map_name(key.name)
+        missing = f"reports from before {held.since:%H:%M:%S} UTC are not shown"
+        try:
+            async with asyncio.timeout(RECORD_LIMIT_SECONDS):
+                found = await self._client.get(ConfigMap, name, key.namespace)
+            if not belongs(found, held.job):
+                return Record(read=False, at=now)
+            self._watched.begin_with(key, read(found.data))
+        except NotFound:
+            return Record(read=False, at=now)  # the manager keeps none, or has not written it yet
+        except Forbidden:
+            why = f"no right to get configmaps in namespace {key.namespace}"
+        except Damaged as error:
+            why = f"ConfigMap {name} is damaged ({error})"
+        except TimeoutError:
+            why = f"ConfigMap {name} was not read within {RECORD_LIMIT_SECONDS:.0f} s"
+        except KubernetesError as error:
+            why = f"ConfigMap {name} cannot be read ({error})"
+        else:
+            return Record(read=True, at=now)
+        return Record(read=False, unread=f"{why}: {missing}", at=now)
+
+    def _is_same(self, job: contract.Job, held: Held | None) -> bool:
+        """Whether the job that was read was not deleted since, as far as the watch knows."""
+        return held.uid == job.row.uid if held is not None else not self._watched.informer.synced
+
+    def _renewed(self, job: contract.Job, held: Held | None) -> contract.Job:
+        """A job that was read before, with what the watch knows as of now."""
+        now = self._watched.now()
+        row = row_of(held.job, held.history, now) if held is not None else job.row
+        metrics = last_metrics(held.job) if held is not None else job.metrics
+        return msgspec.structs.replace(
+            job, now=format_time(now), row=row, metrics=metrics, connection=self._watched.connection
+        )
+
+    def _old(self, job: contract.Job | None, held: Held, why: str) -> contract.Job:
+        """A job that cannot be read now: as it was read last, if it was."""
+        if job is None or job.row.uid != held.uid:
+            return self._bare(held, why)
+        unread = contract.Unread(part="job", message=f"{why}; pods, events and reasons are as of {_clock(job.now)} UTC")
+        shown = self._renewed(job, held)
+        return msgspec.structs.replace(shown, unread=[unread, *shown.unread])
+
+    def _bare(self, held: Held, why: str) -> contract.Job:
+        """What the watch alone knows of a job."""
+        now = self._watched.now()
+        return contract.Job(
+            now=format_time(now),
+            cluster=self._watched.cluster,
+            connection=self._watched.connection,
+            row=row_of(held.job, held.history, now),
+            attempt=None,
+            most_attempts=None,
+            suspended=bool(held.job.spec is not None and held.job.spec.suspend),
+            conditions=[],
+            timeline=[],
+            pods=[],
+            attempts=[],
+            metrics=last_metrics(held.job),
+            explanation=None,
+            unread=[contract.Unread(part="job", message=why)],
+        )
+
+    def _learn(self, job: contract.Job, held: Held | None) -> None:
+        """When attempts began: from pods that are there, and from the ends of attempts that failed."""
+        if held is None or held.uid != job.row.uid:
+            return
+        if job.row.created:
+            held.starts.setdefault(1, parse(job.row.created))
+        for number, moment in starts_of(job.pods).items():
+            if number > 1:
+                held.starts[number] = moment
+        for attempt in job.attempts:
+            if attempt.failure is not None and attempt.failure.finished:
+                held.starts.setdefault(attempt.number + 1, parse(attempt.failure.finished))
+
+    def _forget(self, now: float) -> None:
+        old = [key for key, read in self._reads.items() if now - read.used > KEPT_SECONDS and not read.lock.locked()]
+        for key in old:
+            del self._reads[key]
+
+
+def _clock(time: str) -> str:
+    return f"{parse(time):%H:%M:%S}"
+
+
+def _why(error: KubernetesError, key: Key) -> str:
+    """Why a job could not be read."""
+    if isinstance(error, Forbidden):
+        resource = f"{TrainJob.RESOURCE.plural}.{TrainJob.RESOURCE.group}"
+        return f"no right to get {resource} in namespace {key.namespace}"
+    return error.message if isinstance(error, ApiError) else str(error)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job becomes: the manager's pipeline, run on the job and its runtime as they are in the cluster.
+
+It shows what this version of Trainwright and its plugins make of the job, as `trainwright render --cluster` does. It
+reads with the rights of the user and applies nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.manifest import dump
+from trainwright.api.messages import value_text
+from trainwright.api.objects import AnyObject, Document, controller_of, name_of, namespace_of, uid_of
+from trainwright.api.times import Now, format_time, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.rendering.cluster import ClusterView, shown
+from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.errors import ApiError, NotFound
+from trainwright.controller.trainer.build.runtimes import RuntimeUnsupported, target_of
+from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, name_of_snapshot, runtime_in
+from trainwright.plugins.contract import ClusterFacts, FactUnavailable, PipelineError, Reference, Runtime, Unreadable
+from trainwright.plugins.pipeline import Pipeline, Rendering
+
+VALUE_LENGTH = 100
+
+
+class Rendered:
+    """Renders jobs of the cluster."""
+
+    def __init__(self, client: Client, pipeline: Callable[[], Pipeline], *, now: Now = wall_clock) -> None:
+        """`pipeline` is called when the first job is rendered: to load all plugins takes a while."""
+        self._client = client
+        self._view = ClusterView(client)
+        self._load = pipeline
+        self._pipeline: Pipeline | None = None
+        self._now = now
+
+    async def objects(self, namespace: str, name: str) -> contract.Objects:
+        """The objects of a job; what stands in the way is in `problems`.
+
+        Raises:
+            NotFound: the job does not exist.
+            KubernetesError: no answer.
+            RegistryError: a plugin is broken.
+        """
+        job = await self._client.get(TrainJob, name, namespace)
+        try:
+            runtime = await self._runtime(job)
+            if runtime is None:
+                kind, key = target_of(job)
+                return self._refused(f"{kind.RESOURCE.kind} {key.name} does not exist")
+            if self._pipeline is None:
+                self._pipeline = self._load()
+            run = self._pipeline.begin(job, runtime)
+            facts = await self._view.read(run.references())
+            return self._answer(run.render(_without_own(facts, job)))
+        except ApiError as error:
+            return self._refused(error.message)
+        except (PipelineError, FactUnavailable, RuntimeUnsupported, SnapshotInvalid) as error:
+            return self._refused(str(error))
+
+    async def _runtime(self, job: TrainJob) -> Runtime | None:
+        """The runtime that the job was built from, else the one that it names."""
+        try:
+            return runtime_in(await self._client.get(ConfigMap, name_of_snapshot(job), job.namespace), job)
+        except NotFound:
+            pass  # it was not built yet
+        except ApiError:
+            pass  # the user may not read ConfigMaps; the runtime is most often the same
+        runtime = await self._view.runtime(job)
+        if runtime is not None:
+            runtime.set_defaults()
+        return runtime
+
+    def _answer(self, rendering: Rendering) -> contract.Objects:
+        return contract.Objects(
+            now=format_time(self._now()),
+            objects=[_object(component.document) for component in rendering.components],
+            settings=[
+                contract.SettingView(
+                    path=one.path,
+                    value=value_text(one.value, VALUE_LENGTH),
+                    plugin=one.plugin,
+                    source=one.source,
+                    phase=one.phase,
+                    why=one.why,
+                )
+                for one in rendering.settings
+            ],
+            overrides=[
+                contract.OverrideView(path=one.path, loser=one.loser, winner=one.winner) for one in rendering.overrides
+            ],
+            problems=[],
+        )
+
+    def _refused(self, *problems: str) -> contract.Objects:
+        return contract.Objects(
+            now=format_time(self._now()), objects=[], settings=[], overrides=[], problems=list(problems)
+        )
+
+
+def _without_own(facts: ClusterFacts, job: TrainJob) -> ClusterFacts:
+    """The facts without what the job became: beside a JobSet that runs nothing is built, so nothing would be shown.
+
+    A JobSet that the user may not read is most often that of the job.
+    """
+
+    def is_own(reference: Reference, found: AnyObject | Unreadable) -> bool:
+        if isinstance(found, Unreadable):
+            return reference.resource == JobSet.RESOURCE
+        owner = controller_of(found)
+        return owner is not None and owner.uid == uid_of(job)
+
+    kept = {one: None if found is None or is_own(one, found) else found for one, found in facts.objects.items()}
+    return replace(facts, objects=kept)
+
+
+def _object(document: Document) -> contract.ObjectView:
+    return contract.ObjectView(
+        kind=str(document.get("kind", "")),
+        api_version=str(document.get("apiVersion", "")),
+        namespace=namespace_of(document),
+        name=name_of(document),
+        yaml=dump(shown(document), sort_keys=False),
+    )

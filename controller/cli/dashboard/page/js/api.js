@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests and event streams of `contract.py`.
+
+import { setClock } from "./clock.js";
+
+const ROOT = "api/v1";
+const SILENCE_MS = 45_000;
+const HIDDEN_MS = 60_000;
+const DELAYS_MS = [500, 1000, 2000, 4000, 8000];
+
+/** Why a request was not answered; `reason` is a word of the contract, or `Lost` if the dashboard does not answer. */
+export class Problem extends Error {
+  constructor(reason, message) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+export const paths = {
+  jobs: () => `${ROOT}/jobs`,
+  job: (key) => `${ROOT}/jobs/${encodeURIComponent(key.namespace)}/${encodeURIComponent(key.name)}`,
+};
+
+/** A response, checked. Throws Problem. */
+export async function request(path, signal) {
+  let response;
+  try {
+    response = await fetch(path, { signal, credentials: "same-origin", cache: "no-store" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem("Lost", "The dashboard does not answer. Is `trainwright dashboard` still running?");
+  }
+  if (response.ok) return response;
+  const told = await response.json().catch(() => null);
+  throw new Problem(told?.reason ?? "InternalError", told?.message ?? `The dashboard answered ${response.status}.`);
+}
+
+/** A JSON document. Throws Problem. */
+export async function read(path, signal) {
+  const document = await (await request(path, signal)).json();
+  if (document.now) setClock(document.now);
+  return document;
+}
+
+/**
+ * Follow a stream until it is closed. A broken one is opened again; its first event replaces what is held.
+ *
+ * `onLink(state, detail)` is told `connecting`, `open`, `lost` (detail: why), `paused` (the page is hidden), `ended`
+ * (detail: a Problem that trying again does not mend).
+ */
+export class Stream {
+  #path;
+  #probe;
+  #handlers;
+  #onLink;
+  #source = null;
+  #timer = 0;
+  #watchdog = 0;
+  #hidden = 0;
+  #failures = 0;
+  #closed = false;
+
+  constructor(path, probe, handlers, onLink) {
+    this.#path = path;
+    this.#probe = probe;
+    this.#handlers = handlers;
+    this.#onLink = onLink;
+    document.addEventListener("visibilitychange", this.#seen);
+    this.#open();
+  }
+
+  close() {
+    this.#closed = true;
+    document.removeEventListener("visibilitychange", this.#seen);
+    clearTimeout(this.#hidden);
+    this.#stop();
+  }
+
+  /** A browser has few connections to one address: a page that is not seen gives its own back. */
+  #seen = () => {
+    clearTimeout(this.#hidden);
+    if (document.hidden) {
+      this.#hidden = setTimeout(() => {
+        this.#stop();
+        this.#onLink("paused", null);
+      }, HIDDEN_MS);
+    } else if (this.#source === null) {
+      this.#failures = 0;
+      this.#open();
+    }
+  };
+
+  #stop() {
+    clearTimeout(this.#timer);
+    clearTimeout(this.#watchdog);
+    this.#source?.close();
+    this.#source = null;
+  }
+
+  #open() {
+    this.#stop();
+    this.#onLink("connecting", null);
+    const source = new EventSource(this.#path);
+    this.#source = source;
+    for (const [name, handler] of Object.entries(this.#handlers)) {
+      source.addEventListener(name, (event) => {
+        const data = JSON.parse(event.data);
+        if (data.now) setClock(data.now);
+        this.#heard();
+        handler(data);
+      });
+    }
+    source.addEventListener("heartbeat", (event) => {
+      setClock(JSON.parse(event.data).now);
+      this.#heard();
+    });
+    source.addEventListener("bye", () => this.#lost("The dashboard was stopped."));
+    source.onerror = () => this.#lost("The dashboard does not answer.");
+  }
+
+  #heard() {
+    this.#failures = 0;
+    this.#onLink("open", null);
+    clearTimeout(this.#watchdog);
+    this.#watchdog = setTimeout(() => this.#lost("The dashboard has been silent for 45 seconds."), SILENCE_MS);
+  }
+
+  async #lost(why) {
+    this.#stop();
+    if (this.#closed) return;
+    const delay = DELAYS_MS[Math.min(this.#failures, DELAYS_MS.length - 1)];
+    this.#failures += 1;
+    this.#timer = setTimeout(() => this.#open(), delay);
+    this.#onLink("lost", why);
+    // An event stream does not tell the status of its answer.
+    try {
+      await (await request(this.#probe)).body?.cancel();
+    } catch (problem) {
+      if (this.#closed || problem.reason === "Lost") return;
+      if (["NoToken", "ForeignHost", "ForeignOrigin"].includes(problem.reason)) this.#stop();
+      this.#onLink("ended", problem);
+    }
+  }
+}

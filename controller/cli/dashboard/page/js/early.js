@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs before the first paint, so that a chosen theme does not flash.
+try {
+  const theme = localStorage.getItem("theme");
+  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+} catch {
+  // Without storage, the system's theme is used.
+}

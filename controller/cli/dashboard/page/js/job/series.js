@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reports that the page holds of one job, as columns. Pure.
+
+export class Series {
+  constructor() {
+    this.clear("");
+  }
+
+  clear(uid) {
+    this.uid = uid;
+    this.times = [];
+    this.steps = [];
+    /** Values by name, in the order in which they are shown. */
+    this.curves = new Map();
+    /** Indices of values that were NaN or infinite, by name. */
+    this.notFinite = new Map();
+    this.marks = [];
+  }
+
+  /** Replace everything. */
+  take(points) {
+    this.clear(points.uid);
+    this.append(points);
+  }
+
+  /** Append `Points` of the contract; their indices count from the begin of what is appended. */
+  append(points) {
+    const before = this.times.length;
+    this.times.push(...points.times);
+    this.steps.push(...points.steps);
+    const given = [{ name: PROGRESS, values: points.percentages, notFinite: [] }, ...points.curves];
+    for (const { name, values, notFinite } of given) {
+      if (!this.curves.has(name)) this.curves.set(name, new Array(before).fill(null));
+      this.curves.get(name).push(...values);
+      const odd = this.notFinite.get(name) ?? [];
+      odd.push(...notFinite.map((index) => before + index));
+      this.notFinite.set(name, odd);
+    }
+    for (const values of this.curves.values()) {
+      while (values.length < this.times.length) values.push(null);
+    }
+    this.marks.push(...points.marks.map((mark) => ({ ...mark, index: before + mark.index })));
+  }
+
+  get hasSteps() {
+    return this.steps.some((step) => step !== null);
+  }
+
+  /** The names of the curves: percentage, losses, then the others by name. */
+  names(loss) {
+    const rank = (name) => (name === PROGRESS ? 0 : name === loss ? 1 : name.endsWith("loss") ? 2 : 3);
+    return [...this.curves.keys()]
+      .filter((name) => this.curves.get(name).some((value) => value !== null) || this.notFinite.get(name).length)
+      .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
+  }
+
+  /** Segments as ranges of indices: a new one begins where the training started or fell back to an earlier step. */
+  segments() {
+    const begins = [...new Set([0, ...this.marks.map((mark) => mark.index)])].sort((a, b) => a - b);
+    const attempts = new Map(this.marks.map((mark) => [mark.index, mark.attempt]));
+    return begins
+      .map((from, place) => ({ from, to: begins[place + 1] ?? this.times.length, attempt: attempts.get(from) ?? null }))
+      .filter(({ from, to }) => to > from);
+  }
+
+  /**
+   * One curve for drawing: x rising, and a column for each segment, since steps begin again with each.
+   * @param by `time` or `step`
+   */
+  drawn(name, by) {
+    const values = this.curves.get(name) ?? [];
+    const at = by === "step" ? this.steps : this.times;
+    const odd = new Set(this.notFinite.get(name));
+    const segments = this.segments();
+    const xs = [...new Set(at.filter((x, index) => x !== null && (values[index] !== null || odd.has(index))))].sort((a, b) => a - b);
+    const place = new Map(xs.map((x, index) => [x, index]));
+    const sources = new Array(xs.length).fill(-1);
+    const notFinite = [];
+    const columns = segments.map(({ from, to }) => {
+      const column = new Array(xs.length).fill(null);
+      for (let index = from; index < to; index += 1) {
+        if (at[index] === null || !place.has(at[index])) continue;
+        const here = place.get(at[index]);
+        if (odd.has(index)) notFinite.push(here);
+        if (values[index] === null) continue;
+        column[here] = values[index];
+        sources[here] = index;
+      }
+      return column;
+    });
+    return { xs, columns, segments, notFinite, sources };
+  }
+}
+
+/** Of `Points`, the reports that are later than a time. */
+export function laterThan(points, time) {
+  const from = points.times.findIndex((at) => at > time);
+  if (from === 0) return points;
+  const cut = (column) => (from < 0 ? [] : column.slice(from));
+  const moved = (indices) => (from < 0 ? [] : indices.filter((index) => index >= from).map((index) => index - from));
+  return {
+    ...points,
+    times: cut(points.times),
+    steps: cut(points.steps),
+    percentages: cut(points.percentages),
+    curves: points.curves.map((curve) => ({ ...curve, values: cut(curve.values), notFinite: moved(curve.notFinite) })),
+    marks: from < 0 ? [] : points.marks.filter(({ index }) => index >= from).map((mark) => ({ ...mark, index: mark.index - from })),
+  };
+}
+
+/** The name of the curve of percentages. Metrics have names of one character or more. */
+export const PROGRESS = "";
+
+export const titleOf = (name) => (name === PROGRESS ? "Progress (%)" : name);

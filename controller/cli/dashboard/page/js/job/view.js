@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page of one job.
+
+import { Stream, paths } from "../api.js";
+import { now } from "../clock.js";
+import { announce, el, put, say } from "../dom.js";
+import { age, clock, counted, duration, number, secondsOf, sentence } from "../format.js";
+import { eta, etaTitle, steps } from "../jobs/row.js";
+import { showState, stateElement, stateOf, toneOf } from "../states.js";
+import { Curves } from "./curves.js";
+import { Logs } from "./logs.js";
+import { Objects } from "./objects.js";
+import { Pods } from "./pods.js";
+import { Timeline } from "./timeline.js";
+import { Why } from "./why.js";
+
+export class JobView {
+  #key;
+  #shell;
+  #job = null;
+  #state = "";
+  #ticker;
+
+  constructor(root, key, shell) {
+    this.#key = key;
+    this.#shell = shell;
+    this.#build(root);
+    this.stream = new Stream(
+      `${paths.job(key)}/stream`,
+      paths.job(key),
+      {
+        job: (job) => this.#take(job),
+        points: (points) => this.curves.append(points),
+        gone: () => this.#gone("The job was deleted."),
+        connection: shell.connection,
+      },
+      (state, detail) => this.#link(state, detail),
+    );
+    this.#ticker = setInterval(() => this.#tick(), 1000);
+    addEventListener("keydown", this.#pressed);
+  }
+
+  close() {
+    this.stream.close();
+    this.curves.close();
+    this.logs.close();
+    this.objects.close();
+    clearInterval(this.#ticker);
+    removeEventListener("keydown", this.#pressed);
+  }
+
+  #build(root) {
+    this.title = el("h1", { tabindex: "-1" }, this.#key.name);
+    this.state = stateElement();
+    this.about = el("p.muted.job-about");
+    this.percent = el("span.big.number");
+    this.fill = el("span");
+    this.bar = el("div.bar.big-bar", { "aria-hidden": "true" }, this.fill);
+    this.facts = new Map(["ETA", "Last report", "Step", "Epoch", "Attempt", "Duration"].map((name) => [name, el("dd.number")]));
+    this.why = new Why();
+    this.curves = new Curves(this.#key);
+    this.timeline = new Timeline();
+    this.logs = new Logs();
+    this.objects = new Objects(this.#key);
+    this.pods = new Pods((pod, container) => {
+      this.logs.open(pod, container);
+      this.logs.node.scrollIntoView({ block: "start" });
+      document.getElementById("log-title").focus({ preventScroll: true });
+    });
+    this.metrics = el("dl.metrics.number");
+    this.unread = el("p.note.muted", { hidden: true });
+    this.missing = el("div.empty.card", { hidden: true });
+    this.content = el(
+      "div.job",
+      { hidden: true },
+      el(
+        "div.card.summary",
+        {},
+        el("div.summary-progress", {}, this.percent, this.bar),
+        el("dl.facts", {}, ...[...this.facts].map(([name, value]) => el("div", {}, el("dt", {}, name), value))),
+      ),
+      this.why.node,
+      el(
+        "div.columns",
+        {},
+        el("div.column", {}, this.curves.node, this.pods.node, this.logs.node, this.objects.node),
+        el("div.column.side", {}, el("section.panel.metrics-panel", { "aria-labelledby": "metrics-title" }, el("h2", { id: "metrics-title" }, "Last values"), this.metrics), this.timeline.node),
+      ),
+      this.unread,
+    );
+    this.loading = el("div.empty.card", {}, "Reading the job …");
+    root.replaceChildren(
+      el("nav.crumbs", { "aria-label": "Way back" }, el("a", { href: "#/" }, "← All jobs")),
+      el("div.job-head", {}, this.title, this.state),
+      this.about,
+      this.loading,
+      this.missing,
+      this.content,
+    );
+    this.state.hidden = true;
+    document.title = `${this.#key.name} · Trainwright`;
+  }
+
+  #link(state, detail) {
+    if (state === "lost") this.curves.forget();
+    if (state === "ended" && detail.reason === "NotFound") {
+      this.#gone(detail.message);
+      this.#shell.connection({ state: "live", message: "", lastContact: null });
+      this.#shell.link("open", null);
+      return;
+    }
+    this.#shell.link(state, detail);
+  }
+
+  #gone(message) {
+    this.loading.hidden = true;
+    this.content.hidden = true;
+    this.state.hidden = true;
+    this.missing.hidden = false;
+    const text = sentence(message);
+    this.missing.replaceChildren(el("h2", {}, "The job is not there"), el("p", {}, text), el("p.actions", {}, el("a.button", { href: "#/" }, "All jobs")));
+    announce(text);
+  }
+
+  #take(job) {
+    this.#job = job;
+    this.loading.hidden = true;
+    this.missing.hidden = true;
+    this.content.hidden = false;
+    this.state.hidden = false;
+    this.#shell.where(job.cluster);
+    this.#shell.connection(job.connection);
+    const { row } = job;
+    const state = standing(job);
+    showState(this.state, state);
+    // What matters to somebody who listens, and no more.
+    if (this.#state && this.#state !== state) announce(`${row.name} is ${state} now`);
+    this.#state = state;
+    put(this.bar, "data-tone", toneOf(state));
+    this.fill.style.width = `${row.percentage ?? 0}%`;
+    const over = state === "Complete" || state === "Failed";
+    say(this.percent, row.percentage !== null ? `${row.percentage}%` : over ? "No progress was reported" : "No progress reported yet");
+    this.percent.classList.toggle("without", row.percentage === null);
+    this.bar.hidden = row.percentage === null;
+    document.title = `${row.percentage === null ? "" : `${row.percentage}% `}${row.name} · Trainwright`;
+    const created = secondsOf(row.created);
+    const about = [
+      `Namespace ${row.namespace}`,
+      `${row.runtime.kind === "ClusterTrainingRuntime" ? "cluster runtime" : "runtime"} ${row.runtime.name}`,
+      row.nodes === null ? "" : counted(row.nodes, "node"),
+      created === null ? "" : `created ${clock(created)}`,
+      row.managedBy ? `managed by ${row.managedBy}` : "",
+    ];
+    say(this.about, about.filter(Boolean).join(" · "));
+    this.#tick();
+    this.why.show(job);
+    this.curves.refresh(row);
+    this.#showMetrics(job.metrics);
+    this.timeline.show(job);
+    this.pods.show(job);
+    this.logs.show(job);
+    this.objects.show(job);
+    const missing = job.unread.filter(({ part }) => part !== "pods").map(({ part, message }) => `${part}: ${message}`);
+    this.unread.hidden = missing.length === 0;
+    say(this.unread, `Not everything could be read. ${missing.map(sentence).join(" ")}`);
+  }
+
+  #showMetrics(metrics) {
+    const shown = metrics.filter(({ name }) => !["current_step", "total_steps", "current_epoch", "total_epochs"].includes(name));
+    this.metrics.closest("section").hidden = shown.length === 0;
+    // Values change often, names seldom: only the text of what differs is touched.
+    const names = shown.map(({ name }) => name).join("\n");
+    if (this.metrics.filledWith !== names) {
+      this.metrics.filledWith = names;
+      this.metrics.replaceChildren(...shown.map(({ name }) => el("div", {}, el("dt", {}, name), el("dd"))));
+    }
+    shown.forEach(({ value }, place) => say(this.metrics.children[place].lastChild, number(value)));
+  }
+
+  #tick() {
+    if (!this.#job) return;
+    const { row, attempt, mostAttempts } = this.#job;
+    const moment = now();
+    const report = secondsOf(row.lastReport);
+    const created = secondsOf(row.created);
+    const finished = secondsOf(row.finished);
+    const of = (here, total) => (here === null ? "" : total === null ? number(here) : `${number(here)} of ${number(total)}`);
+    const texts = {
+      ETA: row.remaining ? eta(row, moment) : "",
+      "Last report": report === null ? "never" : age(report, moment),
+      Step: of(row.step, row.totalSteps),
+      Epoch: of(row.epoch, row.totalEpochs),
+      Attempt: of(attempt, mostAttempts),
+      Duration: created === null ? "" : duration((finished ?? moment) - created),
+    };
+    for (const [name, value] of this.facts) {
+      say(value, texts[name]);
+      value.parentElement.hidden = texts[name] === "";
+    }
+    put(this.facts.get("ETA"), "title", etaTitle(row, moment));
+    put(this.bar, "title", steps(row) || null);
+  }
+
+  #pressed = (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    if (event.target.closest?.("select, input")) return;
+    location.hash = "#/";
+  };
+}
+
+/** The state of the row, unless it is known already that the job waits: the row says so only after some time. */
+function standing({ row, explanation }) {
+  const state = stateOf(row);
+  const waits = explanation?.outcome === "Stuck" || explanation?.outcome === "Waiting";
+  return waits && ["Running", "Pending"].includes(state) && explanation.cause.reason !== "Unknown" ? "Waiting" : state;
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which jobs are listed, and in which order. Pure, and kept in the address, so that a view can be shared and found again.
+
+import { secondsOf } from "../format.js";
+import { STATES, stateOf } from "../states.js";
+
+export const COLUMNS = [
+  { id: "name", title: "Job" },
+  { id: "state", title: "State" },
+  { id: "progress", title: "Progress" },
+  { id: "eta", title: "ETA" },
+  { id: "report", title: "Last report" },
+  { id: "loss", title: "Loss" },
+];
+
+export const keyOf = (object) => `${object.namespace}/${object.name}`;
+
+/** What the address asks for. */
+export function parse(query) {
+  const asked = new URLSearchParams(query);
+  const [column, direction] = (asked.get("sort") ?? "").split(".");
+  return {
+    text: asked.get("q") ?? "",
+    states: new Set((asked.get("state") ?? "").split(",").filter((state) => STATES.includes(state))),
+    namespace: asked.get("ns") ?? "",
+    column: COLUMNS.some(({ id }) => id === column) ? column : "state",
+    descending: direction === "down",
+  };
+}
+
+/** The address for a selection; empty for the default. */
+export function format(selection) {
+  const asked = new URLSearchParams();
+  if (selection.text) asked.set("q", selection.text);
+  if (selection.states.size) asked.set("state", [...selection.states].join(","));
+  if (selection.namespace) asked.set("ns", selection.namespace);
+  if (selection.column !== "state" || selection.descending) {
+    asked.set("sort", `${selection.column}.${selection.descending ? "down" : "up"}`);
+  }
+  return asked.toString();
+}
+
+/** The rows to list, sorted. Each word of the text must be in name, namespace, runtime, state or reason. */
+export function select(rows, selection) {
+  const words = selection.text.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = [];
+  for (const row of rows) {
+    if (selection.namespace && row.namespace !== selection.namespace) continue;
+    if (selection.states.size && !selection.states.has(stateOf(row))) continue;
+    if (words.length) {
+      const text = `${keyOf(row)} ${row.runtime.name} ${stateOf(row)} ${row.reason} ${row.waiting} ${row.stalled}`.toLowerCase();
+      if (!words.every((word) => text.includes(word))) continue;
+    }
+    found.push(row);
+  }
+  const order = ORDERS[selection.column];
+  const keyed = found.map((row) => ({ row, value: order(row), created: secondsOf(row.created) ?? 0, key: keyOf(row) }));
+  const sense = selection.descending ? -1 : 1;
+  keyed.sort((a, b) => compare(a.value, b.value, sense) || b.created - a.created || (a.key < b.key ? -1 : 1));
+  return keyed.map(({ row, key }) => ({ key, row }));
+}
+
+/** How many rows there are of each state. */
+export function countStates(rows) {
+  const counts = new Map();
+  for (const row of rows) {
+    const state = stateOf(row);
+    counts.set(state, (counts.get(state) ?? 0) + 1);
+  }
+  return counts;
+}
+
+const ORDERS = {
+  name: (row) => row.name,
+  state: (row) => STATES.indexOf(stateOf(row)),
+  progress: (row) => row.percentage,
+  eta: (row) => (row.remaining ? secondsOf(row.remaining.at) : null),
+  report: (row) => {
+    const moment = secondsOf(row.lastReport);
+    // The youngest report first.
+    return moment === null ? null : -moment;
+  },
+  loss: (row) => {
+    const value = row.loss ? Number(row.loss.value) : Number.NaN;
+    return Number.isFinite(value) ? value : null;
+  },
+};
+
+/** Rows without a value come last, in both directions. */
+function compare(a, b, sense) {
+  if (a === b) return 0;
+  if (a === null) return 1;
+  if (b === null) return -1;
+  return a < b ? -sense : sense;
+}

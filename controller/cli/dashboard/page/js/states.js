@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a job stands: one word, one tone and one sign for each, so that no state is told by colour alone.
+
+import { draw, el, put, say } from "./dom.js";
+
+const TONES = {
+  Running: "running",
+  Stalled: "warning",
+  Waiting: "warning",
+  Pending: "quiet",
+  Blocked: "failed",
+  Suspended: "quiet",
+  Deleting: "quiet",
+  Failed: "failed",
+  Complete: "complete",
+};
+
+/** In the order of lists: what trains first, then what waits, then what has ended. */
+export const STATES = Object.keys(TONES);
+
+const SIGNS = {
+  Running: "M5 3.2v9.6L13 8z",
+  Stalled: "M8 1.5 15 14H1zM8 6v4M8 12v.4",
+  Waiting: "M4 2h8M4 14h8M5 2c0 4 6 4 6 6s-6 2-6 6M11 2c0 4-6 4-6 6s6 2 6 6",
+  Pending: "M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2M8 5v3.2l2.2 1.4",
+  Blocked: "M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2M4 12 12 4",
+  Suspended: "M5.5 3.5v9M10.5 3.5v9",
+  Deleting: "M3 4.5h10M6 4.5V2.8h4v1.7M4.5 4.5l.7 9h5.6l.7-9",
+  Failed: "M4 4l8 8M12 4l-8 8",
+  Complete: "M3 8.5 6.5 12 13 4.5",
+};
+
+const POD_TONES = {
+  Running: ["running", "Running"],
+  Succeeded: ["complete", "Complete"],
+  Failed: ["failed", "Failed"],
+  Pending: ["quiet", "Pending"],
+  Terminating: ["quiet", "Deleting"],
+  Unknown: ["warning", "Stalled"],
+};
+
+/** The word for a row. */
+export function stateOf(row) {
+  if (row.state === "Complete" || row.state === "Failed") return row.state;
+  if (row.deleting) return "Deleting";
+  if (row.stalled) return "Stalled";
+  if (row.waiting && (row.state === "Pending" || row.state === "Running")) return "Waiting";
+  return row.state;
+}
+
+export function toneOf(state) {
+  return TONES[state] ?? "quiet";
+}
+
+/** Why a job does not train, as far as the row says; empty for one that does. */
+export function whyOf(row) {
+  switch (stateOf(row)) {
+    case "Stalled":
+      return row.stalledMessage || row.stalled;
+    case "Waiting":
+      return row.waitingMessage || row.waiting;
+    case "Failed":
+    case "Blocked":
+    case "Suspended":
+      return row.message || row.reason;
+    case "Pending":
+      return row.managedBy ? `${row.managedBy} works on this job.` : "";
+    default:
+      return "";
+  }
+}
+
+export function sign(state) {
+  const solid = state === "Running";
+  return draw(
+    "svg",
+    { viewBox: "0 0 16 16", "aria-hidden": "true", focusable: "false" },
+    draw("path", {
+      d: SIGNS[state] ?? SIGNS.Pending,
+      fill: solid ? "currentColor" : "none",
+      stroke: "currentColor",
+      "stroke-width": solid ? 1 : 1.8,
+      "stroke-linecap": "round",
+      "stroke-linejoin": "round",
+    }),
+  );
+}
+
+/** An element that shows a state; `showState` changes it. */
+export function stateElement() {
+  const word = el("span");
+  const made = el("span.state", {}, word);
+  made.word = word;
+  return made;
+}
+
+export function showState(node, state) {
+  if (node.shown === state) return;
+  node.shown = state;
+  put(node, "data-tone", toneOf(state));
+  node.replaceChildren(sign(state), node.word);
+  say(node.word, state);
+}
+
+/** The same for the phase of a pod. */
+export function podState(phase, reason) {
+  const [tone, like] = POD_TONES[phase] ?? POD_TONES.Unknown;
+  return el("span.state", { dataset: { tone } }, sign(like), el("span", {}, reason || phase));
+}

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pods of a job and its attempts, from the objects that the API server has."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT, LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
+from trainwright.api.objects import Document, deletion_timestamp_of, labels_of, name_of, uid_of
+from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.trainer.failures.first import Failure
+from trainwright.controller.trainer.job.pods import number
+from trainwright.plugins.contract import Picture
+from trainwright.plugins.contract.picture import index_of
+
+_STATES: tuple[contract.ContainerState, ...] = ("running", "terminated", "waiting")
+
+
+def pods_of(picture: Picture) -> list[contract.Pod]:
+    """All pods of the job that exist, by replicated job, replica and rank."""
+    present = {uid_of(pod) for pod in picture.present_pods}
+    return [_pod(pod, picture, current=uid_of(pod) in present) for pod in picture.pods]
+
+
+def job_path(namespace: str, name: str, *more: str) -> str:
+    """The path of a job in the dashboard's API."""
+    return "/".join(("/api/v1/jobs", *(quote(part, safe="") for part in (namespace, name, *more))))
+
+
+def failure_of(failure: Failure, log: Iterable[str]) -> contract.Failure:
+    """A failure with the last lines of its log."""
+    return contract.Failure(
+        pod=failure.pod,
+        container=failure.container,
+        replicated_job=failure.replicated_job,
+        job_index=failure.job_index,
+        rank=failure.rank,
+        exit_code=failure.exit_code,
+        reason=failure.reason,
+        message=failure.message,
+        finished=failure.finished_at or None,
+        log=list(log),
+    )
+
+
+def _pod(pod: Document, picture: Picture, *, current: bool) -> contract.Pod:
+    spec, status, labels = pod.get("spec") or {}, pod.get("status") or {}, labels_of(pod)
+    containers = [
+        _container(one, statuses.get(one.get("name"), {}), pod, picture, init=init)
+        for key, found, init in (
+            ("initContainers", "initContainerStatuses", True),
+            ("containers", "containerStatuses", False),
+        )
+        for statuses in [{state.get("name"): state for state in status.get(found) or ()}]
+        for one in spec.get(key) or ()
+    ]
+    reason, message = _why(status, containers)
+    attempt = labels.get(LABEL_ATTEMPT)
+    return contract.Pod(
+        name=name_of(pod),
+        uid=uid_of(pod),
+        replicated_job=labels.get(LABEL_REPLICATED_JOB, ""),
+        job_index=number(labels.get(LABEL_JOB_INDEX)),
+        rank=index_of(pod),
+        attempt=number(attempt) + 1 if attempt is not None else None,
+        current=current,
+        phase="Terminating" if deletion_timestamp_of(pod) else str(status.get("phase") or "Unknown"),
+        reason=reason,
+        message=message,
+        ready=_condition(status, "Ready").get("status") == "True",
+        node=str(spec.get("nodeName") or ""),
+        restarts=sum(one.restarts for one in containers),
+        created=(pod.get("metadata") or {}).get("creationTimestamp"),
+        started=status.get("startTime"),
+        containers=containers,
+    )
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    return next((one for one in status.get("conditions") or () if one.get("type") == kind), {})
+
+
+def _why(status: Mapping[str, Any], containers: list[contract.Container]) -> tuple[str, str]:
+    """Reason and message of the pod, else of what keeps it from running, else of the container that failed."""
+    if status.get("reason"):
+        return str(status["reason"]), str(status.get("message") or "")
+    scheduled = _condition(status, "PodScheduled")
+    if scheduled.get("status") == "False":
+        return str(scheduled.get("reason") or ""), str(scheduled.get("message") or "")
+    for one in containers:
+        if (one.state == "waiting" and one.reason) or (one.state == "terminated" and one.exit_code):
+            return one.reason, one.message
+    return "", ""
+
+
+def _container(
+    spec: Mapping[str, Any], status: Mapping[str, Any], pod: Document, picture: Picture, *, init: bool
+) -> contract.Container:
+    name = str(spec.get("name") or "")
+    now: Mapping[str, Any] = status.get("state") or {}
+    before: Mapping[str, Any] = (status.get("lastState") or {}).get("terminated") or {}
+    state = _state(now)
+    told: Mapping[str, Any] = now.get(state) or {}
+    ended: Mapping[str, Any] = now.get("terminated") or before
+    started = told.get("startedAt")
+    path = job_path(picture.namespace, picture.name, "pods", name_of(pod), "log")
+    return contract.Container(
+        name=name,
+        init=init,
+        image=str(spec.get("image") or ""),
+        state=state,
+        reason=str(told.get("reason") or ""),
+        message=str(told.get("message") or ""),
+        ready=bool(status.get("ready")),
+        restarts=int(status.get("restartCount") or 0),
+        exit_code=ended.get("exitCode"),
+        signal=ended.get("signal"),
+        started=started,
+        finished=told.get("finishedAt"),
+        log=f"{path}?{urlencode({'container': name})}" if started or before else "",
+        previous_log=f"{path}?{urlencode({'container': name, 'previous': 'true'})}" if before else "",
+    )
+
+
+def _state(now: Mapping[str, Any]) -> contract.ContainerState:
+    for one in _STATES:
+        if one in now:
+            return one
+    return "unknown"

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard's HTTP server, on 127.0.0.1 alone. One of the few modules that import aiohttp.
+
+It only reads. `security` says who gets an answer, `contract` what the answers are.
+"""
+
+import errno
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+import msgspec
+from aiohttp import web
+
+from trainwright.api.objects import Key
+from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard.answering import Site, problem_of
+from trainwright.controller.cli.dashboard.files import File, files_of
+from trainwright.controller.cli.dashboard.security import HEADERS, Asked, Guard, cookie_name
+from trainwright.controller.cli.dashboard.streams import Events
+from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
+from trainwright.controller.runtime.servers.http import listening
+from trainwright.plugins.contract import RegistryError
+
+log = logging.getLogger(__name__)
+_protocol = log.getChild("protocol")
+_protocol.setLevel(logging.CRITICAL)  # what other programs send to the port that is no HTTP; failures are logged here
+
+HOST = "127.0.0.1"
+MOST_STREAMS = 64
+"""Open pages; each stream costs a connection and a little memory."""
+RETRY_MILLISECONDS = 2000
+SHUTDOWN_SECONDS = 1.0
+"""Streams end by themselves; this is for a log that is followed."""
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+_JSON = "application/json"
+_NO_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">%s<title>Trainwright</title>
+<h1>This page needs its token</h1>
+<p>Open the address that <code>trainwright dashboard</code> printed.</p></html>
+"""
+_GO_ON = '<meta http-equiv="refresh" content="0;url=/">'
+"""For who came by a link of another page, or of a file: browsers send the cookie only when this site leads on."""
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Refused(Exception):  # noqa: N818 - what happened to the request
+    """The request gets this answer."""
+
+    def __init__(self, problem: contract.Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class Server:
+    """Serves the page and its data."""
+
+    def __init__(self, site: Site, guard: Guard, *, port: int = 0, files: dict[str, File] | None = None) -> None:
+        """`port` 0 takes a free one; read `port` once it listens."""
+        self.port = port
+        self._site = site
+        self._guard = guard
+        self._files = files_of() if files is None else files
+        self._streams = 0
+
+    @property
+    def address(self) -> str:
+        """What the user opens. It holds the token."""
+        return f"http://{HOST}:{self.port}/?token={self._guard.token}"
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Listen until cancelled; `ready` is called once. Raises ConfigurationError: the port cannot be used."""
+        application = web.Application(middlewares=[self._guarded])
+        application.on_shutdown.append(self._end_streams)
+        routes = application.router
+        routes.add_get("/", self._page)
+        routes.add_get("/api/v1/jobs", self._jobs)
+        routes.add_get("/api/v1/jobs/stream", self._jobs_stream)
+        job = "/api/v1/jobs/{namespace}/{name}"
+        routes.add_get(job, self._job)
+        routes.add_get(f"{job}/stream", self._job_stream)
+        routes.add_get(f"{job}/series", self._series)
+        routes.add_get(f"{job}/objects", self._objects)
+        routes.add_get(f"{job}/pods/{{pod}}/log", self._log)
+        routes.add_get("/{file:.+}", self._page)
+        runner = web.AppRunner(
+            application, access_log=None, logger=_protocol, shutdown_timeout=SHUTDOWN_SECONDS, handler_cancellation=True
+        )
+        try:
+            async with listening("dashboard", runner, HOST, self.port) as self.port:
+                await self._site.run(ready)
+        except ConfigurationError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE:
+                message = f"port {self.port} is taken: give another one, or none for a free one"
+                raise ConfigurationError(message) from error
+            raise
+
+    async def _end_streams(self, _: web.Application) -> None:
+        self._site.close()
+
+    # ------------------------------------------------------------------ every request
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        try:
+            asked = Asked(request.method, request.path, request.headers, request.cookies, request.query.get("token"))
+            cookie = cookie_name(self.port)
+            refusal = self._guard.refusal(asked, cookie)
+            if refusal is not None:
+                response: web.StreamResponse = _refusal(request, refusal)
+            elif self._guard.is_entering(asked):
+                response = web.Response(
+                    status=303, headers={**HEADERS, "Location": "/", "Set-Cookie": self._guard.cookie(cookie)}
+                )
+            else:
+                response = await handler(request)
+        except Refused as refused:
+            response = _problem(refused.problem)
+        except web.HTTPException as error:
+            response = _problem(contract.Problem(code=error.status, reason="NotFound", message="there is no such page"))
+        except (KubernetesError, RegistryError) as error:
+            response = _problem(problem_of(error))
+        except ConnectionError:
+            raise
+        except Exception:
+            log.exception("%s failed", request.path[:200])
+            message = "the dashboard failed; see its output"
+            response = _problem(contract.Problem(code=500, reason="InternalError", message=message))
+        return response
+
+    # ------------------------------------------------------------------ answers
+
+    async def _page(self, request: web.Request) -> web.Response:
+        found = self._files.get(request.path)
+        if found is None:
+            raise web.HTTPNotFound
+        body = found.path.read_bytes()
+        return web.Response(body=body, headers={**HEADERS, "Content-Type": found.content_type})
+
+    async def _jobs(self, _: web.Request) -> web.Response:
+        return _answer(self._site.jobs())
+
+    async def _job(self, request: web.Request) -> web.Response:
+        return _answer(await self._site.job(_key(request)))
+
+    async def _series(self, request: web.Request) -> web.Response:
+        return _answer(await self._site.series(_key(request)))
+
+    async def _objects(self, request: web.Request) -> web.Response:
+        return _answer(await self._site.objects(_key(request)))
+
+    async def _jobs_stream(self, request: web.Request) -> web.StreamResponse:
+        return await self._send(request, self._site.list_events())
+
+    async def _job_stream(self, request: web.Request) -> web.StreamResponse:
+        return await self._send(request, self._site.job_events(_key(request)))
+
+    async def _log(self, request: web.Request) -> web.StreamResponse:
+        key, pod, query = _key(request), _valid(request, "pod"), request.query
+        opened = self._site.open_log(
+            key.namespace,
+            pod,
+            container=query.get("container", ""),
+            tail=_lines(query.get("tail")),
+            follow=_flag(query.get("follow"), "follow"),
+            previous=_flag(query.get("previous"), "previous"),
+        )
+        async with opened as chunks:
+            response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/plain; charset=utf-8"})
+            await response.prepare(request)
+            try:
+                async for chunk in chunks:
+                    await response.write(chunk)
+            except KubernetesError as error:
+                # Not a proper end: the page must not take it for the end of the log.
+                log.info("log of pod %s: %s", pod, error)
+                if request.transport is not None:
+                    request.transport.abort()
+                return response
+        await response.write_eof()
+        return response
+
+    async def _send(self, request: web.Request, events: Events) -> web.StreamResponse:
+        if self._streams >= MOST_STREAMS:
+            message = f"{MOST_STREAMS} pages are open already; close some"
+            raise Refused(contract.Problem(code=503, reason="TooManyStreams", message=message))
+        response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream; charset=utf-8"})
+        self._streams += 1
+        try:
+            await response.prepare(request)
+            await response.write(f"retry: {RETRY_MILLISECONDS}\n\n".encode())
+            number = 0
+            async with aclosing(events):
+                async for name, data in events:
+                    number += 1
+                    # JSON has no line break in it, so one line of data holds it.
+                    await response.write(
+                        b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), msgspec.json.encode(data))
+                    )
+            await response.write_eof()
+        except ConnectionError:
+            log.debug("%s: the page has gone", request.path[:200])
+        finally:
+            self._streams -= 1
+        return response
+
+
+def _answer(data: contract.Answer, status: int = 200) -> web.Response:
+    return web.Response(body=msgspec.json.encode(data), status=status, headers={**HEADERS, "Content-Type": _JSON})
+
+
+def _problem(problem: contract.Problem) -> web.Response:
+    return _answer(problem, problem.code)
+
+
+def _refusal(request: web.Request, problem: contract.Problem) -> web.Response:
+    """For a person who opened the page without its token, a page that says so."""
+    is_page = request.path == "/" and "text/html" in request.headers.get("Accept", "")
+    if problem.reason != "NoToken" or not is_page:
+        return _problem(problem)
+    came_by_link = request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site")
+    text = _NO_PAGE % (_GO_ON if came_by_link else "")
+    return web.Response(text=text, status=problem.code, headers={**HEADERS, "Content-Type": "text/html"})
+
+
+def _key(request: web.Request) -> Key:
+    return Key(_valid(request, "namespace"), _valid(request, "name"))
+
+
+def _valid(request: web.Request, part: str) -> str:
+    text = request.match_info[part]
+    if _NAME.fullmatch(text) is None:
+        raise Refused(contract.Problem(code=404, reason="NotFound", message=f"no object can have this {part}"))
+    return text
+
+
+def _lines(text: str | None) -> int:
+    if text is None:
+        return contract.DEFAULT_TAIL
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= contract.MOST_TAIL:
+        raise Refused(_bad(f"tail is a number from 1 to {contract.MOST_TAIL}"))
+    return int(text)
+
+
+def _flag(text: str | None, name: str) -> bool:
+    if text not in (None, "true", "false"):
+        raise Refused(_bad(f"{name} is true or false"))
+    return text == "true"
+
+
+def _bad(message: str) -> contract.Problem:
+    return contract.Problem(code=400, reason="BadRequest", message=message)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happened to a job, in one list: its conditions, the events of its objects, and the failures of its attempts."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from trainwright.api.objects import Document
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_SUSPENDED
+from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard.rows import conditions_of
+from trainwright.plugins.contract.picture import event_time, moment
+
+MOST = 200
+"""Entries of a time line."""
+_BEGIN = datetime.min.replace(tzinfo=UTC)
+_CALM = frozenset({CONDITION_COMPLETE, CONDITION_SUSPENDED})
+"""Conditions that are no reason to worry."""
+
+
+def timeline_of(
+    job: TrainJob, events: Iterable[Document], failures: Mapping[int, contract.Failure]
+) -> list[contract.Moment]:
+    """The latest first. Of one second: what must have come first stays below."""
+    told = filter(None, map(_of_event, sorted(events, key=_version)))
+    found = [*_of_job(job), *told, *_of_failures(job, failures), *_of_conditions(job)]
+    found.reverse()
+    # As times: some have fractions of a second, and as texts those would come before their second.
+    found.sort(key=lambda one: moment(one.at) or _BEGIN, reverse=True)
+    return found[:MOST]
+
+
+def _version(event: Document) -> int:
+    """The order in which events were stored: most have a time of whole seconds."""
+    text = str((event.get("metadata") or {}).get("resourceVersion") or "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _itself(job: TrainJob) -> contract.Reference:
+    return contract.Reference(kind=TrainJob.RESOURCE.kind, namespace=job.namespace, name=job.name)
+
+
+def _of_job(job: TrainJob) -> Iterable[contract.Moment]:
+    metadata = job.metadata
+    times = (
+        ("Created", "the TrainJob was created", metadata.creation_timestamp if metadata is not None else None),
+        ("Deleted", "the TrainJob is being deleted", metadata.deletion_timestamp if metadata is not None else None),
+    )
+    for reason, message, at in times:
+        if at:
+            yield contract.Moment(
+                at=at,
+                first=at,
+                count=1,
+                source="job",
+                severity="normal",
+                reason=reason,
+                message=message,
+                object=_itself(job),
+            )
+
+
+def _of_conditions(job: TrainJob) -> Iterable[contract.Moment]:
+    for one in conditions_of(job):
+        if one.last_transition_time:
+            is_calm = one.status != "True" or one.type in _CALM
+            yield contract.Moment(
+                at=one.last_transition_time,
+                first=one.last_transition_time,
+                count=1,
+                source="condition",
+                severity="normal" if is_calm else "warning",
+                reason=one.reason or one.type,
+                message=one.message,
+                object=_itself(job),
+            )
+
+
+def _of_event(event: Document) -> contract.Moment | None:
+    at = event_time(event)
+    if not at:
+        return None
+    about = event.get("involvedObject") or {}
+    series = event.get("series") or {}
+    return contract.Moment(
+        at=at,
+        first=event.get("firstTimestamp") or event.get("eventTime") or at,
+        count=max(1, int(series.get("count") or event.get("count") or 1)),
+        source="event",
+        severity="warning" if event.get("type") == "Warning" else "normal",
+        reason=str(event.get("reason") or ""),
+        message=str(event.get("message") or ""),
+        object=contract.Reference(
+            kind=str(about.get("kind") or ""),
+            namespace=str(about.get("namespace") or ""),
+            name=str(about.get("name") or ""),
+        ),
+    )
+
+
+def _of_failures(job: TrainJob, failures: Mapping[int, contract.Failure]) -> Iterable[contract.Moment]:
+    for number, failure in failures.items():
+        if failure.finished:
+            how = f"exit code {failure.exit_code}" if failure.exit_code is not None else failure.reason or "no reason"
+            yield contract.Moment(
+                at=failure.finished,
+                first=failure.finished,
+                count=1,
+                source="attempt",
+                severity="warning",
+                reason=failure.reason or "Failed",
+                message=f"pod {failure.pod} of attempt {number} failed first: {how}",
+                object=contract.Reference(kind="Pod", namespace=job.namespace, name=failure.pod),
+            )

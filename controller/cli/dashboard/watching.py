@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The TrainJobs that the dashboard shows: one watch for all pages, and what each page has not been sent yet.
+
+A subscriber holds keys of changed jobs and no rows, so one that reads slowly costs no more memory than there are jobs,
+and is sent each job as it is when it reads.
+"""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from trainwright import __version__
+from trainwright.api.objects import AnyObject, Key, uid_of
+from trainwright.api.times import Now, format_time, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard.curves import Seen, not_finite_in, with_notes
+from trainwright.controller.cli.dashboard.rows import row_of
+from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.view import observe
+from trainwright.controller.runtime import Cache, Client, Event, EventType
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.trainer.progress.history.ring import Ring
+
+NOTES = 256
+"""Of one job."""
+REPORTS = 100
+"""More reports than that are not kept for a stream."""
+PENDING = 20_000
+"""More keys than that are not kept for a subscriber: it gets a snapshot instead."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A job, and what this process has seen of it."""
+
+    job: TrainJob
+    history: History
+    since: datetime
+    """When this process saw the job first."""
+    starts: dict[int, datetime] = field(default_factory=dict)
+    """When attempts began, of those of which it is known; 1 is the first."""
+    notes: deque[tuple[datetime, str]] = field(default_factory=lambda: deque(maxlen=NOTES))
+    """Reports with a metric that was not finite, which the history leaves out."""
+    record: "Record | None" = None
+    """What the manager recorded before that time; None: not asked for yet."""
+
+    @property
+    def uid(self) -> str:
+        """Of the job."""
+        return uid_of(self.job)
+
+    def seen(self) -> list[Seen]:
+        """All reports that are kept."""
+        return with_notes(self.history.points, self.notes)
+
+    def take(self) -> Seen | None:
+        """Take in the report of the job; None if it is not new."""
+        if not observe(self.job, self.history) or (point := self.history.last) is None:
+            return None
+        seen = Seen(point, not_finite_in(self.job))
+        self.notes.extend((point.at, name) for name in seen.not_finite)
+        return seen
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The result of reading the history that a manager keeps."""
+
+    read: bool
+    """There was one, and it is in the job's history."""
+    unread: str = ""
+    """Why there may be one that was not read."""
+    at: float = 0.0
+    """When it was asked for, by the clock of the event loop."""
+
+
+@dataclass(slots=True, eq=False)
+class Subscriber:
+    """What one stream has to send."""
+
+    only: Key | None = None
+    """Changes of this job alone."""
+    changed: set[Key] = field(default_factory=set)
+    deleted: set[Key] = field(default_factory=set)
+    everything: bool = False
+    """Too much has changed: send a snapshot."""
+    connection: bool = False
+    """The state of the connection to the API server has changed."""
+    reports: list[Seen] = field(default_factory=list)
+    """Of a stream about one job: those that it has not sent."""
+    again: bool = False
+    """There were too many of them, or the past has changed: the page has to read the series again."""
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def touch(self, key: Key, *, deleted: bool) -> None:
+        """A job has changed or is gone."""
+        if self.only is not None and key != self.only:
+            return
+        (self.changed, self.deleted)[not deleted].discard(key)
+        (self.changed, self.deleted)[deleted].add(key)
+        if len(self.changed) + len(self.deleted) > PENDING:
+            self.changed.clear()
+            self.deleted.clear()
+            self.everything = True
+        self.wake.set()
+
+    def report(self, seen: Seen) -> None:
+        """The job of this stream has reported."""
+        self.reports.append(seen)
+        if len(self.reports) > REPORTS:
+            self.read_again()
+
+    def read_again(self) -> None:
+        """The page has to read the series again."""
+        self.reports.clear()
+        self.again = True
+        self.wake.set()
+
+    def take(self) -> tuple[set[Key], set[Key]]:
+        """The keys that changed and those that are gone, since the last call."""
+        taken = self.changed, self.deleted
+        self.changed, self.deleted = set(), set()
+        self.wake.clear()
+        return taken
+
+
+class Watched:
+    """The jobs of one namespace, or of all (empty)."""
+
+    def __init__(self, client: Client, cluster: contract.Cluster, *, now: Now = wall_clock) -> None:
+        self.cluster = cluster
+        self.now = now
+        self._jobs: dict[Key, Held] = {}
+        self._undecodable: dict[Key, None] = {}
+        self._subscribers: set[Subscriber] = set()
+        self._again = asyncio.Event()
+        self.is_closing = False
+        """The dashboard stops: streams say so and end."""
+        self.connection = contract.Connection(
+            state="connecting", message="", since=format_time(now()), last_contact=None
+        )
+        self._cache = Cache(client, namespace=cluster.namespace)
+        self.informer = self._cache.informer(TrainJob)
+        self.informer.add_handler(self._take, undecodable=True)
+
+    async def run(self) -> None:
+        """Follow changes until cancelled."""
+        while True:
+            async with TaskScope("dashboard/watch") as tasks:
+                tasks.start("dashboard/cache", self._cache.run())
+                await self._again.wait()
+            self._again.clear()
+
+    def watch_again(self) -> None:
+        """Drop the watch and list at once: the server is back, and the watch may wait long before it tries again."""
+        self._again.set()
+
+    def close(self) -> None:
+        """Let all streams end."""
+        self.is_closing = True
+        for subscriber in self._subscribers:
+            subscriber.wake.set()
+
+    # ------------------------------------------------------------------ reading
+
+    def held(self, key: Key) -> Held | None:
+        """A job, if it is there."""
+        return self._jobs.get(key)
+
+    def row(self, key: Key) -> contract.Row | None:
+        """The row of a job as of now; None if it is gone."""
+        held = self._jobs.get(key)
+        return row_of(held.job, held.history, self.now()) if held is not None else None
+
+    def snapshot(self) -> contract.Jobs:
+        """Everything."""
+        now = self.now()
+        return contract.Jobs(
+            contract=contract.VERSION,
+            program=__version__,
+            now=format_time(now),
+            cluster=self.cluster,
+            connection=self.connection,
+            jobs=[row_of(held.job, held.history, now) for held in self._jobs.values()],
+            undecodable=[reference(key) for key in self._undecodable],
+        )
+
+    def rows(self, changed: set[Key], deleted: set[Key]) -> contract.Rows:
+        """The jobs that changed, as of now."""
+        found = [row for row in map(self.row, changed) if row is not None]
+        return contract.Rows(
+            now=format_time(self.now()), changed=found, deleted=[reference(key) for key in sorted(deleted)]
+        )
+
+    # ------------------------------------------------------------------ telling
+
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether a page is open."""
+        return bool(self._subscribers)
+
+    @property
+    def streams(self) -> int:
+        """How many."""
+        return len(self._subscribers)
+
+    def subscribe(self, only: Key | None = None) -> Subscriber:
+        """From now on keep what changes for a stream. End it with `unsubscribe`."""
+        made = Subscriber(only)
+        self._subscribers.add(made)
+        return made
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """The stream has ended."""
+        self._subscribers.discard(subscriber)
+
+    def set_connection(self, connection: contract.Connection) -> None:
+        """The connection to the API server has this state now."""
+        is_news = (connection.state, connection.message) != (self.connection.state, self.connection.message)
+        self.connection = connection
+        if is_news:
+            for subscriber in self._subscribers:
+                subscriber.connection = True
+                subscriber.wake.set()
+
+    def _take(self, event: Event[AnyObject]) -> None:
+        key, job = event.key, event.obj
+        held = self._jobs.get(key)
+        self._undecodable.pop(key, None)
+        if event.type is EventType.DELETED or not isinstance(job, TrainJob):
+            if event.type is not EventType.DELETED:
+                self._undecodable[key] = None
+            self._jobs.pop(key, None)
+            self._tell(key, deleted=True)
+            return
+        if held is None or held.uid != uid_of(job):
+            held = self._jobs[key] = Held(job, History(), self.now())
+        held.job = job
+        seen = held.take()
+        self._tell(key, deleted=False)
+        if seen is not None:
+            for subscriber in self._of(key):
+                subscriber.report(seen)
+
+    def begin_with(self, key: Key, recorded: Ring) -> None:
+        """Put the reports that a manager recorded before those that were seen."""
+        held = self._jobs.get(key)
+        if held is not None:
+            held.history.begin_with(recorded)
+            for subscriber in self._of(key):
+                subscriber.read_again()
+
+    def _of(self, key: Key) -> list[Subscriber]:
+        """The streams about one job."""
+        return [one for one in self._subscribers if one.only == key]
+
+    def _tell(self, key: Key, *, deleted: bool) -> None:
+        for subscriber in self._subscribers:
+            subscriber.touch(key, deleted=deleted)
+
+
+def reference(key: Key) -> contract.Reference:
+    """The name of a job."""
+    return contract.Reference(kind=TrainJob.RESOURCE.kind, namespace=key.namespace, name=key.name)

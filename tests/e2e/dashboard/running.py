@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright dashboard` as a process, a way to the API server that can be shut, and a local cluster."""
+
+import json
+import os
+import re
+import ssl
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+TRAINWRIGHT = (sys.executable, "-m", "trainwright.controller.cli.main")
+_GATE = """
+import asyncio, sys
+
+async def main():
+    writers, way = set(), {"open": True}
+
+    async def pump(reader, writer):
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        writer.close()
+
+    async def connected(reader, writer):
+        if not way["open"]:
+            writer.transport.abort()
+            return
+        to_server, from_server = await asyncio.open_connection("127.0.0.1", int(sys.argv[1]))
+        both = {writer, from_server}
+        writers.update(both)
+        await asyncio.gather(pump(reader, from_server), pump(to_server, writer))
+        writers.difference_update(both)
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    while word := (await asyncio.to_thread(sys.stdin.readline)).strip():
+        way["open"] = word == "open"
+        if word == "shut":
+            for writer in list(writers):
+                writer.transport.abort()
+        print(word, flush=True)
+
+asyncio.run(main())
+"""
+_RUNTIME = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: once, namespace: default}
+spec:
+  mlPolicy: {numNodes: 1}
+  template:
+    spec:
+      replicatedJobs:
+      - name: node
+        template:
+          metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+          spec:
+            backoffLimit: 0
+            template:
+              spec:
+                restartPolicy: Never
+                containers: [{name: node, image: python}]
+"""
+_JOB = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: NAME, namespace: default}
+spec:
+  runtimeRef: {name: torch-distributed}
+  trainer:
+    numNodes: NODES
+    command: [python, -u, -c]
+    args: [PROGRAM]
+"""
+
+
+@contextmanager
+def dashboard(kubeconfig: Path, *arguments: str) -> Iterator[str]:
+    """Serve a dashboard; yields its address, with the token."""
+    command = [*TRAINWRIGHT, "dashboard", "--no-browser", f"--kubeconfig={kubeconfig}", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        assert found, line
+        yield found[0]
+    finally:
+        process.terminate()
+        process.stdout.close()
+        assert process.wait(30) == 0
+
+
+class Gate:
+    """A way to a port of this machine that can be shut: connections break, and new ones are refused.
+
+    It is a process: a test must not leave connections behind, and the dashboard keeps its own.
+    """
+
+    def __init__(self, target: int) -> None:
+        command = [sys.executable, "-c", _GATE, str(target)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.port = int(self._answer())
+
+    def shut(self) -> None:
+        """Break what is open, and refuse what comes."""
+        self._tell("shut")
+
+    def reopen(self) -> None:
+        """Let everything through again."""
+        self._tell("open")
+
+    def close(self) -> None:
+        """End it."""
+        self._process.communicate(timeout=30)
+
+    def _tell(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+        assert self._answer() == word
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+class LocalCluster:
+    """A local cluster with the manager, as `trainwright local up` starts it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._environment = {**os.environ, "XDG_STATE_HOME": str(folder)}
+        self._environment.pop("KUBECONFIG", None)
+        self.local("up", "--memory")
+        self.kubeconfig = folder / "trainwright" / "local" / "default" / "kubeconfig"
+        config = yaml.safe_load(self.kubeconfig.read_text())
+        self._server: str = config["clusters"][0]["cluster"]["server"]
+        self._token: str = config["users"][0]["user"]["token"]
+        self.port = int(self._server.rpartition(":")[2])
+
+    def local(self, *arguments: str) -> str:
+        """Run `trainwright local`; returns what it prints."""
+        command = [*TRAINWRIGHT, "local", *arguments]
+        return subprocess.run(command, env=self._environment, check=True, capture_output=True, text=True).stdout
+
+    def add_runtime(self) -> None:
+        """Create the runtime `once`, whose jobs fail with their first pod: others try again for minutes."""
+        runtimes = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainingruntimes"
+        self.send("POST", runtimes, yaml.safe_load(_RUNTIME))
+
+    def train(self, name: str, program: str, *, nodes: int = 1, once: bool = False) -> None:
+        """Submit a job whose ranks run a program. `once`: of the runtime of that name."""
+        job = yaml.safe_load(_JOB.replace("NAME", name).replace("NODES", str(nodes)))
+        job["spec"]["trainer"]["args"] = [program]
+        if once:
+            job["spec"]["runtimeRef"] = {"kind": "TrainingRuntime", "name": "once"}
+        file = self.folder / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(job))
+        self.local("run", "--detach", f"--file={file}")
+
+    def kubeconfig_through(self, gate: Gate) -> Path:
+        """A kubeconfig whose way to the cluster can be shut."""
+        file = self.folder / "gate.kubeconfig"
+        file.write_text(self.kubeconfig.read_text().replace(f":{self.port}", f":{gate.port}"))
+        return file
+
+    def send(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, kind: str = "json") -> Any:
+        """Send a request to the API server."""
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": f"application/{kind}"}
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(self._server + path, data, headers, method=method)
+        # The certificate is not what is tested here.
+        context = ssl._create_unverified_context()
+        with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+            return json.loads(answer.read())
+
+    def close(self) -> None:
+        """End the cluster and delete what it left."""
+        self.local("down", "--delete")

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves the page with answers that a test sets: states that are hard to bring about in a cluster, and many jobs.
+
+The answers are structs of the contract, so the page is not tested against something else.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import msgspec
+
+from tests.repository import ROOT
+from trainwright.controller.cli.dashboard import contract
+
+PAGE = ROOT / "controller" / "cli" / "dashboard" / "page"
+SAMPLES = ROOT / "tests" / "unit" / "dashboard" / "samples"
+POLICY = "default-src 'self'"
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+Query: TypeAlias = dict[str, list[str]]
+Events: TypeAlias = queue.Queue[bytes | None]
+
+
+def sample(name: str, kind: type[Any]) -> Any:
+    """A sample answer of the contract."""
+    return msgspec.json.decode((SAMPLES / f"{name}.json").read_bytes(), type=kind)
+
+
+def sample_job(name: str, **fields: Any) -> contract.Job:
+    """The sample of a job, with other fields."""
+    job: contract.Job = sample(f"job_{name}", contract.Job)
+    return msgspec.structs.replace(job, **fields)
+
+
+def many(count: int) -> contract.Jobs:
+    """So many jobs: every second one runs, the others are like those of the sample."""
+    jobs: contract.Jobs = sample("jobs", contract.Jobs)
+    plain = [row for row in jobs.jobs if row.name != "hostile"]
+    rows = [
+        msgspec.structs.replace(
+            plain[0] if index % 2 else plain[index // 2 % len(plain)],
+            name=f"job-{index:04}",
+            uid=f"uid-{index}",
+            namespace=f"team-{index % 4}",
+        )
+        for index in range(count)
+    ]
+    return msgspec.structs.replace(jobs, jobs=rows, undecodable=[])
+
+
+class Stub:
+    """What the page is answered. Tests change it at any time."""
+
+    def __init__(self) -> None:
+        self.jobs: contract.Jobs = sample("jobs", contract.Jobs)
+        self.job: dict[str, contract.Job] = {}
+        self.series: dict[str, contract.Series] = {}
+        self.objects: contract.Objects = sample("objects", contract.Objects)
+        self.log: Callable[[str, Query], bytes | contract.Problem] = lambda _pod, _query: b"one line\n"
+        self.is_up = True
+        self.url = ""
+        self._streams: list[tuple[str, Events]] = []
+        self._lock = threading.Lock()
+
+    def put(self, job: contract.Job) -> str:
+        """Have a job; returns its place in the page."""
+        self.job[f"{job.row.namespace}/{job.row.name}"] = job
+        return f"#/jobs/{job.row.namespace}/{job.row.name}"
+
+    def send(self, event: str, answer: contract.Answer, stream: str = "jobs") -> None:
+        """Send an event to the open streams: of the list, or of the job `namespace/name`."""
+        with self._lock:
+            for name, events in self._streams:
+                if name == stream:
+                    events.put(_event(event, answer))
+
+    def cut(self) -> None:
+        """Break all streams."""
+        with self._lock:
+            for _, events in self._streams:
+                events.put(None)
+
+    def answer(self, path: str, query: Query) -> contract.Answer | bytes | Events:
+        """What a path of the API is answered: a struct, bytes of a log, or events."""
+        parts = [unquote(part) for part in path.removeprefix("/api/v1/jobs").strip("/").split("/") if part]
+        if not parts:
+            return self.jobs
+        if parts == ["stream"]:
+            return self._subscribe("jobs", _event("snapshot", self.jobs))
+        return self._of_job(parts, query)
+
+    def _of_job(self, parts: list[str], query: Query) -> contract.Answer | bytes | Events:
+        key, rest = "/".join(parts[:2]), parts[2:]
+        job = self.job.get(key)
+        if job is None and rest[:1] != ["pods"]:
+            missing: contract.Problem = sample("problem_not_found", contract.Problem)
+            return missing
+        match rest:
+            case ["stream"]:
+                return self._subscribe(key, _event("job", job) if job else b"")
+            case ["series"]:
+                nothing: contract.Series = sample("series_empty", contract.Series)
+                return self.series.get(key, nothing)
+            case ["objects"]:
+                return self.objects
+            case ["pods", pod, "log"]:
+                return self.log(pod, query)
+            case _:
+                return job or b""
+
+    def _subscribe(self, stream: str, first: bytes) -> Events:
+        events: Events = queue.Queue()
+        events.put(first)
+        with self._lock:
+            self._streams.append((stream, events))
+        return events
+
+
+def _event(event: str, answer: contract.Answer) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (event.encode(), msgspec.json.encode(answer))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    stub: Stub
+
+    def do_GET(self) -> None:
+        asked = urlsplit(self.path)
+        if not self.stub.is_up:
+            self.close_connection = True
+        elif not asked.path.startswith("/api/"):
+            self._file(asked.path)
+        else:
+            self._answer(self.stub.answer(asked.path, parse_qs(asked.query)))
+
+    def _file(self, path: str) -> None:
+        file = PAGE / (path.lstrip("/") or "index.html")
+        if file.is_file():
+            self._send(200, _TYPES.get(file.suffix, "text/plain"), file.read_bytes())
+        else:
+            self._send(404, "text/plain", b"")
+
+    def _answer(self, found: contract.Answer | bytes | Events) -> None:
+        if isinstance(found, queue.Queue):
+            self._stream(found)
+        elif isinstance(found, bytes):
+            self._send(200, "text/plain; charset=utf-8", found)
+        else:
+            code = found.code if isinstance(found, contract.Problem) else 200
+            self._send(code, "application/json", msgspec.json.encode(found))
+
+    def _send(self, code: int, kind: str, body: bytes) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", POLICY)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self, events: Events) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        while (text := events.get()) is not None:
+            try:
+                self.wfile.write(text)
+            except OSError:
+                return
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
+        """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a browser that goes away is no error."""
+
+
+@contextmanager
+def serving(stub: Stub) -> Iterator[Stub]:
+    """Serve on a port of its own, with the policy of the dashboard."""
+    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"stub": stub}))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="stub")
+    thread.start()
+    stub.url = f"http://127.0.0.1:{server.server_port}/"
+    try:
+        yield stub
+    finally:
+        stub.cut()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def one_row(name: str, **fields: Any) -> contract.Row:
+    """A job that runs."""
+    return msgspec.structs.replace(many(2).jobs[1], name=name, uid=f"uid-{name}", **fields)
+
+
+def problem(name: str) -> contract.Problem:
+    """A sample of a refusal."""
+    found: contract.Problem = sample(f"problem_{name}", contract.Problem)
+    return found
+
+
+def job_curves(count: int) -> list[contract.Curve]:
+    """Two curves of so many points; one value is not finite."""
+    return [
+        contract.Curve(name="loss", values=[2.0 - 0.1 * index for index in range(count)], not_finite=[]),
+        contract.Curve(
+            name="grad_norm", values=[None if index == 2 else 1.0 for index in range(count)], not_finite=[2]
+        ),
+    ]
+
+
+def with_curves(stub: Stub, job: contract.Job) -> str:
+    """Ten reports of a job; the sixth begins attempt 2, half way back. Returns its place in the page."""
+    series: contract.Series = sample("series", contract.Series)
+    points = contract.Points(
+        uid=job.row.uid,
+        replace=False,
+        times=[1_795_343_400.0 + 10 * index for index in range(10)],
+        steps=[float(step) for step in (0, 10, 20, 30, 40, 20, 30, 40, 50, 60)],
+        percentages=[0, 10, 20, 30, 40, 20, 30, 40, 50, 60],
+        curves=job_curves(10),
+        marks=[contract.Mark(index=0, segment=0, attempt=1), contract.Mark(index=5, segment=1, attempt=2)],
+    )
+    stub.series[f"{job.row.namespace}/{job.row.name}"] = msgspec.structs.replace(series, points=points)
+    return stub.put(job)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of one job in a real browser, with answers that the test makes."""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.dashboard.conftest import Window, audit
+from tests.e2e.dashboard.stub import Query, Stub, job_curves, one_row, problem, sample, sample_job, with_curves
+from trainwright.controller.cli.dashboard import contract
+
+pytestmark = pytest.mark.parity
+
+replace = msgspec.structs.replace
+
+
+def test_nothing_of_the_cluster_becomes_html(stub: Stub, window: Window, picture: Callable[..., None]) -> None:
+    evil = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+    job = sample_job("hostile")
+    series: contract.Series = sample("series", contract.Series)
+    curves = [contract.Curve(name=evil[:64], values=[1.0], not_finite=[]), *job_curves(1)]
+    points = replace(series.points, uid=job.row.uid, times=[1.0], steps=[1.0], percentages=[5], curves=curves, marks=[])
+    stub.series[f"{job.row.namespace}/{job.row.name}"] = replace(series, points=points, unread=evil)
+    stub.objects = replace(
+        stub.objects,
+        objects=[replace(stub.objects.objects[1], name=evil, yaml=f"metadata:\n  name: {evil}\n")],
+        overrides=[contract.OverrideView(path=evil, loser=evil, winner=evil)],
+    )
+    stub.log = lambda _pod, _query: f"{evil}\n\x1b[31mred\x1b[0m\x1b]0;title\x07\n10%\r99%\n".encode()
+    page = window.open(stub.url)
+    expect(page.get_by_role("link", name="hostile")).to_be_visible()
+    # The API refuses such a name; the page must not count on it.
+    stub.send("rows", contract.Rows(now=job.now, changed=[one_row(evil, message=evil, reason=evil)], deleted=[]))
+    expect(page.get_by_role("link", name=evil)).to_be_visible()
+    page.get_by_role("link", name=evil).focus()
+    page.get_by_role("searchbox").fill("<script>")
+    expect(page.get_by_role("link", name=evil)).to_be_visible()
+    assert page.locator("main img, main script").count() == 0
+    page.goto(stub.url + stub.put(job))
+    expect(page.locator("pre.log")).to_contain_text(f"{evil}\nred\n99%\n")
+    page.get_by_text("What the job became").click()
+    expect(page.locator(".yaml")).to_contain_text(evil)
+    expect(page.locator("figure h3", has_text=evil[:64])).to_be_visible()
+    expect(page.locator(".why-message")).to_contain_text("<script>alert(1)</script>")
+    assert page.locator("main img, main script, main iframe, main b, main i").count() == 0
+    assert page.evaluate("document.title").endswith("hostile · Trainwright")
+    picture(page, "job-hostile", whole=True)
+
+
+def more_points(job: contract.Job) -> contract.Points:
+    curves = [contract.Curve(name="loss", values=[0.5], not_finite=[])]
+    return contract.Points(
+        uid=job.row.uid,
+        replace=False,
+        times=[1_795_343_600.0],
+        steps=[70.0],
+        percentages=[70],
+        curves=curves,
+        marks=[],
+    )
+
+
+def test_curves_move_zoom_and_can_be_read(stub: Stub, window: Window, picture: Callable[..., None]) -> None:
+    job = sample_job("running")
+    page = window.open(stub.url + with_curves(stub, job))
+    loss = page.locator('figure[data-metric="loss"]')
+    frame = loss.locator(".chart-frame")
+    expect(frame).to_have_attribute("aria-label", re.compile("loss: 10 points, lowest 1.1, highest 2, last 1.1"))
+    expect(loss.locator(".chart-value")).to_have_text("1.1")
+    picture(page, "job-light", whole=True)
+    before = frame.locator("canvas").screenshot()
+    stub.send("points", more_points(job), f"{job.row.namespace}/{job.row.name}")
+    expect(frame).to_have_attribute("aria-label", re.compile("11 points, lowest 0.5"))
+    expect(loss.locator(".chart-value")).to_have_text("0.5")
+    # The same again, as may come right after a reading, changes nothing.
+    stub.send("points", more_points(job), f"{job.row.namespace}/{job.row.name}")
+    assert frame.locator("canvas").screenshot() != before
+    # A table says the same in text.
+    loss.get_by_text("Values as a table").click()
+    expect(loss.locator("tbody tr")).to_have_count(11)
+    expect(loss.locator("tbody tr").last).to_contain_text("0.5")
+    odd = page.locator('figure[data-metric="grad_norm"]')
+    odd.get_by_text("Values as a table").click()
+    expect(odd.locator("tbody")).to_contain_text("not finite")
+    # Over steps, attempts lie above each other.
+    page.get_by_role("button", name="Step").click()
+    expect(frame).to_have_attribute("aria-label", re.compile("11 points"))
+    whole = page.get_by_role("button", name="Whole run")
+    expect(whole).to_be_disabled()
+    box = frame.locator(".u-over").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 40, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 150, box["y"] + 60, steps=4)
+    page.mouse.up()
+    expect(whole).to_be_enabled()
+    page.mouse.move(box["x"] + 60, box["y"] + 40)
+    expect(loss.locator(".chart-where")).to_contain_text("step")
+    # The other charts show the same place.
+    expect(page.locator('figure[data-metric=""] .chart-where')).to_contain_text("step")
+    picture(page, "job-zoomed", whole=True)
+    whole.click()
+    expect(whole).to_be_disabled()
+
+
+def test_a_series_that_was_thinned_is_read_again(stub: Stub, window: Window) -> None:
+    job = sample_job("running")
+    key = f"{job.row.namespace}/{job.row.name}"
+    page = window.open(stub.url + with_curves(stub, job))
+    frame = page.locator('figure[data-metric="loss"] .chart-frame')
+    expect(frame).to_have_attribute("aria-label", re.compile("10 points"))
+    series = stub.series[key]
+    stub.series[key] = replace(series, points=replace(series.points, curves=job_curves(10)[:1]))
+    stub.send("points", replace(more_points(job), replace=True), key)
+    expect(page.locator('figure[data-metric="grad_norm"]')).to_have_count(0)
+    expect(frame).to_have_attribute("aria-label", re.compile("10 points"))
+
+
+def test_a_failed_job_says_what_failed_first(stub: Stub, window: Window, picture: Callable[..., None]) -> None:
+    job = sample_job("failed")
+    page = window.open(stub.url + with_curves(stub, job))
+    why = page.get_by_role("region", name="Why it failed")
+    expect(why).to_contain_text("exit code 1")
+    expect(why.locator("pre")).to_contain_text("FloatingPointError: loss is nan")
+    expect(page.locator(".job-head .state")).to_have_text("Failed")
+    # The log that is shown first is that of the pod that failed first.
+    expect(page.get_by_role("combobox", name="Pod")).to_have_value("resnet50-node-0-1-x1k2p")
+    expect(page.get_by_role("list", name="Latest first").get_by_role("listitem").first).to_contain_text("JobSetFailed")
+    picture(page, "job-failed", whole=True)
+    assert audit(page) == []
+
+
+def test_a_job_that_waits_says_for_what(stub: Stub, window: Window, picture: Callable[..., None]) -> None:
+    page = window.open(stub.url + stub.put(sample_job("waiting")))
+    why = page.get_by_role("region", name="What it waits for")
+    expect(why).to_contain_text("wait for other jobs to end, or ask for fewer GPUs.")
+    expect(why).to_contain_text("InsufficientResource")
+    expect(why).to_contain_text("no right to list nodes")
+    expect(page.get_by_role("region", name="Pods").get_by_role("row")).to_have_count(5)
+    expect(page.get_by_role("region", name="Log")).to_contain_text("has not started (ContainerCreating)")
+    picture(page, "job-waiting", whole=True)
+
+
+def test_logs_are_chosen_followed_and_refused(stub: Stub, window: Window) -> None:
+    asked: list[tuple[str, Query]] = []
+
+    def log(pod: str, query: Query) -> bytes | contract.Problem:
+        asked.append((pod, query))
+        if pod.endswith("x1k2p"):
+            return problem("log_forbidden")
+        return b"".join(b"line %d\n" % number for number in range(200))
+
+    stub.log = log
+    job = sample_job("running")
+    page = window.open(stub.url + stub.put(job))
+    lines = page.locator("pre.log")
+    expect(lines).to_contain_text("line 199")
+    assert asked[0][1]["follow"] == ["true"]
+    assert lines.evaluate("node => node.scrollTop + node.clientHeight >= node.scrollHeight - 30")
+    follow = page.get_by_role("button", name="Follow")
+    expect(follow).to_have_attribute("aria-pressed", "true")
+    lines.evaluate("node => { node.scrollTop = 0; }")
+    expect(follow).to_have_attribute("aria-pressed", "false")
+    follow.click()
+    assert lines.evaluate("node => node.scrollTop > 0")
+    page.get_by_role("button", name="Log of rank 1").click()
+    expect(page.get_by_role("region", name="Log")).to_contain_text("No right to get pods/log in namespace default.")
+    expect(page.get_by_role("combobox", name="Pod")).to_have_value(next(p for p, _ in asked if p.endswith("x1k2p")))
+    window.expects("403")
+
+
+def test_parts_without_rights_say_so(stub: Stub, window: Window, picture: Callable[..., None]) -> None:
+    page = window.open(stub.url + stub.put(sample_job("unread")))
+    expect(page.get_by_role("region", name="Pods")).to_contain_text("no right to list pods in namespace default")
+    expect(page.get_by_role("region", name="Log")).to_contain_text("no right to list pods in namespace default")
+    expect(page.locator("main")).to_contain_text("no right to list events in namespace default")
+    picture(page, "job-no-rights", whole=True)
+
+
+def test_what_the_job_became_is_shown_with_who_set_it(stub: Stub, window: Window) -> None:
+    page = window.open(stub.url + stub.put(sample_job("running")))
+    page.get_by_text("What the job became").click()
+    lines = page.locator(".yaml .line")
+    expect(lines.filter(has_text="PET_NNODES")).to_contain_text("Torch")
+    expect(lines.filter(has_text="completions")).to_contain_text("the TrainJob")
+    expect(lines.filter(has_text="image:")).to_contain_text("the runtime")
+    page.get_by_role("button", name="Secret bert-finetune-ssh").click()
+    expect(page.locator(".yaml")).to_contain_text("(hidden)")
+    page.get_by_text("Every value and who set it").click()
+    expect(page.locator(".settings tbody tr")).to_have_count(3)
+    assert audit(page) == []
+
+
+def test_jobs_that_are_not_there(stub: Stub, window: Window) -> None:
+    page = window.open(f"{stub.url}#/jobs/default/absent")
+    expect(page.get_by_role("heading", name="The job is not there")).to_be_visible()
+    job = sample_job("running")
+    key = f"{job.row.namespace}/{job.row.name}"
+    page.goto(stub.url + stub.put(job))
+    expect(page.locator(".job-head .state")).to_have_text("Running")
+    stub.send("gone", contract.Gone(now=job.now, namespace=job.row.namespace, name=job.row.name), key)
+    expect(page.locator("main").get_by_text("The job was deleted.")).to_be_visible()
+    stub.send("job", job, key)
+    expect(page.locator(".job-head .state")).to_have_text("Running")
+    # It was asked for again and again, since it may be created.
+    window.expects("404")

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that should answer at once load only what they need."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SERVERS = ("aiohttp", "cryptography", "kubernetes", "prometheus_client", "uvloop", "http.server", "rich")
+"""Libraries of the manager, of servers, and of single commands: up to 0.6 s of CPU each."""
+MODELS = ("trainwright.api.kubernetes.core.v1.models", "trainwright.plugins.contract", "yaml", "jsonschema")
+PARTS = (
+    "trainwright.controller.local",
+    "trainwright.controller.cli.dashboard.serving",
+    "trainwright.controller.trainer",
+)
+SAMPLE = ROOT / "config" / "samples" / "02-torch.yaml"
+PROGRAM = """
+import json, sys
+from trainwright.controller.cli.main import main
+try:
+    code = main(sys.argv[1:])
+except SystemExit as end:
+    code = end.code
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+raise SystemExit(code)
+"""
+
+
+def loaded(*arguments: str) -> set[str]:
+    """The modules that are loaded when the command has ended."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    return set(done.stderr.splitlines()[-1].strip("[]").replace('"', "").split(", "))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "forbidden"),
+    [
+        (["--help"], (*SERVERS, *MODELS, *PARTS)),
+        (["render", "--help"], (*SERVERS, *MODELS, *PARTS)),
+        (["local", "--help"], (*SERVERS, *MODELS, *PARTS)),
+        (["dashboard", "--help"], (*SERVERS, *MODELS, *PARTS)),
+        (["render", f"--filename={SAMPLE}"], (*SERVERS, "trainwright.controller.local")),
+    ],
+    ids=["help", "render help", "local help", "dashboard help", "render"],
+)
+def test_a_command_loads_only_what_it_needs(arguments: list[str], forbidden: tuple[str, ...]) -> None:
+    found = loaded(*arguments)
+    assert "trainwright.controller.cli.main" in found
+    assert sorted(found & set(forbidden)) == []

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright local run`: which reports of a training get a line, and what it says."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from trainwright.api.objects import Document
+from trainwright.api.times import format_micro_time
+from trainwright.controller.cli.local.reports import QUIET, Reports
+
+START = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+RUNNING = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def job(reported: datetime | None, percentage: int | None = None, left: int | None = None, **metrics: str) -> Document:
+    status: dict[str, Any] = {"jobsStatus": [RUNNING]}
+    if reported is not None:
+        status["trainerStatus"] = {
+            "lastUpdatedTime": format_micro_time(reported),
+            "metrics": [{"name": name, "value": value} for name, value in metrics.items()],
+        }
+        if percentage is not None:
+            status["trainerStatus"]["progressPercentage"] = percentage
+        if left is not None:
+            status["trainerStatus"]["estimatedRemainingSeconds"] = left
+    metadata = {"name": "train", "namespace": "default", "uid": "1"}
+    return {"metadata": metadata, "spec": {"runtimeRef": {"name": "torch"}}, "status": status}
+
+
+def test_a_report_is_a_line() -> None:
+    reports = Reports(lambda: START)
+    assert reports.line(job(None)) == ""
+    told = {"current_step": "51", "total_steps": "150", "loss": "0.0797312"}
+    assert reports.line(job(START, 34, 17, **told)) == "34%, 17s to go, step 51 of 150, loss 0.07973"
+
+
+def test_the_same_percentage_is_told_once_a_minute() -> None:
+    clock = Clock()
+    reports = Reports(clock)
+    lines = []
+    for seconds in range(0, 130, 5):
+        clock.now = START + timedelta(seconds=seconds)
+        lines.append(reports.line(job(clock.now, 3, current_step=str(seconds))))
+    assert [index * 5 for index, line in enumerate(lines) if line] == [0, QUIET.seconds, 2 * QUIET.seconds]
+    assert lines[0] == "3%, step 0"
+    clock.now += timedelta(seconds=1)
+    assert reports.line(job(clock.now, 4)).startswith("4%")
+
+
+def test_the_end_is_told_at_once_and_once() -> None:
+    reports = Reports(lambda: START)
+    assert reports.line(job(START, 99)) == "99%"
+    end = job(START + timedelta(seconds=1), 100)
+    assert reports.line(end) == "100%"
+    assert reports.line(end) == ""
+
+
+def test_a_training_without_a_percentage_and_odd_values() -> None:
+    reports = Reports(lambda: START)
+    assert reports.line(job(START, loss="nan")) == "loss nan"
+    assert "\x1b" not in Reports(lambda: START).line(job(START, loss="\x1b[2J"))

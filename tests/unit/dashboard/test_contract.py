@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The samples of the dashboard's answers, which the tests of the page use, fit the contract exactly."""
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.trainer.job.state import State
+
+SAMPLES = Path(__file__).parent / "samples"
+KINDS: dict[str, type[contract.Answer]] = {
+    "jobs": contract.Jobs,
+    "rows": contract.Rows,
+    "connection": contract.Connection,
+    "heartbeat": contract.Heartbeat,
+    "gone": contract.Gone,
+    "problem": contract.Problem,
+    "job": contract.Job,
+    "series": contract.Series,
+    "points": contract.Points,
+    "objects": contract.Objects,
+}
+EVENTS: dict[str, type[contract.Answer]] = {
+    "snapshot": contract.Jobs,
+    "rows": contract.Rows,
+    "connection": contract.Connection,
+    "heartbeat": contract.Heartbeat,
+    "bye": contract.Heartbeat,
+    "job": contract.Job,
+    "points": contract.Points,
+    "gone": contract.Gone,
+}
+
+
+@pytest.mark.parametrize("file", sorted(SAMPLES.glob("*.json")), ids=lambda file: file.stem)
+def test_every_sample_has_exactly_the_fields_of_its_struct(file: Path) -> None:
+    given = json.loads(file.read_text())
+
+    decoded = msgspec.convert(given, KINDS[file.stem.partition("_")[0]])
+
+    assert msgspec.to_builtins(decoded) == given
+
+
+def test_every_kind_of_answer_has_a_sample() -> None:
+    assert {file.stem.partition("_")[0] for file in SAMPLES.glob("*.json")} == KINDS.keys()
+
+
+@pytest.mark.parametrize("name", ["jobs_stream", "job_stream"])
+def test_the_streams_hold_events_of_the_contract(name: str) -> None:
+    for block in (SAMPLES / f"{name}.txt").read_text().strip().split("\n\n")[1:]:
+        fields = dict(line.split(": ", 1) for line in block.splitlines())
+        msgspec.json.decode(fields["data"], type=EVENTS[fields["event"]])
+
+
+def test_the_states_are_those_of_every_view_of_a_job() -> None:
+    assert set(get_args(contract.StateName)) == set(State)
+
+
+def test_the_samples_show_every_state() -> None:
+    rows = msgspec.json.decode((SAMPLES / "jobs.json").read_bytes(), type=contract.Jobs).jobs
+
+    assert {row.state for row in rows} == set(State)
+    assert any(row.stalled for row in rows)
+    assert any(row.waiting for row in rows)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the segments of curves begin."""
+
+from datetime import UTC, datetime, timedelta
+
+from trainwright.controller.cli.dashboard.curves import Marker, Seen, points_of
+from trainwright.controller.trainer.progress.history.ring import Point
+
+BEGIN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def marks(*attempts: int | None, starts: dict[int, datetime] | None = None) -> list[tuple[int, int | None]]:
+    """Index and attempt of each mark; reports come one second apart."""
+    seen = [
+        Seen(Point(at=BEGIN + timedelta(seconds=index), percentage=index, metrics={}, segment=0, attempt=attempt))
+        for index, attempt in enumerate(attempts)
+    ]
+    return [(mark.index, mark.attempt) for mark in points_of("uid", seen, Marker(starts or {})).marks]
+
+
+def test_reports_from_before_the_attempt_is_known_belong_to_the_first() -> None:
+    assert marks(None, 1, 1) == [(0, None)]
+
+
+def test_a_second_attempt_begins_a_segment_whether_the_first_was_known_or_not() -> None:
+    assert marks(1, 1, 2) == [(0, 1), (2, 2)]
+    assert marks(None, None, 2) == [(0, None), (2, 2)]
+    assert marks(None, None, None, starts={2: BEGIN + timedelta(seconds=1)}) == [(0, None), (1, 2)]
