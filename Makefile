@@ -9,9 +9,9 @@ SHELL := /bin/sh
 PYTHON ?= python3
 # More arguments for pytest, such as PYTEST_ARGS="-k queue".
 PYTEST_ARGS ?=
-# Two workers, a file at a time, each with clusters of its own; most of what these tests do is waiting. A debugger
-# needs one: PYTEST_ARGS="-n 0 --pdb".
-SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+# A file at a time, each worker with clusters of its own. Most of what these tests do is waiting, so three workers keep two
+# cores busy. A debugger needs one: PYTEST_ARGS="-n 0 --pdb".
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 QUICK := tests/unit tests/integration/local/test_scenarios.py tests/integration/local/test_bad_input.py \
 	tests/e2e/test_local.py
 # Programs and options for `make soak`, such as SOAK_ARGS="election --rounds 2".
@@ -22,16 +22,22 @@ RUN_ARGS ?=
 CLUSTER ?= local
 # The manager's image for `make deploy` and `make build-image`, such as IMG=registry.example.com/trainwright:1.
 IMG ?=
+# The https address of the repository, for the metadata of `make release`; without it, the page on an index has no links.
+URL ?=
+export URL
 # More distributions with plugins for `make build-image`.
 PLUGINS ?=
 # kubectl for `make deploy` and `make undeploy`; they act on the cluster of its current context.
 KUBECTL ?= kubectl
 export KUBECTL
+# Set in many containers. Without bytecode each of the hundreds of processes of the tests compiles what it imports, which
+# doubles its CPU time, and each worker rewrites the assertions of all test modules.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help install run test quick parity unit integration e2e bench soak generate verify check fmt types docs docs-serve build-image deploy undeploy control-plane lock clean
+.PHONY: help install run test quick parity unit integration e2e bench soak generate verify check fmt types docs docs-serve pictures build-image sbom release deploy undeploy chart control-plane lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,7 +68,8 @@ test: control-plane ## Run the tests: unit, integration (a real API server), e2e
 quick: $(INSTALLED) ## Run what needs no compiled control plane: units, and the local cluster against its recordings
 	@$(BIN)/pytest $(QUICK) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
-parity: control-plane ## Run the long comparisons with the real programs, and make run
+parity: $(INSTALLED) ## Run the long comparisons with the real programs, and make run
+	@$(BIN)/python -m trainwright.controller.runtime.testing --also helm
 	@$(BIN)/pytest tests -m parity $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 unit: $(INSTALLED) ## Run the unit tests; they need no control plane
@@ -75,15 +82,19 @@ e2e: control-plane ## Run the tests of the whole chain
 	@$(BIN)/pytest tests/e2e $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 bench: control-plane ## Run the scripts of tests/bench one after the other; they print figures and assert none
-	@for script in tests/bench/*.py; do echo "$$script"; $(BIN)/python "$$script" || exit; done
+	@for script in tests/bench/machine.py $(filter-out tests/bench/machine.py,$(wildcard tests/bench/*.py)); do echo "$$script"; $(BIN)/python "$$script" || exit; done
 
-generate: $(INSTALLED) ## Generate models, CRDs, roles, webhooks and reference pages
+generate: $(INSTALLED) ## Generate models, CRDs, roles, webhooks, Helm charts, the Grafana dashboard and reference pages
 	@$(BIN)/python -m trainwright.codegen
 	@$(BIN)/python hack/manifests.py
+	@$(BIN)/python hack/grafana.py
+	@$(BIN)/python -m hack.helm_chart
 
 verify: $(INSTALLED) ## Fail if anything generated differs from what its sources say
 	@$(BIN)/python -m trainwright.codegen --check
 	@$(BIN)/python hack/manifests.py --check
+	@$(BIN)/python hack/grafana.py --check
+	@$(BIN)/python -m hack.helm_chart --check
 
 soak: control-plane ## Run the programs of tests/soak one after the other; they repeat, kill, wait and count
 	@$(BIN)/python -m tests.soak $(SOAK_ARGS)
@@ -104,14 +115,26 @@ docs: $(INSTALLED) ## Build the site of docs/ into build/site; broken links and 
 docs-serve: $(INSTALLED) ## Show the site on 127.0.0.1:8000, rebuilt after every change
 	@$(BIN)/mkdocs serve
 
-build-image: ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions
+pictures: $(INSTALLED) ## Take the pictures of docs/images from a running dashboard, in a headless Chromium
+	@$(BIN)/python hack/pictures.py
+
+build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions
 	@hack/build-image "$(IMG)" "$(PLUGINS)"
+
+sbom: $(INSTALLED) ## List what the image holds, without an engine: SBOM, licences, sizes, in dist/image
+	@$(BIN)/python hack/sbom.py
+
+release: $(INSTALLED) ## Make wheel, sdist, charts, SBOM, changelog and checksums in dist/, and try them; URL=https://…
+	@$(BIN)/python hack/release.py
 
 deploy: $(INSTALLED) ## Put the manager with the image IMG and the shipped runtimes into the cluster of kubectl
 	@$(BIN)/python hack/deploy.py "$(IMG)"
 
 undeploy: $(INSTALLED) ## Take the manager out of the cluster again; what users made stays
 	@$(BIN)/python hack/deploy.py --undeploy
+
+chart: $(INSTALLED) ## Package the Helm charts into build/charts, with JobSet's chart as an option
+	@$(BIN)/python -m hack.helm_chart.package
 
 control-plane: $(INSTALLED) ## Provide the programs of the test control plane, building what is missing
 	@$(BIN)/python -m trainwright.controller.runtime.testing

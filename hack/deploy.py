@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from trainwright import __version__
 from trainwright.api.manifest import documents
 from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.trainer.admission.configurations import NAMESPACE
@@ -98,6 +99,7 @@ def deploy(kubectl: Kubectl, image: str) -> None:
         raise DeployError(
             f"IMG={image!r} is not an image; write [registry/]name[:tag], such as IMG=example.com/trainwright:1"
         )
+    image = with_tag(image)
     say(f"cluster: {server(kubectl)}")
     if kubectl.get("crd", JOBSET) is None:
         raise DeployError(
@@ -199,6 +201,11 @@ def server(kubectl: Kubectl) -> str:
     return f"{url} (context {view.get('current-context')})"
 
 
+def with_tag(image: str) -> str:
+    """The image; without a tag, that of this version, which `make build-image` gives it too."""
+    return image if "@" in image or ":" in image.rpartition("/")[2] else f"{image}:{__version__}"
+
+
 def set_image(objects: Sequence[Document], image: str) -> None:
     """Into the manager's container."""
     for one in objects:
@@ -274,8 +281,8 @@ def delete(kubectl: Kubectl, objects: Sequence[Document], *options: str) -> None
 
 
 def _text(objects: Sequence[Document]) -> str:
-    """JSON: YAML libraries disagree about which plain words are booleans."""
-    return "\n---\n".join(json.dumps(one) for one in objects)
+    """JSON: YAML libraries disagree about which plain words are booleans. kubectl 1.31 reads one document of it."""
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
 
 
 def main() -> int:

@@ -15,16 +15,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-_FOLDER = Path(__file__).resolve().parent.parent / "controller/local/apiserver/strategies/gowriting"
+_FOLDER = Path(__file__).resolve().parent.parent / "controller/local/gowriting"
 TARGET = _FOLDER / "go_types.schema.json"
 INTERNAL_TARGET = _FOLDER / "go_internal.schema.json"
 _PACKAGES = {
     "core/v1": "api",
+    "apps/v1": "api",
     "batch/v1": "api",
     "coordination/v1": "api",
     "events/v1": "api",
     "scheduling/v1": "api",
     "node/v1": "api",
+    "policy/v1": "api",
+    "resource/v1": "api",
     "storage/v1": "api",
     "admissionregistration/v1": "api",
     "rbac/v1": "api",
@@ -39,14 +42,21 @@ _KINDS = (
     "core/v1.PersistentVolume",
     "core/v1.PersistentVolumeClaim",
     "core/v1.Pod",
+    "core/v1.ReplicationController",
     "core/v1.Secret",
     "core/v1.Service",
     "core/v1.ServiceAccount",
+    "apps/v1.ReplicaSet",
+    "apps/v1.StatefulSet",
     "batch/v1.Job",
+    "batch/v1.JobTemplateSpec",
     "coordination/v1.Lease",
     "events/v1.Event",
     "scheduling/v1.PriorityClass",
     "node/v1.RuntimeClass",
+    "policy/v1.PodDisruptionBudget",
+    *(f"resource/v1.{kind}" for kind in ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")),
+    *(f"storage/v1.{kind}" for kind in ("CSIDriver", "CSINode", "CSIStorageCapacity", "VolumeAttachment")),
     "storage/v1.StorageClass",
     "admissionregistration/v1.MutatingWebhookConfiguration",
     "admissionregistration/v1.ValidatingAdmissionPolicy",

@@ -2,6 +2,8 @@
 """Sets up .venv with the locked dependencies and the package itself, editable. Needs nothing but Python.
 
 `install.py --for-run` sets up .run/venv instead, for `make run`: without the development environment.
+`install.py --for-trainings` sets up .run/trainings, in which tests train with JAX: without the package. Both do nothing
+if that is done already.
 
 Uses uv if it is on PATH, else venv and pip. There is no dependency resolution: hack/requirements.txt lists exact
 versions with hashes, and the package is built with the setuptools of that list. `.venv/installed` is written last, so a
@@ -22,7 +24,6 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 LINKS = (
     *(f"trainwright/{name}" for name in ("api", "codegen", "controller", "plugins")),
-    "controller/cli/local/runtimes",
     "controller/cli/rendering/shipped",
     "controller/runtime/testing/modules",
 )
@@ -54,14 +55,28 @@ class Target(NamedTuple):
     size: str
     compiled: bool = True
     """Whether to compile all modules now; else each is compiled when it is first imported, which takes less room."""
+    package: bool = True
+    """Whether to install the package itself, editable."""
 
     @property
     def name(self) -> str:
         return str(self.venv.relative_to(ROOT))
 
+    @property
+    def stamp(self) -> Path:
+        """Written when the environment is complete."""
+        return self.venv / "installed"
+
 
 DEVELOPMENT = Target(ROOT / ".venv", ROOT / "hack" / "requirements.txt", "700 MB")
 RUN = Target(ROOT / ".run" / "venv", ROOT / "hack" / "requirements-run.txt", "350 MB", compiled=False)
+TRAININGS = Target(
+    ROOT / ".run" / "trainings",
+    ROOT / "hack" / "requirements-trainings.txt",
+    "550 MB",
+    compiled=False,
+    package=False,
+)
 
 
 def check_links() -> None:
@@ -126,7 +141,10 @@ def install_with_uv(target: Target, uv: str) -> None:
         python,
         target.requirements,
     )
-    run(uv, "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--python", python, "--editable", ROOT)
+    if target.package:
+        run(
+            uv, "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--python", python, "--editable", ROOT
+        )
 
 
 def install_with_pip(target: Target) -> None:
@@ -144,7 +162,31 @@ def install_with_pip(target: Target) -> None:
     compiling = () if target.compiled else ("--no-compile",)
     pip = (python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input", *compiling)
     run(*pip, "--require-hashes", "-r", target.requirements)
-    run(*pip, "--no-deps", "--no-build-isolation", "--editable", ROOT)
+    if target.package:
+        run(*pip, "--no-deps", "--no-build-isolation", "--editable", ROOT)
+
+
+def is_complete(target: Target) -> bool:
+    """Whether the environment was set up, and with what the files say now."""
+    sources = (target.requirements, ROOT / "pyproject.toml") if target.package else (target.requirements,)
+    if not target.stamp.exists():
+        return False
+    made = target.stamp.stat().st_mtime
+    return all(made >= source.stat().st_mtime for source in sources)
+
+
+def provide(target: Target) -> None:
+    """Set up an environment unless it is complete. Of two processes that do so at once, one waits for the other."""
+    import fcntl  # noqa: PLC0415 - not on Windows, where check_links says what to do
+
+    target.venv.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(target.venv, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not is_complete(target):
+            install(target)
+    finally:
+        os.close(descriptor)
 
 
 def install(target: Target) -> None:
@@ -159,7 +201,7 @@ def install(target: Target) -> None:
         install_with_uv(target, uv)
     else:
         install_with_pip(target)
-    (target.venv / "installed").touch()
+    target.stamp.touch()
     print(f"setting up {target.name}: done in {time.monotonic() - began:.0f} s", flush=True)
 
 
@@ -167,7 +209,12 @@ def main() -> None:
     """Set up .venv, or what the arguments say."""
     if sys.argv[1:] == ["--is-current"]:
         raise SystemExit(not is_current(DEVELOPMENT))
-    install(RUN if sys.argv[1:] == ["--for-run"] else DEVELOPMENT)
+    if sys.argv[1:] == ["--for-run"]:
+        provide(RUN)
+    elif sys.argv[1:] == ["--for-trainings"]:
+        provide(TRAININGS)
+    else:
+        install(DEVELOPMENT)
 
 
 if __name__ == "__main__":

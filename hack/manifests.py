@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generates the manifests in config/ that the code determines: roles and webhook configurations.
+"""Generates the manifests in config/ that the code determines: roles, webhook configurations, and versions in others.
 
 `make generate` writes them; `make verify` (`--check`) fails if one is not up to date. The schema compiler generates the
 definitions in config/crd.
@@ -7,13 +7,18 @@ definitions in config/crd.
 
 import argparse
 import difflib
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+from trainwright import __version__
+from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
 from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.cli.rbac import bindings, rendered, roles
+from trainwright.controller.cli.versions import public_data
 from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
 from trainwright.controller.trainer.assembly.permissions import Rights, rights
 from trainwright.controller.trainer.progress.policy import exec_policy
@@ -22,6 +27,10 @@ from trainwright.plugins.registry.discovery import built_in
 
 CONFIG = Path(__file__).resolve().parent.parent / "config"
 CONFIGURATION = "controller_manager_config.yaml"
+COMPONENTS = {"progress": "TrainJobStatus", "progress-pull": "ProgressPull"}
+"""By folder in config/components, the feature gate that needs it."""
+_BASES = ("manager", "overlays/cert-manager")
+_RULES = {"ClusterRole": "rules.yaml", "Role": "role_rules.yaml"}
 EXAMPLE_NAMESPACE = "default"
 """The namespace in the overlay as shipped."""
 ACCOUNT = "kubeflow-trainer-controller-manager"
@@ -42,19 +51,66 @@ def manifests() -> dict[str, str]:
         "rbac/role.yaml": [*roles(everywhere), *bindings(everywhere, NAMESPACE)],
         "webhook/manifests.yaml": webhook_configurations(),
         "overlays/cert-manager/role_patch.yaml": roles(by_files),
-        "overlays/progress/role_patch.yaml": roles(_rights("overlays/progress")),
-        "overlays/progress-pull/role_patch.yaml": roles(_rights("overlays/progress-pull")),
-        "overlays/progress-pull/policy.yaml": exec_policy(f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"),
+        "components/progress-pull/policy.yaml": exec_policy(f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"),
         "overlays/one-namespace/role.yaml": of_the_jobs,
         "overlays/one-namespace/role_patch.yaml": [
             document for document in made if document not in of_the_jobs and document["kind"] in ("ClusterRole", "Role")
         ],
     }
-    return {path: _HEADER + rendered(found) for path, found in documents.items()}
+    return {path: _HEADER + rendered(found) for path, found in documents.items()} | _of_components() | _with_versions()
 
 
-def _rights(folder: str) -> Rights:
-    settings = load_settings(CONFIG / folder / CONFIGURATION, {})
+def _of_components() -> dict[str, str]:
+    """JSON patches that add to the manager's roles what a component needs, whatever base it is put on.
+
+    Patches that add combine, in any order; the same right twice does no harm.
+    """
+    found: dict[str, list[Document]] = {}
+    for component, gate in COMPONENTS.items():
+        for kind, path in _RULES.items():
+            rules = found.setdefault(f"components/{component}/{path}", [])
+            for base in _BASES:
+                rules += [rule for rule in _more_rules(base, gate, kind) if rule not in rules]
+    patches = {
+        path: [{"op": "add", "path": "/rules/-", "value": rule} for rule in rules] for path, rules in found.items()
+    }
+    return {path: _HEADER + dump(patch) for path, patch in patches.items() if patch}
+
+
+def _more_rules(base: str, gate: str, kind: str) -> list[Document]:
+    """The rules of a role of the manager that a gate adds to those of a base."""
+
+    def rules(gates: dict[str, bool]) -> list[Document]:
+        return [rule for one in roles(_rights(base, gates)) if one["kind"] == kind for rule in one["rules"]]
+
+    granted: dict[str, set[str]] = {}
+    for rule in rules({}):
+        granted.setdefault(_subject(rule), set()).update(rule["verbs"])
+    more = [
+        {**rule, "verbs": sorted({*rule["verbs"]} - granted.get(_subject(rule), set()))} for rule in rules({gate: True})
+    ]
+    return [rule for rule in more if rule["verbs"]]
+
+
+def _subject(rule: Document) -> str:
+    """What a rule is about: all of it but the verbs."""
+    return repr(sorted((name, sorted(values)) for name, values in rule.items() if name != "verbs"))
+
+
+def _with_versions() -> dict[str, str]:
+    """Manifests that are written by hand, with the versions of now."""
+    path = "manager/kustomization.yaml"
+    text = (CONFIG / path).read_text()
+    image = "name: trainwright\n  newTag: "
+    for before, version in {image: __version__, **{f"- {key}=": value for key, value in public_data().items()}}.items():
+        text, found = re.subn(rf"(?<={re.escape(before)})\S+", version, text)
+        if found != 1:
+            raise SystemExit(f"config/{path} must have one line with {before.strip()!r} and a version, and has {found}")
+    return {path: text}
+
+
+def _rights(folder: str, gates: Mapping[str, bool] = MappingProxyType({})) -> Rights:
+    settings = load_settings(CONFIG / folder / CONFIGURATION, gates)
     # Built-in plugins only: the shipped roles do not depend on what is installed on this machine.
     registry = Registry.load(settings.plugins, built_in())
     return rights(settings, registry, NAMESPACE)

@@ -25,8 +25,8 @@ _PACKAGES = {
     **{
         f"k8s.io.api.{name}.v1": f"api@v{VERSION}/{name}/v1"
         for name in (
-            *("admissionregistration", "authentication", "authorization", "batch", "coordination", "core", "events"),
-            *("node", "policy", "rbac", "scheduling", "storage"),
+            *("admissionregistration", "apps", "authentication", "authorization", "batch", "coordination", "core"),
+            *("events", "node", "policy", "rbac", "resource", "scheduling", "storage"),
         )
     },
     "k8s.io.apimachinery.pkg.apis.meta.v1": f"apimachinery@v{VERSION}/pkg/apis/meta/v1",

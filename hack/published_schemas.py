@@ -28,8 +28,10 @@ _ADMISSION_KINDS = (
 _REVIEWS = ("LocalSubjectAccessReview", "SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview")
 _CORE = (
     *("Binding", "ConfigMap", "Event", "LimitRange", "Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim"),
-    *("Pod", "Secret", "Service", "ServiceAccount"),
+    *("Pod", "ReplicationController", "Secret", "Service", "ServiceAccount"),
 )
+_RESOURCE = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+_STORAGE = ("CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment")
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "api/v1": (
@@ -38,6 +40,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         "io.k8s.api.policy.v1.Eviction",
     ),
     _ADMISSION: tuple(f"io.k8s.api.admissionregistration.v1.{kind}" for kind in _ADMISSION_KINDS),
+    "apis/apps/v1": tuple(f"io.k8s.api.apps.v1.{kind}" for kind in ("ReplicaSet", "StatefulSet")),
     "apis/apiextensions.k8s.io/v1": (
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
     ),
@@ -50,11 +53,13 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "apis/coordination.k8s.io/v1": ("io.k8s.api.coordination.v1.Lease",),
     "apis/events.k8s.io/v1": ("io.k8s.api.events.v1.Event",),
     "apis/node.k8s.io/v1": ("io.k8s.api.node.v1.RuntimeClass",),
+    "apis/policy/v1": ("io.k8s.api.policy.v1.PodDisruptionBudget",),
     "apis/rbac.authorization.k8s.io/v1": tuple(
         f"io.k8s.api.rbac.v1.{kind}" for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
     ),
+    "apis/resource.k8s.io/v1": tuple(f"io.k8s.api.resource.v1.{kind}" for kind in _RESOURCE),
     "apis/scheduling.k8s.io/v1": ("io.k8s.api.scheduling.v1.PriorityClass",),
-    "apis/storage.k8s.io/v1": ("io.k8s.api.storage.v1.StorageClass",),
+    "apis/storage.k8s.io/v1": tuple(f"io.k8s.api.storage.v1.{kind}" for kind in _STORAGE),
 }
 """Models of served kinds, by the path of the document that has them."""
 EVERYWHERE = tuple(f"{_META}.{kind}" for kind in ("APIResourceList", "DeleteOptions", "Patch", "Status", "WatchEvent"))

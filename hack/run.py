@@ -5,7 +5,6 @@ The cluster stays up in the background when this has ended. Exit code 0 if the t
 process that failed.
 """
 
-import os
 import shlex
 import subprocess
 import sys
@@ -25,11 +24,8 @@ RUNTIME = "xgboost-distributed"
 def main() -> int:
     """Set up, start, train, and say what to try next."""
     began = time.monotonic()
+    install.provide(install.RUN)
     venv = install.RUN.venv
-    stamp = venv / "installed"
-    sources = (install.RUN.requirements, install.ROOT / "pyproject.toml")
-    if not stamp.exists() or any(stamp.stat().st_mtime < source.stat().st_mtime for source in sources):
-        install.install(install.RUN)
     # Containers without an environment of their own run in that of the cluster: the one with the sample's libraries.
     trainwright = venv / "bin" / "trainwright"
     up = subprocess.run(
@@ -50,7 +46,7 @@ def main() -> int:
         f"""
 Two processes trained one model, in {time.monotonic() - began:.0f} s from the command on. The cluster stays up. Try:
 
-  export PATH={os.path.relpath(venv / "bin")}:$PATH KUBECONFIG={kubeconfig}
+  export PATH={shlex.quote(str(venv / "bin"))}:$PATH KUBECONFIG={kubeconfig}
   trainwright local status{place}
   trainwright local logs {JOB}{place}
   trainwright local run train.py --runtime {RUNTIME} --nodes 2{place}

@@ -19,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.managers import MANAGER, start_manager
+from trainwright.controller.cli.versions import public_objects
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,6 +46,7 @@ def main() -> int:
         began = time.monotonic()
         with ControlPlane.complete(crds=[CRDS], port=arguments.port) as control_plane:
             print(f"control plane: ready after {time.monotonic() - began:.1f} s", flush=True)
+            control_plane.apply(*public_objects())
             start_manager(control_plane, webhooks=True)
             print(f"manager: running; its log is {control_plane.components[MANAGER].log}", flush=True)
             control_plane.kubectl("apply", "--server-side", f"--kustomize={RUNTIMES}")

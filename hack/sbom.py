@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+# The decorators of the CycloneDX library hide its classes from pyright; mypy sees them.
+# pyright: reportCallIssue=false, reportAttributeAccessIssue=false, reportArgumentType=false
+"""`make sbom`: what the image holds, without a container engine: an SBOM (CycloneDX), licences, contents and sizes.
+
+The image is a base image and an environment made from hack/requirements-image.txt and this checkout. The environment is
+made here in a temporary folder and listed by hack/image_contents.py. `--contents FILE` takes the list of a real image
+instead, which has the packages of the base image too; `make build-image` does so.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model import Property
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import License
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+
+# This file runs as a script; hack is not a package.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import sources  # type: ignore[import-not-found,unused-ignore]  # a script beside this one
+
+from trainwright import __version__
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "hack" / "requirements-image.txt"
+CONTENTS = ROOT / "hack" / "image_contents.py"
+# What the licences are called in metadata that is older than SPDX expressions.
+SPDX = {
+    "Apache 2": "Apache-2.0",
+    "Apache 2.0": "Apache-2.0",
+    "Apache License 2.0": "Apache-2.0",
+    "Apache License Version 2.0": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    "BSD License": "BSD-3-Clause",
+    "Dual License": "Apache-2.0 OR BSD-3-Clause",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+    "Python Software Foundation License": "PSF-2.0",
+    "http://www.apache.org/licenses/LICENSE-2.0": "Apache-2.0",
+}
+_BUILD_ONLY = ("pip", "setuptools")
+"""Not in the image: its build uninstalls them."""
+
+Contents = dict[str, Any]
+
+
+def main() -> int:
+    """Write the files; exit code 1 if the environment cannot be made."""
+    parser = argparse.ArgumentParser(prog="hack/sbom.py", description="List what the image holds.")
+    parser.add_argument("--wheel", type=Path, help="the wheel in the image (default: built from this checkout)")
+    parser.add_argument("--contents", type=Path, help="output of hack/image_contents.py in the image")
+    parser.add_argument("--output", type=Path, default=ROOT / "dist" / "image", help="folder (default: dist/image)")
+    arguments = parser.parse_args()
+    try:
+        contents = json.loads(arguments.contents.read_text()) if arguments.contents else installed(arguments.wheel)
+    except subprocess.CalledProcessError as error:
+        print(f"error: the environment of the image cannot be made: {error}", file=sys.stderr)
+        return 1
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    for name, text in documents(contents).items():
+        (arguments.output / name).write_text(text)
+    print(table(contents), end="")
+    print(f"written to {arguments.output}: {', '.join(documents(contents))}")
+    return 0
+
+
+def installed(wheel: Path | None = None) -> Contents:
+    """The contents of an environment that is made as the Dockerfile makes that of the image.
+
+    Raises:
+        CalledProcessError: something could not be built or installed.
+    """
+    with tempfile.TemporaryDirectory(prefix="trainwright-image-") as folder:
+        environment = Path(folder) / "venv"
+        python = environment / "bin" / "python"
+        # pip would find a checkout on PYTHONPATH, and leave out the wheel.
+        clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        subprocess.run([interpreter(), "-m", "venv", environment], check=True, env=clean)
+        install: list[str | Path] = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-input",
+        ]
+        subprocess.run([*install, "--require-hashes", "--requirement", LOCK], check=True, env=clean)
+        wheel = wheel or sources.build("wheel", sources.copied(Path(folder) / "sources"), Path(folder), epoch())
+        subprocess.run([*install, "--no-deps", wheel], check=True, env=clean)
+        subprocess.run([python, "-m", "pip", "uninstall", "--yes", "--quiet", *_BUILD_ONLY], check=True, env=clean)
+        # Isolated, as in the image: PYTHONPATH leads nowhere.
+        listed = subprocess.run([python, "-I", CONTENTS], check=True, capture_output=True, text=True).stdout
+    contents: Contents = json.loads(listed)
+    return contents
+
+
+def interpreter() -> str:
+    """Python of the image's version if this machine has one, else the one that runs this."""
+    found = shutil.which(f"python{base_python()}")
+    # A shim of pyenv is there for each version that is installed, and fails for those that are not selected.
+    works = found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0
+    return found if found and works else sys.executable
+
+
+def documents(contents: Contents) -> dict[str, str]:
+    """File name to text."""
+    return {"sbom.cdx.json": sbom(contents), "LICENCES.md": licences(contents), "contents.md": table(contents)}
+
+
+def spdx(words: str) -> str:
+    """An SPDX expression for what metadata says, or the words as they are."""
+    return SPDX.get(words, words)
+
+
+def sbom(contents: Contents) -> str:
+    """The SBOM. The same contents, commit and lock give the same bytes."""
+    make = LicenseFactory()
+    root = Component(
+        name="trainwright",
+        version=__version__,
+        type=ComponentType.CONTAINER,
+        bom_ref="image",
+        properties=[
+            Property(name="trainwright:base-image", value=base_image()),
+            # Without an engine, the packages of the base image are missing.
+            Property(name="trainwright:listed-in", value="image" if "system_packages" in contents else "environment"),
+        ],
+    )
+    bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_URL, json.dumps([__version__, contents], sort_keys=True)))
+    bom.metadata.component = root
+    bom.metadata.timestamp = datetime.datetime.fromtimestamp(epoch(), tz=datetime.UTC)
+    hashes = locked_hashes()
+    parts: dict[str, Component] = {}
+    for one in contents["packages"]:
+        name = normal(one["name"])
+        parts[name] = Component(
+            name=one["name"],
+            version=one["version"],
+            type=ComponentType.LIBRARY,
+            description=one["summary"],
+            bom_ref=f"pypi/{name}",
+            purl=PackageURL("pypi", name=name, version=one["version"]),
+            licenses=[make.make_from_string(spdx(one["licence"]))] if one["licence"] else [],
+            # The lock has a hash for each wheel of each platform.
+            properties=[Property(name="trainwright:locked-hash", value=value) for value in hashes.get(name, ())],
+        )
+    python = Component(
+        name="cpython",
+        version=contents["python"]["version"],
+        type=ComponentType.PLATFORM,
+        bom_ref="cpython",
+        purl=PackageURL("generic", name="cpython", version=contents["python"]["version"]),
+        licenses=[make.make_from_string(contents["python"]["licence"])],
+    )
+    vendored = [
+        Component(
+            name=part["name"],
+            version=part["version"],
+            type=ComponentType.LIBRARY,
+            bom_ref=f"npm/{part['name']}",
+            purl=PackageURL("npm", name=part["name"], version=part["version"]),
+            licenses=[make.make_from_string(part["licence"])],
+        )
+        for part in _vendored(contents)
+    ]
+    system = [_system_component(one, contents["system"]) for one in contents.get("system_packages", ())]
+    for component in (*parts.values(), *vendored, python, *system):
+        bom.components.add(component)
+    bom.register_dependency(root, [*parts.values(), *vendored, python, *system])
+    for one in contents["packages"]:
+        needs = [parts[normal(name)] for name in one["needs"] if normal(name) in parts]
+        bom.register_dependency(parts[normal(one["name"])], needs)
+    return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
+
+
+def _vendored(contents: Contents) -> list[dict[str, str]]:
+    """Parts that lie inside of distributions: those of the dashboard's page."""
+    return [part for one in contents["packages"] for part in one["vendored"]]
+
+
+def _system_component(one: Mapping[str, Any], system: Mapping[str, str]) -> Component:
+    return Component(
+        name=one["name"],
+        version=one["version"],
+        type=ComponentType.LIBRARY,
+        bom_ref=f"deb/{one['name']}",
+        purl=PackageURL(
+            "deb",
+            namespace=system["ID"],
+            name=one["name"],
+            version=one["version"],
+            qualifiers={"arch": one["architecture"], "distro": f"{system['ID']}-{system.get('VERSION_ID', '')}"},
+        ),
+        licenses=[_licence_of_debian(words) for words in one["licences"]],
+    )
+
+
+def _licence_of_debian(words: str) -> License:
+    # Debian's short names are no SPDX identifiers.
+    made: License = LicenseFactory().make_with_name(words)
+    return made
+
+
+def licences(contents: Contents) -> str:
+    """The licence of each part, and then the texts."""
+    lines = ["# Licences of what the image holds", "", "| part | version | licence |", "| --- | --- | --- |"]
+    lines.append(f"| Python | {contents['python']['version']} | {contents['python']['licence']} |")
+    lines += [f"| {one['name']} | {one['version']} | {spdx(one['licence'])} |" for one in contents["packages"]]
+    lines += [f"| {part['name']} (npm) | {part['version']} | {part['licence']} |" for part in _vendored(contents)]
+    for one in contents.get("system_packages", ()):
+        told = ", ".join(one["licences"]) or f"see /usr/share/doc/{one['name']}/copyright in the image"
+        lines.append(f"| {one['name']} (Debian) | {one['version']} | {told} |")
+    if "system_packages" not in contents:
+        lines += ["", f"The packages of the base image {base_image()} are not listed: that takes a container engine."]
+        if not contents["python"]["version"].startswith(f"{base_python()}."):
+            lines += ["", f"Listed with Python {contents['python']['version']}; the image has {base_python()}."]
+    for one in contents["packages"]:
+        for file in one["licence_files"]:
+            lines += ["", f"## {one['name']} {one['version']}: {file['name']}", "", "```text"]
+            lines += [file["text"].replace("```", "'''").rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def table(contents: Contents) -> str:
+    """The packages by size, and the sum."""
+    rows = sorted(contents["packages"], key=lambda one: -int(one["size"]))
+    lines = ["| package | version | licence | MB |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| {one['name']} | {one['version']} | {spdx(one['licence'])} | {megabytes(one['size'])} |" for one in rows
+    ]
+    lines.append(f"| the whole environment | | | {megabytes(contents['size'])} |")
+    if "system_packages" in contents:
+        whole = sum(one["size"] for one in contents["system_packages"])
+        lines.append(f"| {len(contents['system_packages'])} packages of the base image | | | {megabytes(whole)} |")
+    return "\n".join(lines) + "\n"
+
+
+def megabytes(size: int) -> str:
+    """With one digit."""
+    return f"{size / 1e6:.1f}"
+
+
+def base_python() -> str:
+    """Version of Python in the image, such as 3.13."""
+    versions: list[str] = re.findall(r"^ARG PYTHON=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    (version,) = versions
+    return version
+
+
+def base_image() -> str:
+    """The image that the Dockerfile starts from."""
+    return f"python:{base_python()}-slim"
+
+
+def normal(name: str) -> str:
+    """A distribution's name as indexes write it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def locked_hashes() -> dict[str, list[str]]:
+    """The hashes of each distribution in the lock."""
+    return dict(_locked())
+
+
+def _locked() -> Iterator[tuple[str, list[str]]]:
+    for entry in re.split(r"\n(?=[a-z0-9])", LOCK.read_text()):
+        if found := re.match(r"([a-z0-9._-]+)==", entry):
+            yield normal(found[1]), re.findall(r"--hash=(sha256:[0-9a-f]{64})", entry)
+
+
+def epoch() -> int:
+    """When this was committed, or what SOURCE_DATE_EPOCH says."""
+    if given := os.environ.get("SOURCE_DATE_EPOCH"):
+        return int(given)
+    told = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return int(told.stdout)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
