@@ -8,9 +8,13 @@ from pathlib import Path
 
 from trainwright.codegen import output
 from trainwright.codegen.compatibility import Change
-from trainwright.codegen.compiler import Compiled, compile_all
 from trainwright.codegen.problems import CompileError
 from trainwright.codegen.released import ACKNOWLEDGED
+
+try:
+    from trainwright.codegen.compiler import Compiled, compile_all
+except ModuleNotFoundError as error:
+    raise SystemExit(f"error: the schema compiler needs {error.name}: run `make generate` in a clone") from error
 
 EXIT_CHECK_FAILED = 1
 EXIT_WRONG_SCHEMA = 2

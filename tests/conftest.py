@@ -14,12 +14,18 @@ import asyncio
 import gc
 import inspect
 import os
+import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.skips import pytest_collectreport as pytest_collectreport  # noqa: PLC0414 - hooks of this file
+from tests.skips import pytest_runtest_logreport as pytest_runtest_logreport  # noqa: PLC0414
+from tests.skips import pytest_sessionfinish as pytest_sessionfinish  # noqa: PLC0414
 
 TESTS = Path(__file__).parent
 # No time limits: they would fail on a busy machine. In CI every change is tested with the same examples; elsewhere
@@ -31,10 +37,15 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 STEPS = ("unit", "integration", "e2e")
 _NEEDS = "needs_environment"
+_WHERE = "only_where"
+_LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers of the ladder."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell without job control starts what runs in the background so, and what the tests start would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for step in STEPS:
         config.addinivalue_line("markers", f"{step}: set from the folder tests/{step}")
     config.addinivalue_line(
@@ -42,20 +53,48 @@ def pytest_configure(config: pytest.Config) -> None:
         "needs_environment(variable): left out unless the variable names a virtual environment that the project does "
         "not install, such as one with a framework",
     )
+    config.addinivalue_line(
+        "markers", f"{_WHERE}(condition, reason): left out unless the condition holds, such as on another system"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark every test with its step; a test outside of the ladder is an error. Nothing is skipped: see the marker."""
-    left_out = [item for item in items if any(not os.environ.get(m.args[0]) for m in item.iter_markers(_NEEDS))]
-    items[:] = [item for item in items if item not in left_out]
-    config.hook.pytest_deselected(items=left_out)
+    reasons = {item: reason for item in items if (reason := _why_not(item))}
+    config.stash[_LEFT_OUT] = Counter(reasons.values())
+    items[:] = [item for item in items if item not in reasons]
+    config.hook.pytest_deselected(items=list(reasons))
     for item in items:
         if _step(item) not in STEPS:
             raise pytest.UsageError(f"{item.path} is not on the ladder: tests live in {', '.join(STEPS)}")
         item.add_marker(_step(item))
     if "PYTEST_XDIST_WORKER" in os.environ:
-        # The long ones first, so that no worker is left with one of them when the other has nothing more to do.
-        items.sort(key=lambda item: STEPS.index(_step(item)), reverse=True)
+        # The long ones first, so that no worker is left with one of them when the others have nothing more to do: files
+        # with a test that may take longer than usual, then the steps from the top.
+        longest: dict[Path, float] = {}
+        for item in items:
+            longest[item.path] = max(longest.get(item.path, 0.0), _time_limit(item))
+        items.sort(key=lambda item: (longest[item.path], STEPS.index(_step(item))), reverse=True)
+
+
+def _time_limit(item: pytest.Item) -> float:
+    """How long the test may take, in seconds, if that is not the usual time."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker is not None and marker.args else 0.0
+
+
+def _why_not(item: pytest.Item) -> str:
+    """Why a test cannot run here; empty if it can."""
+    for marker in item.iter_markers(_NEEDS):
+        if not os.environ.get(marker.args[0]):
+            return f"{marker.args[0]} is not set"
+    return next((marker.args[1] for marker in item.iter_markers(_WHERE) if not marker.args[0]), "")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Tell what was left out, and why."""
+    for reason, count in config.stash.get(_LEFT_OUT, Counter[str]()).items():
+        terminalreporter.write_line(f"left out {count}: {reason}")
 
 
 def _step(item: pytest.Item) -> str:

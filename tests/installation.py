@@ -27,6 +27,8 @@ NAME = "kubeflow-trainer-controller-manager"
 CONFIGURATION = "controller_manager_config.yaml"
 WITHOUT_ADMISSION = "example.com/without-admission"
 """Label of namespaces whose objects our webhooks are not asked about; of the tests, not of the installation."""
+SPARED = {"matchExpressions": [{"key": WITHOUT_ADMISSION, "operator": "DoesNotExist"}]}
+"""The selector of our webhooks for all other namespaces."""
 
 _POD = """
 run=$(readlink -f /var/run) && mount -t tmpfs none "$run" || exit 1
@@ -40,7 +42,21 @@ Document = dict[str, Any]
 
 def kustomized(control_plane: ControlPlane, folder: Path | str) -> list[Document]:
     """What `kubectl apply -k` would apply of a folder below config/, or of another one."""
-    text = control_plane.kubectl("kustomize", str(CONFIG / folder))
+    if isinstance(folder, Path):
+        return _kustomized(control_plane, folder)
+    # No test changes config/ itself.
+    if folder not in _KUSTOMIZED:
+        _KUSTOMIZED[folder] = json.dumps(_kustomized(control_plane, CONFIG / folder))
+    documents: list[Document] = json.loads(_KUSTOMIZED[folder])
+    return documents
+
+
+_KUSTOMIZED: dict[str, str] = {}
+"""JSON by folder of config/, since kubectl takes half a second of CPU time for one."""
+
+
+def _kustomized(control_plane: ControlPlane, folder: Path) -> list[Document]:
+    text = control_plane.kubectl("kustomize", str(folder))
     # The definitions are long: the loader in C takes a tenth of the time.
     return [*yaml.load_all(text, Loader=yaml.CSafeLoader)]
 
@@ -55,40 +71,38 @@ def install(control_plane: ControlPlane, folder: str = "default") -> "Installati
 class Installation:
     """What is installed, and a place for our manager in it."""
 
-    def __init__(self, control_plane: ControlPlane) -> None:
-        """Let what is installed lead to this machine."""
-        self.control_plane = control_plane
+    def __init__(self, control_plane: ControlPlane, namespace: str = NAMESPACE, jobs: str = "default") -> None:
+        """Let what is installed lead to this machine.
+
+        Args:
+            control_plane: in which it is installed.
+            namespace: of the manager.
+            jobs: a namespace whose TrainJobs it manages.
+        """
+        self.control_plane, self.namespace, self._jobs = control_plane, namespace, jobs
         self.port = free_port()
         service = {"spec": {"type": "ExternalName", "externalName": "localhost"}}
         self._patch("service", NAME, service, "merge")
-        selector = {"matchExpressions": [{"key": WITHOUT_ADMISSION, "operator": "DoesNotExist"}]}
-        self._patch_webhooks(clientConfig={"service": {"port": self.port}}, namespaceSelector=selector)
+        self._patch_webhooks(clientConfig={"service": {"port": self.port}}, namespaceSelector=SPARED)
 
     def trust(self, authority: bytes) -> None:
         """Put the PEM of an authority into the webhook configurations, which no other program does here."""
         self._patch_webhooks(clientConfig={"caBundle": base64.b64encode(authority).decode()})
 
     def _patch_webhooks(self, **fields: Any) -> None:
-        for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
-            for configuration in json.loads(self.control_plane.kubectl("get", kind, "--output=json"))["items"]:
-                ours = [
-                    {"name": webhook["name"], **fields}
-                    for webhook in configuration["webhooks"]
-                    if webhook["clientConfig"].get("service", {}).get("name") == NAME
-                ]
-                if ours:
-                    self._patch(kind, configuration["metadata"]["name"], {"webhooks": ours}, "strategic")
+        def is_ours(webhook: Document) -> bool:
+            return bool(webhook["clientConfig"].get("service", {}).get("name") == NAME)
+
+        patch_webhooks(self.control_plane, is_ours, **fields)
 
     def _patch(self, kind: str, name: str, patch: Document, style: str) -> None:
-        self.control_plane.kubectl(
-            "patch", kind, name, f"--namespace={NAMESPACE}", f"--type={style}", "--patch", json.dumps(patch)
-        )
+        _patch(self.control_plane, kind, name, patch, style, self.namespace)
 
     @property
     def configuration(self) -> Document:
         """The Configuration as it is mounted."""
         text = self.control_plane.kubectl(
-            "get", "configmap", "kubeflow-trainer-config", f"--namespace={NAMESPACE}", "--output=json"
+            "get", "configmap", "kubeflow-trainer-config", f"--namespace={self.namespace}", "--output=json"
         )
         found: Document = yaml.safe_load(json.loads(text)["data"][CONFIGURATION])
         return found
@@ -112,7 +126,7 @@ class Installation:
             changed: other fields of the Configuration.
         """
         folder = self.control_plane.folder / name
-        account = self.control_plane.users.mount_service_account(NAME, NAMESPACE, folder / "account")
+        account = self.control_plane.users.mount_service_account(NAME, self.namespace, folder / "account")
         health = f"127.0.0.1:{free_port()}"
         configuration: Mapping[str, Any] = {
             **self.configuration,
@@ -129,9 +143,26 @@ class Installation:
             whole = [*as_pod(self.control_plane, account), *COMMAND, f"--config={file}", *arguments]
 
         def ready() -> bool:
-            return not wait or (answers(f"http://{health}/readyz") and is_asked(self.control_plane))
+            return not wait or (answers(f"http://{health}/readyz") and is_asked(self.control_plane, self._jobs))
 
         self.control_plane.launch(name, whole, ready=ready)
+
+
+def patch_webhooks(control_plane: ControlPlane, is_ours: Callable[[Document], bool], **fields: Any) -> None:
+    """Set fields of the webhooks that are ours."""
+    for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        for configuration in json.loads(control_plane.kubectl("get", kind, "--output=json"))["items"]:
+            ours = [{"name": webhook["name"], **fields} for webhook in configuration["webhooks"] if is_ours(webhook)]
+            if ours:
+                _patch(control_plane, kind, configuration["metadata"]["name"], {"webhooks": ours}, "strategic")
+
+
+def _patch(
+    control_plane: ControlPlane, kind: str, name: str, patch: Document, style: str, namespace: str = NAMESPACE
+) -> None:
+    control_plane.kubectl(
+        "patch", kind, name, f"--namespace={namespace}", f"--type={style}", "--patch", json.dumps(patch)
+    )
 
 
 def environment(control_plane: ControlPlane) -> list[str]:
@@ -149,7 +180,7 @@ def as_pod(control_plane: ControlPlane, account: Path) -> list[str]:
     return [*environment(control_plane), "unshare", *unprivileged, "--mount", *script]
 
 
-def forbidden(control_plane: ControlPlane) -> list[str]:
+def forbidden(control_plane: ControlPlane, namespace: str = NAMESPACE) -> list[str]:
     """What the manager called and was not allowed to."""
-    user = f"system:serviceaccount:{NAMESPACE}:{NAME}"
+    user = f"system:serviceaccount:{namespace}:{NAME}"
     return [f"{call.verb} {call.uri}" for call in control_plane.audit_log.calls(user=user) if call.code == 403]

@@ -24,6 +24,7 @@ def start_manager(
     webhooks: bool = False,
     kubeconfig: Path | None = None,
     python: Path | None = None,
+    samples: Path | None = None,
     **configuration: Any,
 ) -> Component:
     """Run it until the control plane ends, and wait until it is ready; `restart` and `stop_program` know its name.
@@ -35,14 +36,16 @@ def start_manager(
         webhooks: register its webhooks, by URL. They concern everybody on that control plane.
         kubeconfig: another one than the administrator's.
         python: an interpreter of another environment, where more plugins are installed.
+        samples: run it under `tests.profiling.sampler`, which writes its samples there.
         configuration: fields of its Configuration.
     """
     probes = f"127.0.0.1:{free_port()}"
     file = control_plane.folder / f"{name}.json"
     file.write_text(json.dumps({"health": {"healthProbeBindAddress": probes}, **configuration}))
+    module = COMMAND[1:] if samples is None else ("-m", "tests.profiling.sampler", str(samples), COMMAND[-1])
     command = [
         str(python or COMMAND[0]),
-        *COMMAND[1:],
+        *module,
         f"--config={file}",
         f"--kubeconfig={kubeconfig or control_plane.kubeconfig}",
         *arguments,
@@ -56,9 +59,9 @@ def start_manager(
     return control_plane.launch(name, command, ready=ready)
 
 
-def is_asked(control_plane: ControlPlane) -> bool:
+def is_asked(control_plane: ControlPlane, namespace: str = "default") -> bool:
     """Whether the API server, which learns of webhooks a moment after they were registered, asks ours."""
-    metadata = {"name": "probe", "namespace": "default"}
+    metadata = {"name": "probe", "namespace": namespace}
     document = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata}
     document["spec"] = {"runtimeRef": {"name": "nobody-has-this-name"}}
     try:

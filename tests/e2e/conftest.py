@@ -9,11 +9,18 @@ from typing import Any
 import pytest
 
 from tests.installation import WITHOUT_ADMISSION, forbidden, install
+from tests.local_chain import LocalChain
 from tests.managers import MANAGER
 from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.runtime.testing.audit import Call
 
 NOWHERE = {"nodeSelector": {"example.com/nowhere": "yes"}}
 """Of a runtime's pods: no node has this label, so they wait for one, and the job stays on its way."""
+
+
+REAL, LOCAL = "real", "local"
+ON_BOTH = pytest.mark.parametrize("chain", [LOCAL, REAL], indirect=True, scope="session")
+"""Runs tests on the local cluster, too: API server, controllers and node of ours."""
 
 
 class Trainer:
@@ -64,6 +71,11 @@ class Trainer:
         )
         return found
 
+    def calls(self) -> list[Call]:
+        """The calls of our manager to the API server. On the local cluster other controllers are in its process."""
+        found = self.cluster.audit_log.calls(user_agent=MANAGER)
+        return [call for call in found if "trainwright-local" not in call.user_agent]
+
     def pods(self) -> list[dict[str, Any]]:
         """All pods that are not on their way out."""
         items = json.loads(self.kubectl("get", "pods", "--output=json"))["items"]
@@ -85,16 +97,31 @@ def manager(cluster: ControlPlane) -> Iterator[ControlPlane]:
     assert forbidden(cluster) == []
 
 
+@pytest.fixture(scope="session")
+def local_chain() -> Iterator[ControlPlane]:
+    """The local cluster, which has our manager and all of config/."""
+    with LocalChain(audit=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def chain(request: pytest.FixtureRequest) -> ControlPlane:
+    """A cluster with our manager: the real one, unless the parameter is `local`; see ON_BOTH."""
+    name = "local_chain" if getattr(request, "param", REAL) == LOCAL else "manager"
+    found: ControlPlane = request.getfixturevalue(name)
+    return found
+
+
 @pytest.fixture
-def trainer(manager: ControlPlane, cluster_namespace: str) -> Trainer:
+def trainer(chain: ControlPlane) -> Trainer:
     """The cluster with our manager, and a namespace of the test's own."""
-    return Trainer(manager, cluster_namespace)
+    return Trainer(chain, chain.create_namespace())
 
 
 @pytest.fixture
-def unadmitted(manager: ControlPlane) -> Trainer:
+def unadmitted(chain: ControlPlane) -> Trainer:
     """The same, but our webhooks are not called for this namespace, as before they are installed."""
-    return Trainer(manager, manager.create_namespace(labels={WITHOUT_ADMISSION: "true"}))
+    return Trainer(chain, chain.create_namespace(labels={WITHOUT_ADMISSION: "true"}))
 
 
 @pytest.fixture

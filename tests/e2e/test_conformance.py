@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every recorded case that needs no feature gate, replayed on the running manager with its webhooks."""
+"""Every recorded case that needs no feature gate, replayed on the running manager with its webhooks.
+
+This is the real API server. `make test` replays them on the local one, which needs half the processor time; see
+`tests/integration/local/test_recorded_cases.py`.
+"""
 
 import subprocess
 import sys
@@ -16,6 +20,7 @@ CONFORMANCE = ROOT / "tests" / "conformance"
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.parity
 def test_the_manager_does_what_is_recorded() -> None:
     # JobSet's controllers must not run: the cases play their part.
     crds = [ROOT / "config" / "crd", CONFORMANCE / "crds", provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]

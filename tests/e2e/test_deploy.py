@@ -61,7 +61,10 @@ def deployed(control_plane: ControlPlane) -> list[dict[str, Any]]:
     """Each object that a deployment applies, as it is in the cluster."""
     objects = [*kustomized(control_plane, "default"), *kustomized(control_plane, "runtimes")]
     text = control_plane.kubectl(
-        "get", "--filename=-", "--output=json", stdin="\n---\n".join(json.dumps(one) for one in objects)
+        "get",
+        "--filename=-",
+        "--output=json",
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}),
     )
     found: list[dict[str, Any]] = json.loads(text)["items"]
     assert len(found) == len(objects)

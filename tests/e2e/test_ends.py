@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import NOWHERE, Trainer
+from tests.e2e.conftest import NOWHERE, ON_BOTH, Trainer
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing.waiting import equals, eventually_sync, has_length, is_empty
+
+pytestmark = ON_BOTH
 
 
 def created(trainer: Trainer, resource: str, name: str) -> int:
     """How often our manager made an object of that name."""
-    calls = trainer.cluster.audit_log.calls(user_agent="trainwright")
     return sum(
         (call.namespace, call.resource, call.name, call.code) == (trainer.namespace, resource, name, 201)
-        for call in calls
+        for call in trainer.calls()
     )
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Trainer
-from tests.e2e.test_wheel import build
 from tests.installation import CONFIG, forbidden, install, kustomized
 from tests.repository import ROOT
+from tests.wheels import build
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
 
@@ -139,6 +139,7 @@ def test_all_that_is_copied_is_sent_to_the_engine() -> None:
     assert "*" in ignored
 
 
+@pytest.mark.parity
 def test_the_image_holds_the_manager_its_dependencies_and_the_plugin(image: Path) -> None:
     assert run(image, "--version").startswith("trainwright ")
     listed = run(image, "plugins")
@@ -153,9 +154,13 @@ def test_the_image_holds_the_manager_its_dependencies_and_the_plugin(image: Path
     assert (packages / "trainwright" / "controller" / "trainer" / "__pycache__").is_dir()
 
 
+def _may_mount() -> bool:
+    return os.geteuid() == 0 and not subprocess.run(["unshare", "--mount", "true"], check=False).returncode
+
+
+@pytest.mark.parity
+@pytest.mark.only_where(_may_mount(), "a root of its own and another user need root and the right to mount")
 def test_the_manager_runs_as_in_a_pod(image: Path, tmp_path: Path) -> None:
-    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
-        pytest.skip("a root of its own and another user need root and the right to mount")
     root = tmp_path / "root"
     root.mkdir()
 
@@ -179,7 +184,7 @@ def test_the_manager_runs_as_in_a_pod(image: Path, tmp_path: Path) -> None:
 
 
 def test_without_an_engine_it_says_so(tmp_path: Path) -> None:
-    for name in ("sh", "dirname", "tail", "tr", "cat"):
+    for name in ("sh", "dirname", "sed", "tail", "tr", "cat"):
         (tmp_path / name).symlink_to(shutil.which(name) or "")
     command = [str(ROOT / "hack" / "build-image")]
     without = subprocess.run(
@@ -197,7 +202,12 @@ def test_the_engine_that_runs_builds(tmp_path: Path, engine: str) -> None:
     # The other one is installed and does not run.
     for name, code in ((engine, 0), ({"docker": "podman", "podman": "docker"}[engine], 1)):
         program = tmp_path / name
-        program.write_text(f'#!/bin/sh\nif [ "$1" = info ]; then exit {code}; fi\nprintf "%s|" {name} "$@"\n')
+        # What runs in the image, runs here.
+        program.write_text(
+            f"#!/bin/sh\ncase $1 in\ninfo) exit {code} ;;\nimage) echo 12345 ;;\n"
+            f'run) shift 7; [ "$1" = example.com/a:1 ] && shift && exec {sys.executable} "$@" ;;\n'
+            f'*) printf "%s|" {name} "$@"; echo ;;\nesac\n'
+        )
         program.chmod(0o755)
     done = subprocess.run(
         [str(ROOT / "hack" / "build-image"), "example.com/a:1", "one two==2"],
@@ -206,4 +216,12 @@ def test_the_engine_that_runs_builds(tmp_path: Path, engine: str) -> None:
         text=True,
         check=True,
     )
-    assert done.stdout == f"{engine}|build|--tag|example.com/a:1|--build-arg|PLUGINS=one two==2|--file|Dockerfile|.|"
+    lines = done.stdout.splitlines()
+    assert lines[:2] == [
+        f"{engine}|build|--tag|example.com/a:1|--build-arg|PLUGINS=one two==2|--file|Dockerfile|.|",
+        "example.com/a:1: 12345 bytes",
+    ]
+    assert any(line.startswith("| aiohttp | ") for line in lines)
+    folder = ROOT / "dist" / "image"
+    assert re.search(r'"purl": "pkg:pypi/aiohttp@', (folder / "sbom.cdx.json").read_text())
+    assert re.search(r"(?m)^\| aiohttp \| \S+ \| Apache-2.0 AND MIT \|$", (folder / "LICENCES.md").read_text())

@@ -10,10 +10,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import kubernetes
 import pytest
 
 from tests.processes import alive
 from tests.soak import durability
+from tests.unit.local.node.modes import REFUSED
+from trainwright.controller.cli.versions import public_data
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
 TRAINWRIGHT = (sys.executable, "-m", "trainwright.controller.cli.main")
@@ -82,10 +85,15 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 RANK = "import os; rank = os.environ['DMLC_TASK_ID']"
 
 
-@pytest.mark.parametrize("isolation", ["auto", "rewrite"])
-def test_a_job_runs_and_its_lines_are_shown(shell: Shell, isolation: str) -> None:
+NAMESPACES = pytest.mark.only_where(not REFUSED, f"this machine refuses namespaces: {REFUSED}")
+
+
+@pytest.mark.parametrize(
+    "option", ["--isolation=auto", "--isolation=rewrite", pytest.param("--network=isolated", marks=NAMESPACES)]
+)
+def test_a_job_runs_and_its_lines_are_shown(shell: Shell, option: str) -> None:
     program = f"{RANK}\nprint('rank', rank, 'of', os.environ['DMLC_NUM_WORKER'])"
-    done = shell.local("run", "--file", shell.job(program), f"--isolation={isolation}")
+    done = shell.local("run", "--file", shell.job(program), option)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert {"[node-0] rank 0 of 2", "[node-1] rank 1 of 2", "the job is Complete"} <= set(lines)
@@ -182,7 +190,7 @@ def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:
     for arguments, text in (
         (["run"], "say what to run"),
         (["run", "absent.py"], "absent.py: there is no such file"),
-        (["run", "--file", str(shell.folder / "absent.yaml")], "No such file"),
+        (["run", "--file", str(shell.folder / "absent.yaml")], "absent.yaml: No such file or directory"),
         (["run", "--file", str(shell.folder / "two.yaml")], "has 0 TrainJobs; it must have one"),
         (["run", "--file", str(shell.folder / "broken.yaml")], "broken.yaml: line"),
         (["run", str(shell.folder / "two.yaml")], "a manifest is given with --file"),
@@ -287,6 +295,31 @@ def test_a_dry_run_prints_the_job_of_a_script(shell: Shell) -> None:
     assert done.returncode == 0, done.stderr
     for text in ("kind: TrainJob", "name: jax-distributed", "numNodes: 3", "- --lr", f"- {script}"):
         assert text in done.stdout
+    odd = shell.folder / "2 größe, ÉTÉ.py"
+    odd.write_text("")
+    named = shell.local("run", "--dry-run", str(odd))
+    assert "\n  name: script-2-grosse--ete\n" in named.stdout, named.stdout + named.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_said(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    place = f"--dir={tmp_path / 'file' / 'folder'}"
+    for arguments, code in ((["run", place, "--file", shell.job("pass")], 125), (["up", place], 1)):
+        done = shell.local(*arguments)
+        assert (done.returncode, done.stderr) == (code, f"error: {tmp_path / 'file' / 'folder'}: Not a directory\n")
+
+
+def test_a_cluster_without_room_for_its_state_ends_with_a_sentence(shell: Shell) -> None:
+    # A limit on the size of files is what a test can have instead of a full disk.
+    command = ["sh", "-c", 'ulimit -f 2500; exec "$@"', "sh", *TRAINWRIGHT, "local"]
+    environment = {**os.environ, "XDG_STATE_HOME": str(shell.folder)}
+    for arguments in (["run", "--file", shell.job("import time; time.sleep(100)")], ["up", "--foreground"]):
+        done = subprocess.run(
+            [*command, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=100
+        )
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert re.search(r"error: \S+/state.db cannot be written \(.*\), so the cluster ends", done.stderr), done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_ctrl_c_ends_the_job_and_all_of_its_processes(shell: Shell) -> None:
@@ -328,6 +361,28 @@ time.sleep(120)
     assert not any(alive(pid) for pid in pids)
 
 
+def test_the_end_of_a_cluster_waits_for_its_pods_and_ctrl_c_kills_them(shell: Shell) -> None:
+    program = """
+import os, signal, time
+signal.signal(signal.SIGTERM, lambda *_: print('asked to end', flush=True))
+print('pid', os.getpid(), flush=True)
+while True: time.sleep(1)
+"""
+    assert shell.local("up", "--isolation=rewrite").returncode == 0
+    assert shell.local("run", "--detach", "--file", shell.job(program, nodes=1)).returncode == 0
+    line = eventually_sync(lambda: shell.local("logs", "job").stdout, contains(" pid "))
+    pid = int(line.split(" pid ")[1].split()[0])
+    with shell.start("down") as ending:
+        assert ending.stderr is not None
+        assert ending.stderr.readline() == "waiting for the pods to end with their grace; Ctrl-C kills them\n"
+        assert alive(pid)
+        ending.send_signal(signal.SIGINT)
+        # Well below the grace of 30 s.
+        out, errors = ending.communicate(timeout=20)
+    assert (ending.returncode, out, errors) == (0, "cluster default: ended\n", "killing the pods\n")
+    assert not alive(pid)
+
+
 def test_ctrl_c_leaves_a_job_that_is_kept(shell: Shell) -> None:
     assert shell.local("up", "--name=b").returncode == 0
     with shell.start("run", "--name=b", "--keep", "--file", shell.job("import time; time.sleep(120)")) as running:
@@ -341,6 +396,15 @@ def test_ctrl_c_leaves_a_job_that_is_kept(shell: Shell) -> None:
     assert shell.local("down", "--delete", "--name=b").returncode == 0
 
 
+def public(kubeconfig: Path) -> dict[str, str]:
+    """The version that the Kubeflow SDK reads, with the client that it uses."""
+    with kubernetes.config.new_client_from_config(str(kubeconfig)) as client:  # type: ignore[no-untyped-call]
+        found = kubernetes.client.CoreV1Api(client).read_namespaced_config_map(
+            "kubeflow-trainer-public", "kubeflow-system"
+        )
+    return found.data or {}
+
+
 def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -> None:
     assert shell.local("status").returncode == 1
     up = shell.local("up")
@@ -348,9 +412,15 @@ def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -
     folder = shell.folder / "trainwright" / "local" / "default"
     assert f"export KUBECONFIG={folder / 'kubeconfig'}" in up.stdout
     assert (folder.stat().st_mode & 0o777, (folder / "kubeconfig").stat().st_mode & 0o777) == (0o700, 0o600)
+    assert public(folder / "kubeconfig") == public_data()
     again = shell.local("up")
     assert (again.returncode, "runs already" in again.stdout) == (0, True)
+    # Options that this cluster does not have are not dropped in silence.
+    other = shell.local("up", "--capacity=cpu=1")
+    assert (other.returncode, "runs already, without --capacity=cpu=1; end it" in other.stderr) == (1, True)
     program = f"{RANK}\nprint('rank', rank)"
+    refused = shell.local("run", "--network=isolated", "--file", shell.job(program))
+    assert (refused.returncode, "without --network=isolated" in refused.stderr) == (125, True)
     kept = shell.local("run", "--keep", "--file", shell.job(program))
     assert kept.returncode == 0, kept.stdout + kept.stderr
     assert "1 TrainJobs" in shell.local("status").stdout
@@ -360,6 +430,7 @@ def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -
     assert shell.local("down").returncode == 0
     assert shell.local("status").returncode == 1
     assert shell.local("up").returncode == 0
+    assert public(folder / "kubeconfig") == public_data()
     assert "1 TrainJobs" in shell.local("status").stdout
     assert sorted(shell.local("logs", "job").stdout.splitlines()) == ["[node-0] rank 0", "[node-1] rank 1"]
 
@@ -403,6 +474,19 @@ def test_ctrl_c_ends_the_following_of_a_job_and_not_the_job(shell: Shell) -> Non
         _, errors = running.communicate(timeout=20)
     assert (running.returncode, errors) == (130, "")
     assert "2 of 2 pods running" in shell.local("status").stdout
+
+
+def test_a_cluster_that_is_killed_ends_the_run_with_a_sentence(shell: Shell) -> None:
+    assert shell.local("up").returncode == 0
+    with shell.start("run", "--file", shell.job("import time\nprint('up', flush=True)\ntime.sleep(120)")) as running:
+        assert running.stdout is not None
+        next(line for line in running.stdout if "up" in line)
+        cluster = re.search(r"process (\d+)", shell.local("status").stdout)
+        assert cluster is not None
+        os.kill(int(cluster[1]), signal.SIGKILL)
+        _, errors = running.communicate(timeout=60)
+    said = "error: cluster default has ended, and its pods with it; start it with: trainwright local up\n"
+    assert (running.returncode, errors) == (1, said)
 
 
 def test_a_cluster_that_is_started_twice_at_once_is_one(shell: Shell) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.conftest import NOWHERE, Trainer
+from tests.e2e.conftest import LOCAL, NOWHERE, REAL, Trainer
 from tests.repository import ROOT
 from trainwright.api.conditions import is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
@@ -237,8 +237,8 @@ class Queue:
 
     def refused(self) -> Counter[str]:
         """How many writes of a JobSet were refused, by its name."""
-        calls = self.trainer.cluster.audit_log.calls(user_agent="trainwright")
         wanted = ("jobsets", self.trainer.namespace)
+        calls = self.trainer.calls()
         return Counter(call.name for call in calls if (call.resource, call.namespace) == wanted and call.code >= 400)
 
     async def warned(self) -> set[str]:
@@ -304,6 +304,7 @@ def plain(jobset: Json) -> Json:
     return found
 
 
+@pytest.mark.parametrize("chain", [pytest.param(LOCAL, marks=pytest.mark.parity), REAL], indirect=True, scope="session")
 @pytest.mark.timeout(600)
 async def test_a_patch_that_comes_changes_and_goes_leaves_nothing(trainer: Trainer) -> None:
     given = list(runtimes(trainer.namespace))

@@ -11,7 +11,7 @@ import yaml
 
 from tests.managers import start_manager
 from tests.repository import ROOT
-from trainwright.controller.runtime.testing import ControlPlane
+from trainwright.controller.local.testing.control_plane import LocalControlPlane
 from trainwright.controller.runtime.testing.binaries import provide
 
 SOURCE = Path(__file__).parent / "plugin_distribution"
@@ -111,7 +111,7 @@ def test_its_validation_refuses(python: Path, tmp_path: Path) -> None:
 
 def test_the_manager_runs_it_with_its_settings(python: Path) -> None:
     jobset = provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
-    with ControlPlane(crds=[ROOT / "config" / "crd", jobset]) as control_plane:
+    with LocalControlPlane(crds=[ROOT / "config" / "crd", jobset]) as control_plane:
         start_manager(control_plane, python=python, plugins={"settings": {"Ray": {"port": 7000}}})
         control_plane.kubectl("apply", "--server-side", "--filename=-", stdin=RUNTIME + JOB)
         path = "{.spec.replicatedJobs[0].template.spec.template.spec.containers[0].env[?(@.name=='RAY_ADDRESS')].value}"

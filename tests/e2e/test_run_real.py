@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make run CLUSTER=real`: a TrainJob is followed to Complete, everything stays up, Ctrl-C ends it."""
 
+import json
 import re
 import signal
 import socket
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from trainwright.controller.cli.versions import public_data
 
 pytestmark = pytest.mark.parity
 
@@ -43,6 +46,20 @@ def test_run_follows_a_trainjob_to_its_end_and_stays_until_it_is_interrupted() -
         for kind in ("trainjob.trainer.kubeflow.org/torch", "jobset.jobset.x-k8s.io/torch", "job.batch/torch-node-0"):
             assert kind in shown
         assert len(re.findall(r"pod/torch-node-0-\d-\w+ .* Completed", shown)) == 2
+        [kubeconfig] = re.findall(r"export KUBECONFIG=(\S+)", shown)
+        [kubectl] = re.findall(r"export PATH=(\S+?):", shown)
+        # Without it the Kubeflow SDK complains.
+        ask = [
+            "get",
+            "configmap",
+            "--namespace=kubeflow-system",
+            "kubeflow-trainer-public",
+            "--output=jsonpath={.data}",
+        ]
+        answer = subprocess.run(
+            [f"{kubectl}/kubectl", f"--kubeconfig={kubeconfig}", *ask], capture_output=True, text=True, check=True
+        )
+        assert json.loads(answer.stdout) == public_data()
         folder = Path(lines[-1].rstrip(".\n").rsplit(" ", 1)[1])
         assert running.poll() is None
         assert folder.is_dir()

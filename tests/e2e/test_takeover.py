@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.managers import start_manager
+from tests.managers import MANAGER, start_manager
 from tests.repository import ROOT
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
@@ -125,12 +125,20 @@ async def until(client: Client, namespace: str, holds: Callable[[list[Json]], bo
     await eventually(jobsets, holds, seconds=SECONDS)
 
 
-@pytest.fixture
-def plane() -> Iterator[ControlPlane]:
+@pytest.fixture(scope="module")
+def shared_plane() -> Iterator[ControlPlane]:
     """An API server with JobSet's manager, and nothing of ours but the definitions."""
     crds: list[Path] = [ROOT / "config" / "crd", CONFORMANCE / "crds"]
     with ControlPlane(crds=crds, jobset=True, audit=True) as plane:
         yield plane
+
+
+@pytest.fixture
+def plane(shared_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The same; the manager that a test starts ends with it."""
+    yield shared_plane
+    if MANAGER in shared_plane.components:
+        shared_plane.stop_program(MANAGER)
 
 
 async def test_no_running_jobset_is_touched(plane: ControlPlane) -> None:
@@ -172,7 +180,7 @@ async def test_suspended_jobs_resume_whatever_order_kubeflow_trainer_wrote_thing
         namespaces = {}
         for case in recorded():
             if case.name in {"132-xgb-processors", "020-torch-defaults", "084-mpi-defaults"}:
-                namespace = await Original(client).namespace(f"taken-{case.name}")
+                namespace = await Original(client).namespace(f"resumes-{case.name}")
                 # Kubeflow Trainer's plugins, and with them the variables, are in another order in each process.
                 made = [_backwards(document) if document["kind"] == "JobSet" else document for document in case.made]
                 other = Recorded(case.name, case.given, case.job, made)

@@ -1,53 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is shipped: a wheel with one top-level package and real files, which works where it is installed."""
 
+import email
+import email.policy
+import re
+import runpy
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
+import trainwright
 from tests.integration.runtime.test_operator import try_operator
-from tests.repository import ROOT, git
+from tests.repository import ROOT
+from tests.wheels import build, built, copy_sources
+from trainwright.api import extras
 from trainwright.controller.runtime.testing import ControlPlane
-
-
-def copy_sources(target: Path) -> None:
-    """Copy what git knows or would add, links as links, so that nothing built here gets into a build."""
-    files = git("ls-files", "--cached", "--others", "--exclude-standard", "-z")
-    existing = "\0".join(name for name in files.split("\0") if name and (ROOT / name).exists())
-    archive = subprocess.run(
-        ["tar", "--create", "--null", "--files-from=-"],
-        cwd=ROOT,
-        input=existing.encode(),
-        capture_output=True,
-        check=True,
-    )
-    subprocess.run(["tar", "--extract"], cwd=target, input=archive.stdout, check=True)
-
-
-def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
-    """Build the wheel of a source folder as pip would; its file name is the last line printed."""
-    program = (
-        "import os, sys; from setuptools.build_meta import build_wheel; "
-        "os.chdir(sys.argv[1]); print(build_wheel(sys.argv[2]))"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", program, str(source), str(target)], capture_output=True, text=True, check=False
-    )
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this checkout."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    source = tmp_path_factory.mktemp("source")
     copy_sources(source)
-    done = build(source, target)
-    assert done.returncode == 0, done.stderr
-    return target / done.stdout.splitlines()[-1]
+    return built(source, tmp_path_factory.mktemp("wheel"))
 
 
 def test_one_top_level_package_with_real_files(wheel: Path) -> None:
@@ -65,10 +46,70 @@ def test_one_top_level_package_with_real_files(wheel: Path) -> None:
     assert sources <= names
     assert {"trainwright/py.typed", "trainwright/progress.py"} <= names
     assert "trainwright/controller/runtime/testing/modules/kubernetes/go.mod" in names
+    page = ROOT / "controller" / "cli" / "dashboard" / "page"
+    files = {str(path.relative_to(page)) for path in page.rglob("*") if path.is_file()}
+    assert {"index.html", "js/job/chart.js", "vendor/uplot/LICENSE"} <= files
+    assert {f"trainwright/controller/cli/dashboard/page/{file}" for file in files} <= names
+    assert any(name.endswith("licenses/controller/cli/dashboard/page/vendor/uplot/LICENSE") for name in names)
     runtimes = ROOT / "config" / "runtimes"
     shipped = {file.relative_to(runtimes) for file in runtimes.rglob("*-*.yaml")}
     assert len(shipped) == 10
     assert {f"trainwright/controller/cli/rendering/shipped/{file}" for file in shipped} <= names
+
+
+def test_the_sdist_has_real_files_and_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    source, unpacked = tmp_path / "source", tmp_path / "unpacked"
+    source.mkdir()
+    copy_sources(source)
+    sdist = built(source, tmp_path, "sdist")
+    with tarfile.open(sdist) as archive:
+        assert {"0", "5"} == {member.type.decode() for member in archive}  # files and folders
+        archive.extractall(unpacked, filter="data")
+    again = built(unpacked / sdist.name.removesuffix(".tar.gz"), tmp_path)
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+def test_an_index_shows_the_readme_without_links_into_the_repository(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = email.message_from_bytes(archive.read(name), policy=email.policy.default)
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    page = metadata.get_content()
+    assert page.startswith("# Trainwright\n")
+    assert "Weaknesses says what is missing" in page
+    assert re.findall(r"\]\((?!https:)", page) == []
+    assert metadata["Version"] == trainwright.__version__
+    assert metadata["License-Expression"] == "Apache-2.0 AND MIT"
+    assert set(metadata.get_all("Provides-Extra", [])) == set(extras.LIBRARIES)
+    for version in ("3.11", "3.12", "3.13"):
+        assert f"Programming Language :: Python :: {version}" in metadata.get_all("Classifier", [])
+
+
+def test_a_release_with_an_address_has_absolute_links(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    copy_sources(source)
+    with (source / "pyproject.toml").open("a") as project:
+        project.write('\n[project.urls]\nSource = "https://example.com/trainwright/"\n')
+    # The build backend alone runs it as __main__.
+    page = runpy.run_path(str(source / "setup.py"))["index_page"]()
+    assert "[Weaknesses](https://example.com/trainwright/blob/HEAD/docs/weaknesses.md)" in page
+    assert re.findall(r"\]\((?!https:)", page) == []
+
+
+def test_the_page_of_the_dashboard_is_in_the_wheel(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    copy_sources(source)
+    package = source / "controller" / "cli" / "dashboard"
+    (package / "page" / "parts").mkdir(parents=True, exist_ok=True)
+    (package / "__init__.py").touch()
+    for name in ("probe.html", "parts/probe.css", "parts/probe.svg"):
+        (package / "page" / name).write_text("a page")
+    with zipfile.ZipFile(built(source, tmp_path)) as archive:
+        names = {name for name in archive.namelist() if "probe." in name}
+    page = "trainwright/controller/cli/dashboard/page"
+    assert names == {f"{page}/probe.html", f"{page}/parts/probe.css", f"{page}/parts/probe.svg"}
 
 
 def test_the_wheel_runs_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:

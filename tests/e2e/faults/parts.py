@@ -69,4 +69,6 @@ def take_patch_of_jobsets(control_plane: ControlPlane) -> None:
 def give_rights(control_plane: ControlPlane) -> None:
     """Install the manager's roles as they are."""
     roles = [one for one in kustomized(control_plane, "default") if one["kind"] == "ClusterRole"]
-    control_plane.kubectl("replace", "--filename=-", stdin="\n---\n".join(map(json.dumps, roles)))
+    control_plane.kubectl(
+        "replace", "--filename=-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(roles)})
+    )

@@ -4,6 +4,7 @@
 Go does not run here. A program named `go` on PATH answers as the toolchain would, so that every failure can be tested.
 """
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -16,12 +17,13 @@ from pathlib import Path
 import pytest
 
 from tests.processes import alive, heeding
+from tests.repository import ROOT
 from trainwright.controller.runtime import testing
 from trainwright.controller.runtime.testing import __main__ as command
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.build import ToolBuilder, find_go
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
-from trainwright.controller.runtime.testing.tools import MODULES, TOOLS
+from trainwright.controller.runtime.testing.tools import MODULES, MODULES_VARIABLE, TOOLS
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 GO = """#!/bin/sh
@@ -83,7 +85,29 @@ def test_versions_are_those_of_the_go_mod_files() -> None:
         "kubernetes": "v1.36.3",
         "jobset": "v0.12.0",
         "kwok": "v0.8.0",
+        "helm": "v3.21.4",
     }
+
+
+@pytest.mark.parametrize(("kubernetes", "jobset"), [("v1.31.14", "v0.10.1"), ("v1.34.4", "v0.10.1")])
+def test_a_folder_of_modules_replaces_versions(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, kubernetes: str, jobset: str
+) -> None:
+    shipped = {module.name: module.cache_folder for module in map(dataclasses.replace, MODULES)}
+    monkeypatch.setenv(MODULES_VARIABLE, str(ROOT / "hack" / "versions" / kubernetes.removeprefix("v")))
+    other = {module.name: module for module in map(dataclasses.replace, MODULES)}
+    assert (other["kubernetes"].version, other["jobset"].version) == (kubernetes, jobset)
+    # Each version has a folder of its own in the cache; what is not replaced stays where it is.
+    assert other["kubernetes"].cache_folder.name.startswith(f"kubernetes-{kubernetes}-")
+    assert other["etcd"].cache_folder == shipped["etcd"]
+
+
+def test_a_folder_of_modules_that_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(MODULES_VARIABLE, str(tmp_path / "absent"))
+    with pytest.raises(
+        ControlPlaneError, match=r"TRAINWRIGHT_CONTROL_PLANE_MODULES is '.*absent', which is not a folder"
+    ):
+        _ = dataclasses.replace(MODULES[0]).folder
 
 
 def test_what_is_missing_is_built_once_and_found_the_second_time(cache: Path, go: FakeGo) -> None:
@@ -98,6 +122,17 @@ def test_what_is_missing_is_built_once_and_found_the_second_time(cache: Path, go
 def test_only_what_is_asked_for_is_built(cache: Path, go: FakeGo) -> None:
     assert set(provide(["etcd"]).paths) == {"etcd"}
     assert [path.name for path in cache.glob("*/*")] == ["etcd"]
+
+
+def test_what_no_control_plane_runs_is_built_only_by_its_name(cache: Path, go: FakeGo, tmp_path: Path) -> None:
+    assert "helm" not in TOOLS
+    go.answers(build=f'echo "$*" >> {tmp_path}/builds; {BUILDS}')
+    assert command.main(["etcd", "--also", "helm"]) == 0
+    assert sorted(path.name for path in cache.glob("*/*")) == ["etcd", "helm"]
+    told = (tmp_path / "builds").read_text()
+    # Without them, helm has no version, and takes a cluster that it does not ask for one of Kubernetes 1.20.
+    assert "-X helm.sh/helm/v3/internal/version.version=v3.21.4" in told
+    assert "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36" in told
 
 
 def test_a_build_leaves_no_scratch_behind(cache: Path, go: FakeGo) -> None:

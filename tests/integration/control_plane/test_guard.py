@@ -67,7 +67,7 @@ def test_the_death_of_the_parent_ends_the_program_and_deletes_the_folder(tmp_pat
     eventually_sync(folder.exists, is_empty)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
+@pytest.mark.only_where(sys.platform == "linux", "only Linux tells a child of its parent's death")
 def test_the_death_of_the_guard_ends_the_program(tmp_path: Path) -> None:
     started, pid = component(tmp_path)
     os.kill(started.pid, signal.SIGKILL)

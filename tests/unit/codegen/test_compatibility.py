@@ -123,11 +123,15 @@ def test_a_break_needs_an_acknowledgement(checkout: Path, edit: Callable[..., No
     )
     assert problems == []
 
-    acknowledged.write_text(ENTRY, encoding="utf-8")
+    earlier = acknowledged.read_text(encoding="utf-8")
+    acknowledged.write_text(earlier + ENTRY, encoding="utf-8")
     assert judged(checkout) == ([], [])
 
-    acknowledged.write_text(f"{ENTRY}- kind: TrainJob\n  path: a\n  change: b\n  reason: c\n", encoding="utf-8")
-    assert judged(checkout) == ([], [f"{released.ACKNOWLEDGED}:5: the schemas have no such change: TrainJob a: b"])
+    acknowledged.write_text(
+        f"{earlier}{ENTRY}- kind: TrainJob\n  path: a\n  change: b\n  reason: c\n", encoding="utf-8"
+    )
+    line = len(f"{earlier}{ENTRY}".splitlines()) + 1
+    assert judged(checkout) == ([], [f"{released.ACKNOWLEDGED}:{line}: the schemas have no such change: TrainJob a: b"])
 
     acknowledged.write_text("- kind: TrainJob\n  path: a\n", encoding="utf-8")
     assert judged(checkout)[1] == [

@@ -38,7 +38,12 @@ class Machine:
     def run(self) -> tuple[int, str]:
         """Exit code and standard error."""
         done = subprocess.run(
-            [self._script], env={"PATH": str(self._bin)}, capture_output=True, text=True, check=False, timeout=60
+            [self._script],
+            env={"PATH": str(self._bin), "TRAINWRIGHT_TORCH": "/nowhere"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
         return done.returncode, done.stderr
 
@@ -51,7 +56,7 @@ class Machine:
 def machine(tmp_path: Path) -> Machine:
     """One with everything, on which we are root."""
     machine = Machine(tmp_path)
-    for name in ("make", "git", "python3", "apt-get"):
+    for name in ("make", "git", "python3", "chromium", "tmux", "apt-get"):
         machine.has(name)
     machine.has("id", "echo 0")
     return machine
@@ -67,7 +72,7 @@ def test_where_nothing_is_missing_nothing_is_installed(machine: Machine) -> None
 
 def test_what_is_missing_is_installed(machine: Machine, tmp_path: Path) -> None:
     machine.has("python3", "exit 1")
-    for name in ("make", "git"):
+    for name in ("make", "git", "chromium", "tmux"):
         (tmp_path / "bin" / name).unlink()
     make = tmp_path / "bin" / "make"
     made = f"printf '#!/bin/sh\\necho \"make $*\" >> {tmp_path / 'log'}\\n' > {make}; /bin/chmod +x {make}"
@@ -75,7 +80,7 @@ def test_what_is_missing_is_installed(machine: Machine, tmp_path: Path) -> None:
     assert machine.run() == (0, "")
     installs = [call for call in machine.calls if call.startswith("apt-get")]
     assert installs[0].startswith("apt-get update")
-    assert installs[1].endswith(" ca-certificates make git python3-venv")
+    assert installs[1].endswith(" ca-certificates make git python3-venv chromium tmux")
     assert len([call for call in machine.calls if call.startswith("make")]) == len(STEPS)
 
 

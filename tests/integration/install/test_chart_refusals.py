@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What helm says to values that are wrong, and to a cluster that is too old."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.charts import MANAGER, RUNTIMES, Helm, nested
+
+pytestmark = pytest.mark.parity
+
+WRONG: Mapping[str, tuple[Path, Mapping[str, Any], str]] = {
+    "an unknown value": (MANAGER, {"replica": 1}, "additional properties 'replica' not allowed"),
+    "another type": (MANAGER, {"replicas": "two"}, "at '/replicas': got string, want integer"),
+    "an image without a name": (MANAGER, {"image.repository": ""}, "image.repository is empty: set it to the name"),
+    "a tag in the name": (
+        MANAGER,
+        {"image.repository": "localhost:5000/trainer:1"},
+        'image.repository: "localhost:5000/trainer:1" has a tag or a digest: put them into image.tag and image.digest',
+    ),
+    "an address as a name": (
+        MANAGER,
+        {"image.repository": "https://example.com/trainer"},
+        'image.repository: "https://example.com/trainer" is not the name of an image: write it as registry.example.com',
+    ),
+    "a tag that is a number": (
+        MANAGER,
+        {"image.tag": 1.1},
+        "image.tag is the number 1.1, and numbers lose zeros (1.10 is 1.1): write tag:",
+    ),
+    "a tag with a blank": (MANAGER, {"image.tag": "a b"}, 'image.tag: "a b" is not a tag: use letters, digits and ._-'),
+    "a digest without an algorithm": (
+        MANAGER,
+        {"image.digest": "0000"},
+        'image.digest: "0000" is not a digest: write sha256: and 64 digits from 0 to f',
+    ),
+    "no replica": (
+        MANAGER,
+        {"replicas": 0},
+        "replicas: without a manager, no TrainJob can be created or changed: set 1 or more",
+    ),
+    "replicas that all work": (
+        MANAGER,
+        {"config.leaderElection.leaderElect": False},
+        "config.leaderElection.leaderElect is off with 2 replicas, so all would work on the same TrainJobs",
+    ),
+    "two makers of certificates": (
+        MANAGER,
+        {"certManager.enabled": True, "config.certManagement.enable": True},
+        "certManager.enabled and config.certManagement.enable exclude each other: set the second to false",
+    ),
+    "an address without a colon": (
+        MANAGER,
+        {"config.health.healthProbeBindAddress": "8081"},
+        'config.health.healthProbeBindAddress: "8081" has no port: write it as :8443, or as "0" for no server',
+    ),
+    "a time without a unit": (
+        MANAGER,
+        {"config.progress.interval": "10"},
+        'config.progress.interval: "10" is not a duration: write a number with its unit, such as 15s',
+    ),
+    "a port for two": (
+        MANAGER,
+        {"config.webhook.port": 8443},
+        "config: the servers metrics and webhook cannot both use port 8443: change one of webhook.port",
+    ),
+    "a monitor of nothing": (
+        MANAGER,
+        {"prometheus.serviceMonitor": True, "config.metrics.bindAddress": "0"},
+        'prometheus.serviceMonitor: there is nothing to scrape while config.metrics.bindAddress is "0"',
+    ),
+    "a section that a file leaves empty": (MANAGER, {"config": None}, "missing property 'config'"),
+    "a misspelt limit": (
+        MANAGER,
+        {"resources.limit": {"memory": "1Gi"}},
+        "at '/resources': additional properties 'limit' not allowed",
+    ),
+    "a pull policy": (MANAGER, {"image.pullPolicy": "Sometimes"}, "at '/image/pullPolicy': value must be one of"),
+    "an unknown gate": (
+        MANAGER,
+        {"config.featureGates": {"Progress": True}},
+        "value must be one of 'AllAlpha', 'AllBeta', 'CreatedCondition', 'Explain', 'ProgressPull', 'TrainJobStatus'",
+    ),
+    "an unknown field of the Configuration": (
+        MANAGER,
+        {"config.metrics.port": 8443},
+        "at '/config/metrics': additional properties 'port' not allowed",
+    ),
+    "a port": (MANAGER, {"config.webhook.port": 0}, "at '/config/webhook/port': minimum: got 0, want 1"),
+    "a namespace": (MANAGER, {"onlyNamespace": "Team_1"}, 'onlyNamespace: "Team_1" is not the name of a namespace'),
+    "a rule without verbs": (
+        MANAGER,
+        {"extraRules": [{"apiGroups": [""], "resources": ["pods"]}]},
+        "at '/extraRules/0'",
+    ),
+    "an unknown runtime": (
+        RUNTIMES,
+        {"runtimes.torch": True},
+        "value must be one of 'deepspeed-distributed', 'flux-distributed'",
+    ),
+    "JobSet that is not there": (MANAGER, {"jobset.install": True}, "this copy of the chart does not hold JobSet"),
+}
+EMPTIED = ("image.tag", "podAnnotations", "onlyNamespace", "extraRules", "config.featureGates", "resources.limits")
+
+
+@pytest.fixture
+def helm(tmp_path: Path) -> Helm:
+    return Helm(tmp_path)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_value_is_refused_by_name(helm: Helm, name: str) -> None:
+    chart, values, message = WRONG[name]
+    assert message in helm.refusal(chart, nested(values))
+
+
+def test_an_old_kubernetes_is_refused(helm: Helm) -> None:
+    said = helm.tried("template", "release", MANAGER, "--kube-version=1.30.9").stderr
+    assert "chart requires kubeVersion: >=1.31.0-0 which is incompatible with Kubernetes v1.30.9" in said
+
+
+@pytest.mark.parametrize("path", EMPTIED)
+def test_a_default_can_be_taken_away(helm: Helm, path: str) -> None:
+    # As a file of values does that has the key and nothing after it.
+    kinds = {one["kind"] for one in helm.template(MANAGER, nested({path: None}))}
+    assert "Deployment" in kinds

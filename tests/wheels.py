@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds what is shipped, as pip would, and tries it where nothing else is installed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.repository import ROOT, git
+
+EPOCH = "1763000000"
+
+
+def copy_sources(target: Path) -> None:
+    """Copy what git knows or would add, links as links, so that nothing built here gets into a build."""
+    files = git("ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    existing = "\0".join(name for name in files.split("\0") if name and (ROOT / name).exists())
+    archive = subprocess.run(
+        ["tar", "--create", "--null", "--files-from=-"],
+        cwd=ROOT,
+        input=existing.encode(),
+        capture_output=True,
+        check=True,
+    )
+    subprocess.run(["tar", "--extract"], cwd=target, input=archive.stdout, check=True)
+
+
+def build(source: Path, target: Path, kind: str = "wheel") -> subprocess.CompletedProcess[str]:
+    """Build the wheel or the sdist of a source folder as pip would; its file name is the last line printed."""
+    program = (
+        f"import os, sys; from setuptools.build_meta import build_{kind}; "
+        f"os.chdir(sys.argv[1]); print(build_{kind}(sys.argv[2]))"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, str(source), str(target)],
+        env={**os.environ, "SOURCE_DATE_EPOCH": EPOCH},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def built(source: Path, target: Path, kind: str = "wheel") -> Path:
+    """What was built."""
+    done = build(source, target, kind)
+    assert done.returncode == 0, done.stderr
+    return target / done.stdout.splitlines()[-1]
