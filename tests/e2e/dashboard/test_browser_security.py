@@ -4,7 +4,6 @@
 The dashboard has no API server: what it says about that is worth as much protection as jobs are.
 """
 
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
