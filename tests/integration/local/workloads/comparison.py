@@ -19,6 +19,7 @@ from tests.integration.local.workloads.conftest import World
 from tests.integration.local.workloads.recordings import Notes, recorded_notes
 from trainwright.api.base import Resource
 from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.controller.local.workloads.jobset.names import STARTUP_COMPLETED, STARTUP_IN_PROGRESS
 from trainwright.controller.local.workloads.kinds import (
     ACCOUNT,
     CLAIM,
@@ -145,7 +146,7 @@ def shown(objects: Sequence[Document]) -> list[str]:
 
 
 def _shown(obj: Document, names: dict[str, str]) -> str:
-    text = json.dumps(_stripped(obj), indent=1, sort_keys=True)
+    text = json.dumps(_without_chance(_stripped(obj)), indent=1, sort_keys=True)
     for uid, name in names.items():
         text = text.replace(uid, name)
     text = _UID.sub("<uid of nothing>", text)
@@ -158,6 +159,22 @@ def _stripped(value: Any) -> Any:
     if isinstance(value, list):
         return [_stripped(item) for item in value]
     return value
+
+
+def _without_chance(obj: Document) -> Document:
+    """Without what differs between two runs of the real controllers.
+
+    The Job controller writes twice when a Job fails: first that none of its pods is ready, then the failure. JobSet's
+    manager, if it looks in between (25 of 30 times), takes that for a start in order that goes on again. Nothing sets
+    it right once the JobSet has failed.
+    """
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    states = {one["type"]: one["status"] for one in conditions}
+    if obj["kind"] == JOBSET.kind and states.get("Failed") == "True" and STARTUP_COMPLETED in states:
+        for one in conditions:
+            if one["type"] in (STARTUP_IN_PROGRESS, STARTUP_COMPLETED):
+                one["status"] = "by chance"
+    return obj
 
 
 async def _events(world: World) -> list[str]:
