@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import msgspec
 
+from tests.bench.machine import budget
 from tests.integration.trainer.reporting import definitions
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.jobset.v1alpha2 import JobSet
@@ -265,7 +266,7 @@ def run(kubeconfig: Path, arguments: argparse.Namespace) -> None:
         share = (on - off) / arguments.seconds * 100
         print(
             f"{arguments.jobs} healthy jobs, {what}: {off:.2f} s of CPU without the gate, {on:.2f} s with it, in "
-            f"{arguments.seconds:g} s: {share:.1f} % of a CPU (budget 5 %)"
+            f"{arguments.seconds:g} s: {share:.1f} % of a CPU ({budget(5)})"
         )
     conditions, events = asyncio.run(written(kubeconfig))
     print(f"conditions written: {conditions}, events: {events} (budget 0)")

@@ -25,6 +25,7 @@ from aiohttp import web
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.bench import machine
 from tests.bench.burst import JOBSET, RUNTIME, TRAINER, BareClient, cpu_seconds, managed, resident_mib, spread
 from tests.managers import start_manager
 from trainwright.controller.runtime.testing import ControlPlane
@@ -146,7 +147,12 @@ async def measure(control_plane: ControlPlane, jobs: int, seconds: float, folder
         await asyncio.sleep(seconds)
         cpu, took = cpu_seconds(pid) - cpu, time.monotonic() - begin
         say(kubelets, jobs, begin, took)
-        print(f"  CPU of the manager                    {100 * cpu / took:8.1f} % of a processor")
+        factor = machine.factor(*machine.measured())
+        share = 100 * cpu / took
+        print(
+            f"  CPU of the manager                    {share:8.1f} % of a processor, "
+            f"{share / factor:.1f} % by the machine factor of {factor:.2f}"
+        )
         print(f"  memory of the manager                 {resident_mib(pid):8.0f} MiB")
     finally:
         await client.close()
