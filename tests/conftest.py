@@ -23,6 +23,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.jobset_definition import _jobset_definition as _jobset_definition  # noqa: PLC0414 - fixtures of this file
+from tests.jobset_definition import with_jobsets as with_jobsets  # noqa: PLC0414
+from tests.jobset_definition import without_jobsets as without_jobsets  # noqa: PLC0414
 from tests.skips import pytest_collectreport as pytest_collectreport  # noqa: PLC0414 - hooks of this file
 from tests.skips import pytest_runtest_logreport as pytest_runtest_logreport  # noqa: PLC0414
 from tests.skips import pytest_sessionfinish as pytest_sessionfinish  # noqa: PLC0414

@@ -46,7 +46,11 @@ def end(process: "subprocess.Popen[str]") -> None:
 
 def done(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
     """Exit code and both outputs."""
-    output, errors = process.communicate(timeout=120)
+    try:
+        output, errors = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        end(process)
+        raise
     return process.returncode, output, errors
 
 
@@ -164,12 +168,12 @@ def change_configuration(control_plane: ControlPlane) -> None:
         end(process)
 
 
-def test_a_missing_jobset_is_named_and_nothing_is_changed(control_plane: ControlPlane) -> None:
-    code, _, errors = done(make(control_plane, "deploy", f"IMG={IMAGE}"))
+def test_a_missing_jobset_is_named_and_nothing_is_changed(without_jobsets: ControlPlane) -> None:
+    code, _, errors = done(make(without_jobsets, "deploy", f"IMG={IMAGE}"))
     assert code != 0
     assert "JobSet is not installed in this cluster" in errors
     assert "kubectl apply --server-side -f https://github.com/kubernetes-sigs/jobset/" in errors
-    assert not control_plane.kubectl("get", "namespace", NAMESPACE, "--ignore-not-found")
+    assert not without_jobsets.kubectl("get", "namespace", NAMESPACE, "--ignore-not-found")
 
 
 @pytest.mark.parametrize(

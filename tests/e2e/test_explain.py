@@ -141,10 +141,10 @@ def test_the_first_sentence_is_right(answers: dict[str, Told | BaseException], n
     assert found.unread == ()
 
 
-def test_12_jobset_is_not_installed(control_plane: ControlPlane, namespace: str) -> None:
+def test_12_jobset_is_not_installed(without_jobsets: ControlPlane, namespace: str) -> None:
     async def explained() -> Explanation:
-        async with connected(control_plane.kubeconfig) as client:
-            place = Place(control_plane, client, namespace)
+        async with connected(without_jobsets.kubeconfig) as client:
+            place = Place(without_jobsets, client, namespace)
             await place.runtime(U)
             await place.job()
             return await Reader(client).explain(namespace, "j")

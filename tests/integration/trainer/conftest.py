@@ -12,7 +12,6 @@ import pytest
 from trainwright.api.config.v1alpha1 import Cleanup, Configuration, ControllerHealth
 from trainwright.controller.runtime import Manager, load_config
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
@@ -23,13 +22,6 @@ TEMPLATE: dict[str, Any] = {
     "spec": {"replicatedJobs": [{"name": "node", "template": {"metadata": STEP, "spec": {"template": {"spec": POD}}}}]}
 }
 TIME = "2026-01-02T03:04:05Z"
-
-
-@pytest.fixture(scope="session")
-def with_jobsets(control_plane: ControlPlane) -> ControlPlane:
-    """The shared API server with JobSet's definition, which does no other test any harm."""
-    control_plane.install_crds(provide(["jobset-manager"]).manifests["jobset-crd.yaml"])
-    return control_plane
 
 
 @pytest.fixture

@@ -69,8 +69,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(control_plane: ControlPlane, namespace: str, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(control_plane, namespace, capsys)
+def shell(without_jobsets: ControlPlane, namespace: str, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(without_jobsets, namespace, capsys)
 
 
 def test_a_job_that_waits(shell: Shell) -> None:

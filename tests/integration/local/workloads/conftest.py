@@ -24,21 +24,12 @@ from trainwright.controller.runtime import (
 )
 from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.waiting import eventually, eventually_sync, has_length
 
 CONTAINER: dict[str, Any] = {"name": "main", "image": "example.com/none", "resources": {"requests": {"cpu": "1"}}}
 
 IN_ONE_NAMESPACE = ("job", "jobset", "scheduler", "finished-jobs", "finished-pods", "garbage")
 """The controllers that can be kept to one namespace."""
-
-
-@pytest.fixture(scope="module")
-def with_jobsets(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The shared API server with JobSet's definition. Other tests are about a cluster without it."""
-    control_plane.install_crds(provide(["jobset-manager"]).manifests["jobset-crd.yaml"])
-    yield control_plane
-    control_plane.kubectl("delete", "crd", "jobsets.jobset.x-k8s.io")
 
 
 @pytest.fixture(scope="module")
