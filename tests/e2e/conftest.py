@@ -2,8 +2,9 @@
 """Our manager in the shared cluster, as config/ installs it, and the objects that its tests use."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,22 @@ NOWHERE = {"nodeSelector": {"example.com/nowhere": "yes"}}
 REAL, LOCAL = "real", "local"
 ON_BOTH = pytest.mark.parametrize("chain", [LOCAL, REAL], indirect=True, scope="session")
 """Runs tests on the local cluster, too: API server, controllers and node of ours."""
+
+
+_LOG = pytest.StashKey[Path]()
+"""Of the manager in the shared cluster, which is removed with the cluster."""
+_LAST_LINES = 40
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the manager said last, where a test of the shared cluster has failed."""
+    report = yield
+    log = item.config.stash.get(_LOG, None)
+    if report.failed and log is not None and {"manager", "chain"} & set(getattr(item, "fixturenames", ())):
+        lines = log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+        report.sections.append(("the manager's last lines", "\n".join(lines)))
+    return report
 
 
 class Trainer:
@@ -88,9 +105,10 @@ class Trainer:
 
 
 @pytest.fixture(scope="session")
-def manager(cluster: ControlPlane) -> Iterator[ControlPlane]:
+def manager(cluster: ControlPlane, pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     """The cluster, with what config/default installs and our manager, which has the rights of its role only."""
     install(cluster).start()
+    pytestconfig.stash[_LOG] = cluster.folder / f"{MANAGER}.log"
     yield cluster
     cluster.stop_program(MANAGER)
     # It may have looked well nonetheless: some calls are tried again, or done without.
