@@ -113,6 +113,10 @@ def leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     if inspect.iscoroutinefunction(getattr(request.node, "obj", None)):
         request.getfixturevalue("leaves_no_task")
+    # pytest-asyncio makes the loop of a module as late as its first test needs it: it is no socket of that test.
+    for name in request.node.fixturenames:
+        if name.endswith("_scoped_runner") and not name.startswith("_function"):
+            request.getfixturevalue(name)
     sockets, children = _sockets(), _children()
     yield
     if _sockets() - sockets:
