@@ -107,7 +107,9 @@ class Trainer:
 @pytest.fixture(scope="session")
 def manager(cluster: ControlPlane, pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     """The cluster, with what config/default installs and our manager, which has the rights of its role only."""
-    install(cluster).start()
+    # It leads all the time: a machine whose disk stalls for ten seconds must not end it under a hundred tests.
+    election = {"leaderElect": True, "leaseDuration": "60s", "renewDeadline": "50s", "retryPeriod": "2s"}
+    install(cluster).start(leaderElection=election)
     pytestconfig.stash[_LOG] = cluster.folder / f"{MANAGER}.log"
     yield cluster
     cluster.stop_program(MANAGER)
