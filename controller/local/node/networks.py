@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from trainwright.api.objects import Document, uid_of
+from trainwright.api.objects import Document
+from trainwright.controller.local.node.holders import Holder, Holders, holder_of
 from trainwright.controller.local.node.network import OPEN, READY
-from trainwright.controller.local.node.ports import Holder, holder_of
 from trainwright.controller.local.node.spawning import start_program
 
 _PROGRAM = Path(__file__).with_name("network.py")
@@ -95,7 +95,7 @@ class Networks:
 
     def __init__(self) -> None:
         self._networks: dict[Holder, Network] = {}
-        self._pods: dict[Holder, set[str]] = {}
+        self._holders = Holders()
         self._making = asyncio.Lock()
         self._ended: list[Network] = []
         """Their processes end, and are still to be waited for."""
@@ -110,19 +110,14 @@ class Networks:
                 if network is not None:
                     network.close()
                 network = self._networks[holder] = await asyncio.to_thread(Network)
-            self._pods.setdefault(holder, set()).add(uid_of(pod))
+            self._holders.join(pod)
         return network
 
     def release(self, pod: Document) -> None:
         """Nothing of the pod runs any more. The network goes with the last pod."""
-        holder = holder_of(pod)
-        left = self._pods.get(holder, set())
-        left.discard(uid_of(pod))
-        if not left:
-            self._pods.pop(holder, None)
-            if (network := self._networks.pop(holder, None)) is not None:
-                network.close()
-                self._ended.append(network)
+        if self._holders.leave(pod) and (network := self._networks.pop(holder_of(pod), None)) is not None:
+            network.close()
+            self._ended.append(network)
 
     def close(self) -> None:
         """Let go of all of them, at the end of the node. Blocks."""
@@ -132,7 +127,7 @@ class Networks:
             network.wait()
         self._ended.clear()
         self._networks.clear()
-        self._pods.clear()
+        self._holders.clear()
 
 
 def refused() -> str:

@@ -13,14 +13,11 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TypeAlias
 
-from trainwright.api.objects import Document, namespace_of, uid_of
-from trainwright.controller.local.node.hostnames import group_of, name_pattern
+from trainwright.api.objects import Document
+from trainwright.controller.local.node.holders import Holder, Holders, holder_of
+from trainwright.controller.local.node.hostnames import name_pattern
 from trainwright.controller.local.node.pods import all_containers
-
-Holder: TypeAlias = tuple[str, str]
-"""Namespace and JobSet or subdomain; or namespace and uid of a pod that has no group."""
 
 FOLDER = Path("/tmp", f"tw-ports-{os.getuid()}")  # noqa: S108 - one for all clusters of a user, whatever their TMPDIR
 """Holds a file for each port that a cluster of this machine has held."""
@@ -45,7 +42,7 @@ class Ports:
         """Whether each holder has a network of its own, with all ports."""
         self._used: dict[Holder, dict[int, int]] = {}
         """The real port by declared one."""
-        self._pods: dict[Holder, set[str]] = {}
+        self._holders = Holders()
 
     def admit(self, pod: Document, pods: Iterable[Document]) -> bool:
         """Hold the ports that a pod declares; False if one of them is not to be had. Can be called again.
@@ -69,23 +66,19 @@ class Ports:
             return False
         if used:
             self._used[holder] = used
-            self._pods.setdefault(holder, set()).add(uid_of(pod))
+            self._holders.join(pod)
         return True
 
     def release(self, pod: Document) -> None:
         """Nothing of the pod runs any more. The last pod of a holder gives its ports back."""
-        holder = holder_of(pod)
-        left = self._pods.get(holder, set())
-        left.discard(uid_of(pod))
-        if not left:
-            self._pods.pop(holder, None)
-            for port in self._used.pop(holder, {}).values():
+        if self._holders.leave(pod):
+            for port in self._used.pop(holder_of(pod), {}).values():
                 self._locks.give_back(port)
 
     def close(self) -> None:
         """Give all ports back, at the end of the node."""
         self._used.clear()
-        self._pods.clear()
+        self._holders.clear()
         self._locks.close()
 
     def moved(self, pod: Document) -> dict[int, int]:
@@ -140,12 +133,6 @@ class PortLocks:
         """Hold none any more."""
         for port in list(self._held):
             self.give_back(port)
-
-
-def holder_of(pod: Document) -> Holder:
-    """Who holds the ports of a pod."""
-    group = group_of(pod)
-    return group if group[1] else (namespace_of(pod), uid_of(pod))
 
 
 def declared_ports(pod: Document) -> list[int]:
