@@ -15,6 +15,8 @@ from tests.e2e.trainings import FRAMEWORKS, TORCH, alone, check, trained
 from tests.unit.local.node.modes import MODES
 from trainwright.controller.local.node.settings import Isolation
 
+# Each trains twice, once to know the figures; a machine with much else to do takes minutes for one.
+pytestmark = pytest.mark.timeout(900)
 NEEDS = {"torch": [pytest.mark.needs_environment(TORCH)]}
 
 

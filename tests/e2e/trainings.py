@@ -98,8 +98,8 @@ def trained(name: str, folder: Path, *, nodes: int, isolation: str = "auto", wit
     file = folder / "job.yaml"
     file.write_text(yaml.safe_dump(job))
     command = (sys.executable, "-m", "trainwright.controller.cli.main", "local", "run", f"--dir={folder}")
-    how = ("--capacity=cpu=8,memory=8Gi", f"--isolation={isolation}", "--timeout=200", f"--file={file}")
-    done = subprocess.run([*command, *how], capture_output=True, text=True, timeout=280, check=False)
+    how = ("--capacity=cpu=8,memory=8Gi", f"--isolation={isolation}", "--timeout=400", f"--file={file}")
+    done = subprocess.run([*command, *how], capture_output=True, text=True, timeout=440, check=False)
     assert without == framework.variable or done.returncode == 0, done.stdout + done.stderr
     return [line.partition("] ")[2] for line in done.stdout.splitlines() if line.startswith("[node-")]
 

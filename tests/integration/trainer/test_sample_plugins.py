@@ -67,22 +67,38 @@ def received() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     server.shutdown()
     thread.join()
     server.server_close()
+    # What was posted is known before the plugin has read the answer and closed its connection.
+    for one in threading.enumerate():
+        if one.name.startswith("plugin "):
+            one.join()
 
 
 @pytest.fixture
 def connections(installed: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Closes the connections of the plugin's client, which lives as long as the manager's process."""
+    """Closes the connections of the plugin's client. It lives as long as the manager's process, as its thread does."""
     module, made = importlib.import_module("plateau_plugin"), list[Any]()
+    requesting, over = threading.Lock(), threading.Event()
 
     class Closed(module.KubernetesJobs):  # type: ignore[misc,name-defined]
         def __init__(self) -> None:
             super().__init__()
             made.append(self._api.api_client.rest_client.pool_manager)
 
+        def get(self, namespace: str, name: str) -> Any:
+            with requesting:
+                return None if over.is_set() else super().get(namespace, name)
+
+        def suspend(self, namespace: str, name: str, version: str) -> None:
+            with requesting:
+                if not over.is_set():
+                    super().suspend(namespace, name, version)
+
     monkeypatch.setattr(module, "KubernetesJobs", Closed)
     yield
-    for pool in made:
-        pool.clear()
+    with requesting:
+        over.set()
+        for pool in made:
+            pool.clear()
 
 
 @pytest.mark.usefixtures("connections")
