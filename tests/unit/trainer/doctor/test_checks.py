@@ -130,6 +130,18 @@ def old_jobset(site: Site) -> dict[str, Any]:
     return {**site.known(site.definitions), "jobsets.jobset.x-k8s.io": {"spec": {"versions": versions}}}
 
 
+def jobset_without(site: Site, *path: str) -> dict[str, Any]:
+    """Definitions with that of a JobSet whose spec lacks a field."""
+    definition = json.loads(JOBSET.read_text())
+    (version,) = (one for one in definition["spec"]["versions"] if one["name"] == "v1alpha2")
+    schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    for step in path[:-1]:
+        schema = schema["items"] if step == "[]" else schema["properties"][step]
+    del schema["properties"][path[-1]]
+    return {**site.known(site.definitions), "jobsets.jobset.x-k8s.io": definition}
+
+
+CLAIMS = [{"templates": [{"metadata": {"name": "data"}, "spec": {}}]}]
 DEFECTS: dict[str, tuple[str, Level, str, Callable[[Site], Site]]] = {
     "D0 old Kubernetes": (
         "Kubernetes",
@@ -148,6 +160,29 @@ DEFECTS: dict[str, tuple[str, Level, str, Callable[[Site], Site]]] = {
         Level.PROBLEM,
         "JobSet is too old: its definition lacks replicatedJobs[].groupName",
         lambda site: replace(site, definitions=old_jobset(site)),
+    ),
+    "D1 JobSet without claims": (
+        "JobSet is installed",
+        Level.PROBLEM,
+        "JobSet does not know the field volumeClaimPolicies of TrainingRuntime team/torchtune, and refuses their jobs",
+        lambda site: replace(
+            site,
+            definitions=jobset_without(site, "volumeClaimPolicies"),
+            rendered=[
+                rendered(job_template(**NEVER)),
+                rendered(job_template(**NEVER), name="torchtune", volumeClaimPolicies=CLAIMS),
+            ],
+        ),
+    ),
+    "D1 JobSet without a field of jobs": (
+        "JobSet is installed",
+        Level.PROBLEM,
+        "JobSet does not know the field replicatedJobs[].dependsOn of TrainingRuntime team/r, and refuses their jobs",
+        lambda site: replace(
+            site,
+            definitions=jobset_without(site, "replicatedJobs", "[]", "dependsOn"),
+            rendered=[rendered(job_template(**NEVER), ORDERED)],
+        ),
     ),
     "D1 no JobSet": (
         "JobSet is installed",
