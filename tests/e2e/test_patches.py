@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.e2e.conftest import LOCAL, NOWHERE, REAL, Trainer
+from tests.program_versions import JOBSET_MAKES_CLAIMS
 from tests.repository import ROOT
 from trainwright.api.conditions import is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
@@ -173,6 +174,8 @@ def runtimes(namespace: str) -> Iterator[Json]:
     yield {"metadata": {"name": "everything", "namespace": namespace}, "spec": spec}
     for file in sorted((ROOT / "config" / "runtimes").glob("*-*.yaml")):
         shipped = yaml.safe_load(file.read_text())
+        if "volumeClaimPolicies" in shipped["spec"]["template"]["spec"] and not JOBSET_MAKES_CLAIMS:
+            continue
         for replicated in shipped["spec"]["template"]["spec"]["replicatedJobs"]:
             pod = replicated["template"]["spec"]["template"]["spec"]
             pod["nodeSelector"] = {**pod.get("nodeSelector", {}), **NOWHERE["nodeSelector"]}

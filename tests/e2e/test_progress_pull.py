@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.installation import CONFIG, forbidden, install
+from tests.program_versions import WEBSOCKETS_TO_NODES
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.testing.kubelet import served_node
 from trainwright.controller.runtime import load_config
@@ -35,7 +36,10 @@ with open(os.environ["TRAINWRIGHT_PROGRESS_FINAL"], "w") as file:
 STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
 API = "trainer.kubeflow.org/v1alpha1"
 
-pytestmark = pytest.mark.parity
+pytestmark = [
+    pytest.mark.parity,
+    pytest.mark.only_where(WEBSOCKETS_TO_NODES, "the node of this test speaks websockets, and not SPDY"),
+]
 
 
 def documents() -> list[dict[str, Any]]:
