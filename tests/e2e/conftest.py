@@ -34,7 +34,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Show what the manager said last, where a test of the shared cluster has failed."""
     report = yield
     log = item.config.stash.get(_LOG, None)
-    if report.failed and log is not None and {"manager", "chain"} & set(getattr(item, "fixturenames", ())):
+    is_shared = bool({"manager", "chain"} & set(getattr(item, "fixturenames", ())))
+    # There is no file any more at the teardown of the last test, with which the cluster itself ends.
+    if report.failed and is_shared and log is not None and log.is_file():
         lines = log.read_text(errors="replace").splitlines()[-_LAST_LINES:]
         report.sections.append(("the manager's last lines", "\n".join(lines)))
     return report
