@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+_DECISION = "authorization.k8s.io/decision"
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
@@ -39,6 +40,7 @@ class _Event(msgspec.Struct):
     userAgent: str = ""  # noqa: N815 - wire name
     objectRef: _Reference | None = None  # noqa: N815 - wire name
     responseStatus: _Status | None = None  # noqa: N815 - wire name
+    annotations: dict[str, str] = {}
 
 
 _DECODER = msgspec.json.Decoder(_Event)
@@ -63,6 +65,8 @@ class Call:
     """HTTP status of the answer."""
     time: str
     """Time of the answer, RFC 3339 with microseconds."""
+    decision: str
+    """Of the authorizer: allow or forbid. Admission can refuse with 403 what the authorizer allowed."""
 
     @property
     def is_write(self) -> bool:
@@ -106,4 +110,5 @@ class AuditLog:
                     uri=event.requestURI,
                     code=event.responseStatus.code if event.responseStatus else 0,
                     time=event.stageTimestamp,
+                    decision=event.annotations.get(_DECISION, ""),
                 )

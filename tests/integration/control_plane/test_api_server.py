@@ -211,3 +211,26 @@ def test_the_audit_log_counts_the_calls_of_a_user_agent(control_plane: ControlPl
         ("get", "configmaps", namespace, "counted", 200),
     ]
     assert [call.is_write for call in calls] == [True, False]
+    assert {call.decision for call in calls} == {"allow"}
+
+
+def test_the_audit_log_tells_refused_rights_from_what_admission_refuses(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    name = f"poor-{secrets.token_hex(4)}"
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]
+    kubeconfig = control_plane.users.add_user(name, rules=rules)
+    with KUBERNETES.config.new_client_from_config(str(kubeconfig)) as client:
+        core = KUBERNETES.client.CoreV1Api(client)
+        for call in (core.read_namespaced_config_map, core.delete_namespaced_config_map):
+            with pytest.raises(KUBERNETES.client.ApiException, match="Forbidden"):
+                call("none", namespace)
+        control_plane.kubectl("delete", "namespace", namespace, "--wait=false")
+        with pytest.raises(KUBERNETES.client.ApiException, match="is being terminated"):
+            core.create_namespaced_config_map(namespace, {"metadata": {"name": "late"}})
+    calls = control_plane.audit_log.calls(user=name)
+    assert [(call.verb, call.code, call.decision) for call in calls] == [
+        ("get", 403, "forbid"),
+        ("delete", 403, "forbid"),
+        ("create", 403, "allow"),
+    ]
