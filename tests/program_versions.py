@@ -4,7 +4,9 @@
 `make soak SOAK_ARGS=versions` chooses other pairs than those that all other tests use.
 """
 
-from trainwright.controller.runtime.testing.tools import MODULES
+import os
+
+from trainwright.controller.runtime.testing.tools import MODULES, MODULES_VARIABLE
 
 
 def _minor(name: str) -> tuple[int, int]:
@@ -18,3 +20,5 @@ JOBSET_MAKES_CLAIMS = _minor("jobset") >= (0, 11)
 """Whether JobSet knows volumeClaimPolicies, as the torchtune runtimes need."""
 WEBSOCKETS_TO_NODES = _minor("kubernetes") >= (1, 36)
 """Whether the API server passes websockets on to a node, rather than to translate them into SPDY."""
+AS_LOCALLY = not os.environ.get(MODULES_VARIABLE)
+"""Whether they are those that the local cluster is made after."""

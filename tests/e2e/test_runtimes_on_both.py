@@ -17,7 +17,7 @@ import pytest
 from tests.e2e.test_patches import runtimes
 from tests.integration.local.workloads.comparison import EVENT, shown
 from tests.local_chain import LocalChain
-from tests.program_versions import JOBSET_MAKES_CLAIMS
+from tests.program_versions import AS_LOCALLY
 from trainwright.api.base import Resource
 from trainwright.api.conditions import is_true
 from trainwright.api.kubernetes.core.v1 import Secret
@@ -29,7 +29,10 @@ from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
 
-pytestmark = pytest.mark.parity
+pytestmark = [
+    pytest.mark.parity,
+    pytest.mark.only_where(AS_LOCALLY, "the local cluster does as the newest versions do"),
+]
 KINDS = (TrainJob.RESOURCE, JOBSET, JOB, SERVICE, CONFIG_MAP, Secret.RESOURCE, POD)
 CONTROLLERS = {"trainwright", "job-controller", "jobset"}
 AT_ONCE = 4
@@ -153,7 +156,7 @@ async def test_they_do_the_same(manager: ControlPlane, ours: ControlPlane) -> No
     clients = [Client(HTTPTransport(load_config(one.kubeconfig)), user_agent="test") for one in (manager, ours)]
     limit = asyncio.Semaphore(AT_ONCE)
     shipped = [one for one in runtimes("") if name_of(one) != "everything"]
-    assert len(shipped) >= (9 if JOBSET_MAKES_CLAIMS else 6)
+    assert len(shipped) >= 9
     found: dict[str, str] = {}
 
     async def compare(runtime: Document, *, fails: bool) -> None:
