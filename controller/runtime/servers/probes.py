@@ -2,7 +2,7 @@
 """Liveness and readiness: named checks. A check fails if it returns a reason or raises.
 
 Liveness fails only for what a restart repairs: a blocked event loop. A silent watch recovers by itself and fails
-readiness. The reason goes to the log, not to the caller.
+readiness. The reason goes to the log, not to the caller, and once until it changes: probes come every few seconds.
 """
 
 import inspect
@@ -22,6 +22,8 @@ class Checks:
     def __init__(self, path: str) -> None:
         self.path = path
         self._checks: dict[str, Check] = {}
+        self._told: dict[str, str] = {}
+        """The reason that was logged last, of each check that fails."""
 
     def add(self, name: str, check: Check) -> None:
         """Add or replace a check. Its name is a path below this one."""
@@ -46,7 +48,10 @@ class Checks:
         except Exception:
             log.exception("%s/%s: the check raised an exception", self.path, name)
             return False
-        if reason:
+        if not reason:
+            self._told.pop(name, None)
+        elif self._told.get(name) != reason:
+            self._told[name] = reason
             log.warning("%s/%s failed: %s", self.path, name, reason)
         return not reason
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small parts: versions, selectors, conditions, metrics of priorities, builders of objects."""
+"""Small parts: versions, selectors, conditions, metrics of priorities, builders of objects, reasons of probes."""
 
 import asyncio
 import gc
@@ -25,6 +25,7 @@ from trainwright.controller.runtime.manager import collector
 from trainwright.controller.runtime.manager.logs import JSONFormatter, TextFormatter
 from trainwright.controller.runtime.metrics.registry import OVERFLOW, Metrics
 from trainwright.controller.runtime.selectors import parse_label_selector
+from trainwright.controller.runtime.servers.probes import Checks
 from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.objects import build, config_map
 from trainwright.controller.runtime.testing.scripted import frame, is_list, is_watch, listing
@@ -253,3 +254,11 @@ def test_what_is_there_is_taken_out_of_the_collector_and_fresh_garbage_is_not_ke
         gc.enable()
     gc.collect()
     assert left() is None
+
+
+async def test_a_reason_is_logged_once_until_it_changes(caplog: pytest.LogCaptureFixture) -> None:
+    checks, reason = Checks("/readyz"), [None, "a", "a", "b", "b", None, "b"]
+    checks.add("caches", lambda: reason.pop(0))
+    outcomes = [(await checks.run())["caches"] for _ in range(7)]
+    assert outcomes == [True, False, False, False, False, True, False]
+    assert [one.getMessage() for one in caplog.records] == [f"/readyz/caches failed: {why}" for why in ("a", "b", "b")]
