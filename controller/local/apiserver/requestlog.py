@@ -40,6 +40,7 @@ class Exchange:
     request: ServerRequest
     received: datetime
     user: User | None = None
+    impersonated: User | None = None
     route: Route | None = None
     call: Call | None = None
 
@@ -119,6 +120,8 @@ def _document(exchange: Exchange, answer: Answer) -> Document:
         "sourceIPs": ["127.0.0.1"],
         "userAgent": request.headers.get("user-agent", ""),
     }
+    if exchange.impersonated is not None:
+        made["impersonatedUser"] = user_info(exchange.impersonated)
     if route is not None:
         made["objectRef"] = _reference(exchange, route)
     made["responseStatus"] = _status(answer)

@@ -39,6 +39,8 @@ class ServerRequest:
     path: str
     query: Query = ()
     headers: Mapping[str, str] = field(default_factory=dict)
+    impersonation: Sequence[tuple[str, str]] = ()
+    """Headers `Impersonate-*`, of which some may be there several times."""
     body: bytes = b""
     holder: User | None = None
     """Whom the client's certificate names; None without one."""

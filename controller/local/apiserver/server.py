@@ -11,6 +11,7 @@ from trainwright.controller.local.apiserver.admission import Admission, Chain
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.endpoints import Endpoints
+from trainwright.controller.local.apiserver.impersonation import impersonated
 from trainwright.controller.local.apiserver.precedence import Precedence
 from trainwright.controller.local.apiserver.reads import Reads
 from trainwright.controller.local.apiserver.requestlog import Exchange, RequestLog
@@ -97,6 +98,11 @@ class APIServer:
             user = exchange.user = await self._authenticator.user(request)
             if user is None:
                 raise errors.unauthorized()
+            wanted = impersonated(request.impersonation)
+            if wanted is not None:
+                if user == ANONYMOUS:
+                    raise forbidden(user, request, route)
+                user = exchange.impersonated = wanted
             if user == ANONYMOUS and request.path.rstrip("/") not in PUBLIC:
                 raise forbidden(user, request, route)
             if route is None:

@@ -60,11 +60,13 @@ class _Handler:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
             return _whole(failure(too_large(f"limit is {LIMIT}")))
+        pairs = list(request.headers.items())
         asked = ServerRequest(
             method=request.method,
             path=request.path,
             query=list(request.query.items()),
-            headers={name.lower(): value for name, value in request.headers.items()},
+            headers={name.lower(): value for name, value in pairs},
+            impersonation=[(name.lower(), value) for name, value in pairs if name.lower().startswith("impersonate-")],
             body=body,
             holder=_holder(request),
         )

@@ -1,8 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users in wire form."""
+"""Users: their groups, and their wire form."""
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.requests import User
+
+AUTHENTICATED = "system:authenticated"
+"""The group of all users with credentials."""
+ACCOUNT_PREFIX = "system:serviceaccount:"
+"""Of the user names of service accounts."""
+
+
+def account_groups(namespace: str) -> tuple[str, ...]:
+    """The groups of all service accounts of a namespace."""
+    return "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
 
 
 def user_info(user: User) -> Document:

@@ -16,7 +16,6 @@ from trainwright.api import times
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.identity.authentication import (
-    AUTHENTICATED,
     ISSUER,
     Identity,
     InvalidTokenError,
@@ -29,6 +28,7 @@ from trainwright.controller.local.apiserver.identity.jwt import (
 )
 from trainwright.controller.local.apiserver.requests import User
 from trainwright.controller.local.apiserver.store import Name, Store
+from trainwright.controller.local.apiserver.userinfo import ACCOUNT_PREFIX, AUTHENTICATED, account_groups
 
 _LEEWAY = timedelta(minutes=1)
 """For clocks that differ, and how long a deleted object keeps its tokens valid."""
@@ -79,7 +79,7 @@ class AccountTokens:
                 "jti": str(uuid.uuid4()),
                 "kubernetes.io": dict(sorted(said.items())),
                 "nbf": now,
-                "sub": f"system:serviceaccount:{namespace}:{name_of(account)}",
+                "sub": f"{ACCOUNT_PREFIX}{namespace}:{name_of(account)}",
             }
         )
 
@@ -162,8 +162,8 @@ def _user(said: Document, token_id: str) -> User:
             if reference.get(field):
                 extra[f"{_EXTRA}/{kind}-{field}"] = (reference[field],)
     return User(
-        f"system:serviceaccount:{namespace}:{account['name']}",
-        ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED),
+        f"{ACCOUNT_PREFIX}{namespace}:{account['name']}",
+        (*account_groups(namespace), AUTHENTICATED),
         uid=account["uid"],
         extra=extra,
     )

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from trainwright.controller.local.apiserver.requests import ANONYMOUS, ServerRequest, User
+from trainwright.controller.local.apiserver.userinfo import AUTHENTICATED
 
-AUTHENTICATED = "system:authenticated"
 ADMINISTRATOR = User("kubernetes-admin", ("system:masters", AUTHENTICATED))
 ISSUER = "https://kubernetes.default.svc"
 """Issuer of the tokens of service accounts, and the audience of this API server. It does not depend on the port."""

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests on behalf of another user."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.local.identity.conftest import AUTHENTICATION, Asker, Document
+from trainwright.controller.local.apiserver.errors import StatusError
+from trainwright.controller.local.apiserver.impersonation import impersonated
+from trainwright.controller.local.apiserver.requests import ServerRequest
+from trainwright.controller.local.cluster import api_server
+from trainwright.controller.runtime import HTTPTransport, load_config
+from trainwright.controller.runtime.client.transport import Request
+
+REVIEWS = f"/apis/{AUTHENTICATION}/selfsubjectreviews"
+AUTHENTICATED, ACCOUNT = "system:authenticated", "system:serviceaccount:ns:a"
+
+
+@pytest.mark.parametrize(
+    ("name", "headers", "groups"),
+    [
+        ("bob", [], [AUTHENTICATED]),
+        ("bob", ["g", "h"], ["g", "h", AUTHENTICATED]),
+        ("bob", [AUTHENTICATED, "g"], [AUTHENTICATED, "g"]),
+        ("bob", ["system:unauthenticated"], ["system:unauthenticated"]),
+        ("system:anonymous", [], ["system:unauthenticated"]),
+        ("system:anonymous", ["system:masters"], ["system:masters", "system:unauthenticated"]),
+        (ACCOUNT, [], ["system:serviceaccounts", "system:serviceaccounts:ns", AUTHENTICATED]),
+        (ACCOUNT, ["g"], ["g", AUTHENTICATED]),
+        ("system:serviceaccount:ns", [], [AUTHENTICATED]),
+        ("system:serviceaccount:ns:a:b", [], [AUTHENTICATED]),
+        ("system:node:n", [], ["system:nodes", AUTHENTICATED]),
+        ("system:node:N", [], [AUTHENTICATED]),
+    ],
+)
+def test_groups(name: str, headers: list[str], groups: list[str]) -> None:
+    found = impersonated([("impersonate-user", name), *(("impersonate-group", group) for group in headers)])
+    assert found is not None
+    assert (found.name, list(found.groups)) == (name, groups)
+
+
+def test_uid_and_extra() -> None:
+    headers = [
+        ("impersonate-uid", "u"),
+        ("impersonate-extra-example.com%2fscopes", "view"),
+        ("impersonate-extra-example.com%2fscopes", "edit"),
+        ("impersonate-user", "system:node:n"),
+    ]
+    found = impersonated(headers)
+    assert found is not None
+    assert (found.uid, found.extra) == ("u", {"example.com/scopes": ("view", "edit")})
+    assert found.groups == (AUTHENTICATED,), "a node has its group only if no more than its name is given"
+
+
+def test_without_a_name() -> None:
+    assert impersonated([]) is None
+    assert impersonated([("impersonate-user", "")]) is None
+    with pytest.raises(StatusError) as failed:
+        impersonated([("impersonate-group", "g"), ("impersonate-extra-a", "1")])
+    assert (failed.value.code, failed.value.reason) == (400, "BadRequest")
+    assert failed.value.message == (
+        'requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"g"}, '
+        'Extra:map[string][]string{"a":[]string{"1"}}} without impersonating a user name'
+    )
+
+
+async def test_who_cannot_impersonate_and_who_has_no_rights(ask: Asker) -> None:
+    as_bob, as_nobody = [("impersonate-user", "bob")], [("impersonate-user", "system:anonymous")]
+
+    async def status(path: str, impersonation: list[tuple[str, str]], token: str) -> int:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        request = ServerRequest(method="GET", path=path, headers=headers, impersonation=impersonation)
+        return (await ask.api.server.handle(request)).status
+
+    assert await status("/api/v1/nodes", as_bob, ask.admin) == 200
+    assert await status("/healthz", as_nobody, ask.admin) == 200
+    assert await status("/api/v1/nodes", as_nobody, ask.admin) == 403
+    assert await status("/healthz", as_bob, "") == 403
+
+
+async def test_over_https_and_in_the_request_log(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    async with api_server(tmp_path / "state", memory=True, request_log=log) as api:
+        transport = HTTPTransport(load_config(api.kubeconfig))
+        headers = {"Content-Type": "application/json", "Impersonate-User": "bob", "Impersonate-Group": "g"}
+        answer = await transport.send(Request("POST", REVIEWS, headers=headers, body=b"{}"))
+        await transport.close()
+    bob: Document = {"username": "bob", "groups": ["g", AUTHENTICATED]}
+    assert json.loads(answer.body)["status"] == {"userInfo": bob}
+    line = json.loads(log.read_text().splitlines()[-1])
+    assert (line["user"]["username"], line["impersonatedUser"]) == ("kubernetes-admin", bob)
