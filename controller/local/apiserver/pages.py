@@ -2,14 +2,22 @@
 """Answers that are about the server and not about an object: health, version, discovery."""
 
 import platform
+from collections.abc import Sequence
 
 from trainwright import __version__
 from trainwright.controller.local.apiserver import discovery, errors, openapi
+from trainwright.controller.local.apiserver.apply.values import quoted
 from trainwright.controller.local.apiserver.negotiation import NotAcceptableError
 from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, encode
 from trainwright.controller.local.apiserver.resources import Registry, ServedResource
 
-_HEALTH = ("/healthz", "/livez", "/readyz")
+_ALIVE = ("ping", "log", "etcd")
+_CHECKS = {
+    "healthz": _ALIVE,
+    "livez": _ALIVE,
+    "readyz": (*_ALIVE, "etcd-readiness", "informer-sync", "shutdown"),
+}
+"""Health checks by path. While the server answers, all of them pass."""
 KUBERNETES_VERSION = "1.36.3"
 _BUILD_DATE = "1970-01-01T00:00:00Z"
 _NO_MODELS = b"\x0a\x032.0" + b"\x12\x0e" + b"\x0a\x0aKubernetes" + b"\x12\x00"
@@ -19,10 +27,27 @@ validates it."""
 
 
 def health(request: ServerRequest) -> Answer | None:
-    """`ok` for the health paths, and those of single checks below them."""
-    if request.path.rstrip("/").startswith(_HEALTH):
-        return Answer(body=b"ok", content_type="text/plain; charset=utf-8")
-    return None
+    """The health paths, and those of single checks below them.
+
+    https://kubernetes.io/docs/reference/using-api/health-checks/
+    """
+    root, _, check = request.path.strip("/").partition("/")
+    checks = _CHECKS.get(root)
+    if checks is None or (check and check not in checks):
+        return None
+    verbose = not check and request.says("verbose")
+    text = _all_checks(root, checks, request.all("exclude")) if verbose else "ok"
+    headers = {"X-Content-Type-Options": "nosniff"}
+    return Answer(body=text.encode(), content_type="text/plain; charset=utf-8", headers=headers)
+
+
+def _all_checks(root: str, checks: Sequence[str], excluded: Sequence[str]) -> str:
+    lines = [f"[+]{check} excluded: ok" if check in excluded else f"[+]{check} ok" for check in checks]
+    unknown = sorted(set(excluded).difference(checks))
+    if unknown:
+        listed = ",".join(map(quoted, unknown))
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {listed}")
+    return "\n".join([*lines, f"{root} check passed\n"])
 
 
 def version(request: ServerRequest) -> Answer | None:

@@ -2,7 +2,7 @@
 """Answers to requests for discovery, with their headers."""
 
 from trainwright.controller.local.apiserver.built_in import serve_built_in
-from trainwright.controller.local.apiserver.pages import DiscoveryPages
+from trainwright.controller.local.apiserver.pages import DiscoveryPages, health
 from trainwright.controller.local.apiserver.requests import Answer, ServerRequest
 from trainwright.controller.local.apiserver.resources import Registry
 
@@ -19,6 +19,29 @@ def asked(pages: DiscoveryPages, **headers: str) -> Answer:
     answer = pages(request)
     assert answer is not None
     return answer
+
+
+def read(path: str, *query: tuple[str, str]) -> str | None:
+    answer = health(ServerRequest(method="GET", path=path, query=query))
+    return None if answer is None else answer.body.decode()
+
+
+def test_health() -> None:
+    for path in ("/healthz", "/livez/", "/readyz", "/readyz/ping", "/livez/etcd"):
+        assert read(path) == "ok"
+    for path in ("/healthzz", "/readyz/other", "/livez/shutdown"):
+        assert read(path) is None
+    assert read("/readyz/ping", ("verbose", "")) == "ok"
+
+
+def test_health_in_detail() -> None:
+    assert read("/livez", ("verbose", "")) == "[+]ping ok\n[+]log ok\n[+]etcd ok\nlivez check passed\n"
+    assert read("/healthz", ("exclude", "etcd")) == "ok"
+    text = read("/healthz", ("verbose", "true"), ("exclude", "etcd"), ("exclude", "b"), ("exclude", "a"))
+    assert text == (
+        "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\n"
+        'warn: some health checks cannot be excluded: no matches for "a","b"\nhealthz check passed\n'
+    )
 
 
 def test_not_modified_has_the_content_type_of_what_the_client_keeps() -> None:
