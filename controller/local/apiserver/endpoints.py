@@ -12,7 +12,7 @@ from trainwright.controller.local.apiserver.wanted import wanted as wanted_by
 from trainwright.controller.local.apiserver.watches import Watches
 from trainwright.controller.local.apiserver.writes import Writes, track
 
-_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 DELETED_AT_ONCE = 200
 _FOLDERS = {"nodes": "minions", "services": "services/specs"}
 """Where the real server keeps kinds that it does not keep under their plural; its messages say so."""
@@ -31,6 +31,9 @@ class Endpoints:
         """Answer a call for a resource or a subresource that is stored with it. Raises StatusError."""
         method = call.request.method
         _check_size(call)
+        sub = call.served.subresources.get(call.subresource)
+        if sub is not None and not call.served.type.custom and _VERBS.get(method) not in sub.verbs:
+            raise errors.method_not_allowed()
         if method in ("GET", "HEAD"):
             return await self._read(call)
         # The real server takes the name of the URL for custom resources, and checks none for built-in kinds.
