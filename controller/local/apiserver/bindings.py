@@ -3,7 +3,7 @@
 
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import bodies, errors
+from trainwright.controller.local.apiserver import bodies, errors, metadata
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.fields import required, unsupported
 from trainwright.controller.local.apiserver.requests import Answer, write_options
@@ -23,6 +23,7 @@ class Bindings:
         options = write_options(call.request, "CreateOptions")
         binding = bodies.read_plain(call, "Binding", "v1")
         target, meta = binding.get("target") or {}, binding.get("metadata") or {}
+        metadata.set_namespace(meta, call.namespace)
         node = str(target.get("name") or "")
         if meta.get("name") != call.name:
             raise errors.bad_request("name in URL does not match name in Binding object")

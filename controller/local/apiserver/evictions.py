@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from trainwright.api import times
 from trainwright.api.objects import Document
-from trainwright.controller.local.apiserver import bodies, errors
+from trainwright.controller.local.apiserver import bodies, errors, metadata
 from trainwright.controller.local.apiserver.admission import Admission
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.deletes import Deletes, check_preconditions, checked_options
@@ -38,8 +38,9 @@ class Evictions:
             raise errors.method_not_allowed()
         options = write_options(call.request, "CreateOptions")
         eviction = bodies.read_object(call, options.validation)
+        metadata.set_namespace(metadata.metadata_of(eviction), call.namespace)
         await self._admission.mutate(call, "CREATE", eviction, None, options)
-        if (eviction.get("metadata") or {}).get("name") != call.name:
+        if metadata.metadata_of(eviction).get("name") != call.name:
             raise errors.bad_request("name in URL does not match name in Eviction object")
         wanted = checked_options(eviction.get("deleteOptions") or {})
         # Webhooks are to see the deletion of a pod.

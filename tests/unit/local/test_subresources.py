@@ -32,3 +32,16 @@ async def test_finalize_can_only_be_updated(ask: Asker, method: str) -> None:
 async def test_a_status_can_be_read(ask: Asker) -> None:
     assert (await ask("GET", f"{PODS}/p/status"))[0] == 200
     assert (await ask("DELETE", f"{PODS}/p/status"))[0] == 405
+
+
+@pytest.mark.parametrize("subresource", ["binding", "eviction"])
+async def test_the_object_is_in_the_namespace_of_the_url(ask: Asker, subresource: str) -> None:
+    target = {"kind": "Node", "name": "n"} if subresource == "binding" else None
+    body = {"metadata": {"name": "p", "namespace": "other"}, **({"target": target} if target else {})}
+    status, answer = await ask("POST", f"{PODS}/p/{subresource}", body)
+    assert (status, answer["message"]) == (
+        400,
+        "the namespace of the provided object does not match the namespace sent on the request",
+    )
+    body["metadata"]["namespace"] = "default"
+    assert (await ask("POST", f"{PODS}/p/{subresource}", body))[0] == 201
