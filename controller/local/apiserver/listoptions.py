@@ -13,6 +13,7 @@ from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors, fields
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.patch import read_json
+from trainwright.controller.local.apiserver.requests import go_integer
 
 _EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
 
@@ -132,7 +133,7 @@ def parsed_version(version: str) -> int:
     """A version of the query; 0 where there is none. Raises InvalidVersionError."""
     if not version:
         return 0
-    if not (version.isascii() and version.isdigit()):
-        why = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise InvalidVersionError(str(fields.wrong("resourceVersion", version, why)))
-    return int(version)
+    try:
+        return go_integer(version, signed=False)
+    except ValueError as error:
+        raise InvalidVersionError(str(fields.wrong("resourceVersion", version, str(error)))) from error

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests and answers, free of any HTTP library."""
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -15,6 +16,9 @@ from trainwright.controller.local.apiserver.metadata import manager_errors
 JSON = "application/json"
 encode = msgspec.json.Encoder().encode
 
+_SIGNED = re.compile("[-+]?[0-9]+")
+_LONGEST = 100
+"""Characters of a number."""
 Query = Sequence[tuple[str, str]]
 
 
@@ -70,9 +74,21 @@ class ServerRequest:
 def whole_number(text: str) -> int:
     """The number that a query parameter says. Raises StatusError with the words of Go's parser."""
     try:
-        return int(text)
+        return go_integer(text, signed=True)
     except ValueError as error:
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+        raise errors.bad_request(str(error)) from error
+
+
+def go_integer(text: str, *, signed: bool) -> int:
+    """A number of 64 bits. Raises ValueError with the words of Go's parser."""
+    low, high = (-(2**63), 2**63) if signed else (0, 2**64)
+    problem = "invalid syntax"
+    if _SIGNED.fullmatch(text) and (signed or text.isdigit()):
+        # Python refuses to convert thousands of digits.
+        if len(text) <= _LONGEST and low <= int(text) < high:
+            return int(text)
+        problem = "value out of range"
+    raise ValueError(f'strconv.Parse{"Int" if signed else "Uint"}: parsing "{text}": {problem}')
 
 
 class WebSocket(Protocol):

@@ -20,7 +20,7 @@ from trainwright.controller.local.apiserver.apply import (
 from trainwright.controller.local.apiserver.apply.errors import EntryError
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.deletes import goes_now
-from trainwright.controller.local.apiserver.requests import WriteOptions
+from trainwright.controller.local.apiserver.requests import WriteOptions, go_integer
 from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
 
 NAME_TRIES = 8
@@ -220,10 +220,7 @@ class Writes:
 
 def version_of(meta: Document) -> int:
     """The version that an object says; 0 for none. Raises ValueError if it is no number."""
-    text = str(meta.get("resourceVersion") or "0")
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
-    return int(text)
+    return go_integer(str(meta.get("resourceVersion") or "0"), signed=False)
 
 
 def _has_version(meta: Document) -> bool:
