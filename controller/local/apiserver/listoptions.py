@@ -5,17 +5,20 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/ has the words.
 """
 
 import base64
-import binascii
 import json
+import re
 from dataclasses import dataclass
 
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors, fields
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.patch import read_json
+from trainwright.controller.local.apiserver.patch.reading import go_kind
 from trainwright.controller.local.apiserver.requests import go_integer
 
 _EXACT, _NOT_OLDER = "Exact", "NotOlderThan"
+_ENCODED_VERSION = "meta.k8s.io/v1"
+_NOT_BASE64 = re.compile("[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class Continuation:
 
     def token(self) -> str:
         """As clients carry it around."""
-        text = json.dumps({"v": "meta.k8s.io/v1", "rv": self.version, "start": self.after + "\0"})
+        text = json.dumps({"v": _ENCODED_VERSION, "rv": self.version, "start": self.after + "\0"})
         return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
 
 
@@ -113,16 +116,45 @@ def _continuation(token: str, version: str) -> Continuation | None:
     if version and version != "0":
         raise errors.bad_request("specifying resource version is not allowed when using continue")
     try:
-        padded = token + "=" * (-len(token) % 4)
-        content = read_json(base64.b64decode(padded, altchars=b"-_", validate=True))
-        if content.get("v") != "meta.k8s.io/v1":
-            raise errors.bad_request(
-                f"invalid continue token: continue key is not valid: server does not recognize this encoded version "
-                f"{content.get('v') or ''}"
-            )
-        return Continuation(int(content["rv"]), str(content["start"]).removesuffix("\0"))
-    except (binascii.Error, ValueError, KeyError, TypeError, AttributeError) as error:
+        return _read_token(token)
+    except ValueError as error:
         raise errors.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
+
+
+class _TokenError(ValueError):
+    """A token that says no place in a list."""
+
+
+def _read_token(token: str) -> Continuation:
+    """Decode a token. Raises ValueError with the words of kube-apiserver."""
+    content = read_json(_from_base64(token))
+    if content is None:
+        content = {}
+    if not isinstance(content, dict):
+        raise _TokenError(f"json: cannot unmarshal {go_kind(content)} into Go value of type storage.continueToken")
+    for name, known, go_type in (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string")):
+        value = content.get(name)
+        if value is not None and type(value) is not known:
+            into = f"Go struct field continueToken.{name} of type {go_type}"
+            raise _TokenError(f"json: cannot unmarshal {go_kind(value)} into {into}")
+    if content.get("v") != _ENCODED_VERSION:
+        raise _TokenError(f"server does not recognize this encoded version {content.get('v') or ''}")
+    version, start = content.get("rv"), content.get("start")
+    if not version:
+        raise _TokenError(f"incorrect encoded start resourceVersion (version {_ENCODED_VERSION})")
+    if not start:
+        raise _TokenError(f"encoded start key empty (version {_ENCODED_VERSION})")
+    if any(part in ("", ".", "..") for part in start.removeprefix("/").split("/")):
+        raise _TokenError(start)
+    return Continuation(version, start.removesuffix("\0"))
+
+
+def _from_base64(token: str) -> bytes:
+    """Decode base64 for URLs, without padding. Raises ValueError with the words of Go."""
+    wrong = _NOT_BASE64.search(token)
+    if wrong or len(token) % 4 == 1:
+        raise ValueError(f"illegal base64 data at input byte {wrong.start() if wrong else len(token) - 1}")
+    return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
 
 
 class InvalidVersionError(ValueError):

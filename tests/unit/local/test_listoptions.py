@@ -1,9 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of lists: numbers, and tokens to continue with."""
 
+import base64
+from pathlib import Path
+
 import pytest
 
+from tests.unit.local.identity.conftest import Asker
 from trainwright.controller.local.apiserver.requests import go_integer
+from trainwright.controller.local.cluster import api_server
+
+WRONG_TOKENS = {
+    b'{"v":"meta.k8s.io/v1"}': "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+    b'{"v":"meta.k8s.io/v1","rv":1}': "encoded start key empty (version meta.k8s.io/v1)",
+    b'{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}': "../a",
+    b'{"v":"meta.k8s.io/v1","rv":"1"}': (
+        "json: cannot unmarshal string into Go struct field continueToken.rv of type int64"
+    ),
+    b"5": "json: cannot unmarshal number into Go value of type storage.continueToken",
+    b"null": "server does not recognize this encoded version ",
+    b"x": "invalid character 'x' looking for beginning of value",
+}
 
 
 @pytest.mark.parametrize(
@@ -31,3 +48,12 @@ def test_numbers(text: str, signed: bool, number: int) -> None:
 def test_what_is_no_number(text: str, signed: bool, problem: str) -> None:
     with pytest.raises(ValueError, match=rf"strconv\.Parse(Ui|I)nt: parsing .*: {problem}$"):
         go_integer(text, signed=signed)
+
+
+async def test_wrong_tokens(tmp_path: Path) -> None:
+    tokens = {base64.urlsafe_b64encode(said).rstrip(b"=").decode(): why for said, why in WRONG_TOKENS.items()}
+    tokens |= {text: f"illegal base64 data at input byte {at}" for text, at in (("x", 0), ("ab!c", 2), ("abcd=", 4))}
+    async with api_server(tmp_path / "state", memory=True) as api:
+        for token, why in tokens.items():
+            status, answer = await Asker(api)("GET", f"/api/v1/nodes?continue={token}")
+            assert (status, answer["message"]) == (400, f"invalid continue token: continue key is not valid: {why}")
