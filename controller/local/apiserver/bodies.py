@@ -18,7 +18,8 @@ LIMIT = 3 * 2**20
 """Bytes of a body at most."""
 JSON, YAML = "application/json", "application/yaml"
 _YAML_ERRORS = "yaml: unmarshal errors:"
-_ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+"""Media types of bodies."""
 
 
 class UnreadableError(ValueError):
@@ -68,7 +69,7 @@ def _decoded(call: Call, strict: list[str] | None) -> Any:
         except protobuf.ProtobufError as error:
             raise errors.bad_request(str(error)) from error
     if media not in (JSON, YAML):
-        raise errors.unsupported_media_type(_ACCEPTED)
+        raise errors.unsupported_media_type(ACCEPTED)
     try:
         return parse(call.request.body, yaml_allowed=media == YAML, strict=strict, struct=_struct(call))
     except UnreadableError as error:

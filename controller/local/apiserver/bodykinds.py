@@ -29,12 +29,9 @@ def checked(call: Call, document: Any) -> Document:
         if document is None:
             raise unrecognized(call, "Object 'Kind' is missing in 'null'")
         raise unrecognized(call, not_an_object(document))
-    for name in ("apiVersion", "kind"):
-        value = document.get(name)
-        if value is not None and not isinstance(value, str):
-            into = f"Go struct field .{name} of type string"
-            text = f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into {into}"
-            raise unrecognized(call, text)
+    problem = wrong_type_meta(document)
+    if problem is not None:
+        raise unrecognized(call, problem)
     if call.served.type.custom:
         _check_custom(call, document)
     else:
@@ -46,6 +43,16 @@ def not_an_object(value: Any) -> str:
     """What is wrong with a body that is another JSON value."""
     into = f"Go value of type {_TYPE_META}"
     return f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into {into}"
+
+
+def wrong_type_meta(document: Document) -> str | None:
+    """What is wrong with the types of kind and version; None if nothing is."""
+    for name in ("apiVersion", "kind"):
+        value = document.get(name)
+        if value is not None and not isinstance(value, str):
+            into = f"Go struct field .{name} of type string"
+            return f"couldn't get version/kind; json parse error: json: cannot unmarshal {go_kind(value)} into {into}"
+    return None
 
 
 def unrecognized(call: Call, why: str) -> errors.StatusError:

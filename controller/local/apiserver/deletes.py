@@ -8,6 +8,7 @@ collector's, which finds the finalizers that are set here.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from trainwright.api import times
@@ -16,8 +17,10 @@ from trainwright.controller.local.apiserver import bodies, bodykinds, errors, fi
 from trainwright.controller.local.apiserver.admission import Admission
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.metadata import FOREGROUND, ORPHAN
-from trainwright.controller.local.apiserver.patch.reading import go_kind
+from trainwright.controller.local.apiserver.published import models_by_kind, published_models
 from trainwright.controller.local.apiserver.requests import WriteOptions, dry_run_errors, whole_number
+from trainwright.controller.local.apiserver.schema import DecodeError
+from trainwright.controller.local.apiserver.schema.structs import Structs
 from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
 
 _POLICIES = ("Foreground", "Background", "Orphan")
@@ -215,12 +218,11 @@ def read_options(call: Call) -> DeleteOptions:
     request = call.request
     given: Mapping[str, Any]
     if request.body:
-        media = bodies.content_type(request.headers.get("content-type", ""))
+        media = bodies.content_type(request.headers.get("content-type", "")) or bodies.JSON
+        if media not in bodies.ACCEPTED:
+            raise errors.unsupported_media_type(bodies.ACCEPTED)
         document = _decoded(request.body, media)
-        if not isinstance(document, dict):
-            raise errors.bad_request(bodykinds.not_an_object(document))
-        _check_options(document)
-        given = document
+        given = _as_options({} if document is None else document)
     else:
         given = _from_query(call)
     return checked_options(given)
@@ -238,14 +240,25 @@ def _decoded(body: bytes, media: str) -> Any:
         raise errors.bad_request(str(error)) from error
 
 
-def _check_options(document: Document) -> None:
+def _as_options(document: Any) -> Document:
+    """A body as DeleteOptions. Raises StatusError."""
+    problem = bodykinds.wrong_type_meta(document) if isinstance(document, dict) else bodykinds.not_an_object(document)
+    if problem is not None:
+        raise errors.bad_request(problem)
     kind, version = document.get("kind") or "DeleteOptions", document.get("apiVersion") or "v1"
     if kind != "DeleteOptions":
         raise errors.bad_request(bodykinds.unregistered(kind, version))
-    grace = document.get("gracePeriodSeconds")
-    if grace is not None and type(grace) is not int:
-        into = "Go struct field DeleteOptions.gracePeriodSeconds of type int64"
-        raise errors.bad_request(f"json: cannot unmarshal {go_kind(grace)} into {into}")
+    try:
+        _structs().decode(models_by_kind()["v1", kind], document)
+    except DecodeError as error:
+        raise errors.bad_request(str(error)) from error
+    options: Document = document
+    return options
+
+
+@cache
+def _structs() -> Structs:
+    return Structs(published_models())
 
 
 def _from_query(call: Call) -> Mapping[str, Any]:
@@ -257,6 +270,7 @@ def _from_query(call: Call) -> Mapping[str, Any]:
         given["orphanDependents"] = request.flag("orphanDependents")
     if request.asked("propagationPolicy"):
         given["propagationPolicy"] = request.asked("propagationPolicy")
+    given["preconditions"] = {name: request.asked(name) or None for name in ("uid", "resourceVersion")}
     return given
 
 

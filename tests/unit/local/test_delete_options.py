@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the body and the query of a deletion say."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from trainwright.controller.local.apiserver.requests import Query, ServerRequest
+from trainwright.controller.local.cluster import RunningServer, api_server
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+FIELD = "into Go struct field DeleteOptions"
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[RunningServer]:
+    """A server with a ConfigMap `a`."""
+    async with api_server(tmp_path / "state", memory=True) as running:
+        made = await asked(running, "POST", CONFIG_MAPS, body=b'{"metadata":{"name":"a"}}')
+        assert made[0] == 201
+        yield running
+
+
+async def asked(
+    api: RunningServer,
+    method: str,
+    path: str = f"{CONFIG_MAPS}/a",
+    *,
+    query: Query = (),
+    body: bytes = b"",
+    media: str = "application/json",
+) -> tuple[int, str]:
+    """Status and message."""
+    headers = {"authorization": f"Bearer {api.config.token}", "content-type": media}
+    request = ServerRequest(method=method, path=path, query=query, headers=headers, body=body)
+    answer = await api.server.handle(request)
+    return answer.status, msgspec.json.decode(answer.body).get("message", "")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"preconditions":[]}', f"json: cannot unmarshal array {FIELD}.preconditions of type v1.Preconditions"),
+        (b'{"orphanDependents":"true"}', f"json: cannot unmarshal string {FIELD}.orphanDependents of type bool"),
+        (b'{"gracePeriodSeconds":"5"}', f"json: cannot unmarshal string {FIELD}.gracePeriodSeconds of type int64"),
+        (b'{"dryRun":"All"}', f"json: cannot unmarshal string {FIELD}.dryRun of type []string"),
+        (
+            b'{"kind":5}',
+            (
+                "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind "
+                "of type string"
+            ),
+        ),
+    ],
+)
+async def test_bodies_with_wrong_types(api: RunningServer, body: bytes, message: str) -> None:
+    assert await asked(api, "DELETE", body=body) == (400, message)
+
+
+async def test_other_bodies(api: RunningServer) -> None:
+    status, message = await asked(api, "DELETE", body=b"{}", media="text/plain")
+    assert status == 415
+    assert message.startswith("the body of the request was in an unknown format - accepted media types include: ")
+    assert await asked(api, "DELETE", body=b"null") == (200, "")
+
+
+async def test_preconditions_in_the_query(api: RunningServer) -> None:
+    for name, named in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        status, message = await asked(api, "DELETE", query=[(name, "x")])
+        assert status == 409
+        assert f"the {named} in the precondition (x) does not match the {named} in record" in message
+    assert await asked(api, "DELETE", query=[("uid", "")]) == (200, "")
