@@ -23,6 +23,7 @@ from trainwright.controller.local.apiserver.bindings import Bindings
 from trainwright.controller.local.apiserver.built_in import serve_built_in
 from trainwright.controller.local.apiserver.builtin_admission.plugins import Plugins
 from trainwright.controller.local.apiserver.definitions import Definitions
+from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.evictions import Evictions
 from trainwright.controller.local.apiserver.execs import PodExecs
 from trainwright.controller.local.apiserver.expiry import expire_events
@@ -166,12 +167,13 @@ async def api_server(
             now=now,
         )
         serve_identity(server, tokens, authenticator, plugins)
-        server.handle_specially("", "pods", "binding", Bindings(server.writes).create)
+        server.handle_specially("", "pods", "binding", Bindings(server.writes, server.admission).create)
         server.handle_specially("", "pods", "log", PodLogs(store, _no_logs).get)
         server.handle_specially("", "pods", "exec", PodExecs(store, _no_execs, server.admission).connect)
         attaches = PodExecs(store, _no_execs, server.admission, attach=True)
         server.handle_specially("", "pods", "attach", attaches.connect)
-        server.handle_specially("", "pods", "eviction", Evictions(server.writes, server.deletes, plugins).create)
+        evictions = Evictions(server.writes, Deletes(store, Chain()), server.admission)
+        server.handle_specially("", "pods", "eviction", evictions.create)
         definitions.load()
         await add_presets(server.writes, registry, authority=credentials.bundle, now=now)
         tasks = await stack.enter_async_context(TaskScope("api server"))

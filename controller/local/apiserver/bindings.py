@@ -4,6 +4,7 @@
 from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver import bodies, errors, metadata
+from trainwright.controller.local.apiserver.admission import Admission
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.fields import required, unsupported
 from trainwright.controller.local.apiserver.requests import Answer, write_options
@@ -13,17 +14,19 @@ from trainwright.controller.local.apiserver.writes import Writes, track
 class Bindings:
     """Serves bindings."""
 
-    def __init__(self, writes: Writes) -> None:
+    def __init__(self, writes: Writes, admission: Admission) -> None:
         self._writes = writes
+        self._admission = admission
 
     async def create(self, call: Call) -> Answer:
         """Bind a pod. Raises StatusError."""
         if call.request.method != "POST":
             raise errors.method_not_allowed()
         options = write_options(call.request, "CreateOptions")
-        binding = bodies.read_plain(call, "Binding", "v1")
-        target, meta = binding.get("target") or {}, binding.get("metadata") or {}
-        metadata.set_namespace(meta, call.namespace)
+        binding = {"kind": "Binding", "apiVersion": "v1", **bodies.read_plain(call, "Binding", "v1")}
+        metadata.set_namespace(metadata.metadata_of(binding), call.namespace)
+        binding = await self._admission.mutate(call, "CREATE", binding, None, options) or binding
+        target, meta = binding.get("target") or {}, metadata.metadata_of(binding)
         node = str(target.get("name") or "")
         if meta.get("name") != call.name:
             raise errors.bad_request("name in URL does not match name in Binding object")
@@ -35,6 +38,7 @@ class Bindings:
         if found:
             # The real server does not classify these.
             raise errors.plain_internal(str(found[0]) if len(found) == 1 else f"[{', '.join(map(str, found))}]")
+        await self._admission.validate(call, "CREATE", binding, None, options)
 
         def bind(live: Document) -> Document:
             uid = meta.get("uid")

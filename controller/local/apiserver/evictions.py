@@ -25,7 +25,13 @@ _CONDITION = {
 
 
 class Evictions:
-    """Serves evictions."""
+    """Serves evictions.
+
+    Args:
+        writes: note the eviction.
+        deletes: without admission. As in kube-apiserver, webhooks are asked about the eviction and not the deletion.
+        admission: of evictions.
+    """
 
     def __init__(self, writes: Writes, deletes: Deletes, admission: Admission) -> None:
         self._writes = writes
@@ -39,11 +45,11 @@ class Evictions:
         options = write_options(call.request, "CreateOptions")
         eviction = bodies.read_object(call, options.validation)
         metadata.set_namespace(metadata.metadata_of(eviction), call.namespace)
-        await self._admission.mutate(call, "CREATE", eviction, None, options)
+        eviction = await self._admission.mutate(call, "CREATE", eviction, None, options) or eviction
         if metadata.metadata_of(eviction).get("name") != call.name:
             raise errors.bad_request("name in URL does not match name in Eviction object")
+        await self._admission.validate(call, "CREATE", eviction, None, options)
         wanted = checked_options(eviction.get("deleteOptions") or {})
-        # Webhooks are to see the deletion of a pod.
         pod = replace(call, subresource="")
         if options.dry_run or wanted.dry_run:
             wanted = replace(wanted, dry_run=True)

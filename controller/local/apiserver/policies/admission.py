@@ -13,7 +13,7 @@ from trainwright.controller.local.apiserver.requests import WriteOptions
 from trainwright.controller.local.apiserver.resources import Registry, ServedResource
 from trainwright.controller.local.apiserver.store import Name, Store
 from trainwright.controller.local.apiserver.userinfo import user_info
-from trainwright.controller.local.apiserver.webhooks.matching import GROUP, Scope, body_kind, is_exempt
+from trainwright.controller.local.apiserver.webhooks.matching import GROUP, Scope, body_kind, has_own_object, is_exempt
 
 _POLICIES, _BINDINGS = f"validatingadmissionpolicies.{GROUP}", f"validatingadmissionpolicybindings.{GROUP}"
 _CODES = {"Forbidden": 403, "RequestEntityTooLarge": 413}
@@ -158,9 +158,9 @@ class Policies:
         options: WriteOptions,
     ) -> Document:
         """The variables of expressions, but for `params` and `variables`."""
-        connects = operation == "CONNECT"
+        own = has_own_object(call)
         group, version, kind = body_kind(call)
-        version = version if connects else served.version
+        version = version if own else served.version
         resource = {"group": call.group, "version": served.version, "resource": call.plural}
         request: Document = {
             "kind": {"group": group, "version": version, "kind": kind},
@@ -182,7 +182,7 @@ class Policies:
         if operation in _OPTIONS:
             request["options"] = options.document(_OPTIONS[operation])
         return {
-            "object": new if new is None or connects else served.named(new),
+            "object": new if new is None or own else served.named(new),
             "oldObject": old if old is None else served.named(old),
             "request": request,
             "namespaceObject": self._namespace(call),

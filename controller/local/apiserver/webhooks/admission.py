@@ -23,6 +23,7 @@ from trainwright.controller.local.apiserver.webhooks.matching import (
     Hook,
     Invocation,
     body_kind,
+    has_own_object,
     is_exempt,
 )
 
@@ -135,14 +136,14 @@ class Webhooks:
                 f'admission webhook "{name}" attempted to modify the object, which is not supported for this operation'
             )
         try:
-            shown = new if operation == "CONNECT" else invocation.served.named(new)
+            shown = new if has_own_object(call) else invocation.served.named(new)
             patched = json_patch(shown, base64.b64decode(response["patch"]))
         except (PatchError, ValueError) as error:
             cause = getattr(error, "cause", None) or str(error)
             raise errors.internal(str(cause)) from error
-        if operation == "CONNECT":
-            connected: Document = patched
-            return connected
+        if has_own_object(call):
+            own: Document = patched
+            return own
         made = call.served.named(patched)
         try:
             call.served.decode(made)
@@ -213,7 +214,7 @@ def _review(
         "requestResource": {"group": group, "version": call.served.version, "resource": call.plural},
         "operation": operation,
         "userInfo": {"username": call.user.name, "groups": list(call.user.groups)},
-        "object": new if new is None or operation == "CONNECT" else served.named(new),
+        "object": new if new is None or has_own_object(call) else served.named(new),
         "oldObject": served.named(old) if old is not None else None,
         "dryRun": options.dry_run,
         "options": options.document(_OPTIONS[operation]) if operation in _OPTIONS else None,

@@ -111,6 +111,11 @@ def body_kind(call: Call) -> tuple[str, str, str]:
     return (sub.group if sub.version else call.group), sub.version or call.served.version, sub.kind
 
 
+def has_own_object(call: Call) -> bool:
+    """Whether the body is no object of the resource: a Binding, an Eviction, the options of a connection."""
+    return body_kind(call)[2] != call.kind
+
+
 @dataclass(frozen=True, slots=True)
 class Invocation:
     """A webhook that is asked, and in which version of the resource."""
