@@ -13,6 +13,7 @@ from trainwright.controller.local.apiserver.builtin_admission import (
     runtime_classes,
     storage_classes,
     tolerations,
+    topology,
 )
 from trainwright.controller.local.apiserver.builtin_admission.write import Context, Write
 
@@ -26,6 +27,7 @@ _MUTATING = (
     tolerations.mutate,
     runtime_classes.mutate,
     storage_classes.mutate,
+    topology.mutate,
 )
 _VALIDATING = (accounts.validate, priorities.validate, runtime_classes.validate)
 

@@ -219,3 +219,28 @@ def test_claims_get_the_default_class() -> None:
     assert made["spec"] == {"storageClassName": "new"}
     made = admitted({"metadata": {}, "spec": {"storageClassName": ""}}, *classes, plural="persistentvolumeclaims")
     assert made["spec"] == {"storageClassName": ""}
+
+
+ZONED = ("", "nodes", "", {"metadata": {"name": "zoned", "labels": {"topology.kubernetes.io/zone": "z", "x": "y"}}})
+
+
+def test_a_pod_gets_the_zone_of_its_node() -> None:
+    assert "labels" not in admitted(pod(), ZONED)["metadata"]
+    assert "labels" not in admitted(pod(nodeName="other"), ZONED)["metadata"]
+    document = pod(nodeName="zoned")
+    document["metadata"]["labels"] = {"a": "b", "topology.kubernetes.io/zone": "mine"}
+    assert admitted(document, ZONED)["metadata"]["labels"] == {"a": "b", "topology.kubernetes.io/zone": "z"}
+
+
+@pytest.mark.parametrize(
+    ("target", "labels"),
+    [
+        ({"kind": "Node", "name": "zoned"}, {"topology.kubernetes.io/zone": "z"}),
+        ({"kind": "Node", "name": "other"}, None),
+        ({"name": "zoned"}, None),
+    ],
+)
+def test_a_binding_brings_the_zone_to_its_pod(target: Document, labels: Document | None) -> None:
+    binding: Document = {"metadata": {"name": "p"}, "target": target}
+    builtin_admission.mutate(binding, Write("CREATE", "", "pods", "n", "binding"), Objects(ZONED))
+    assert binding["metadata"].get("labels") == labels
