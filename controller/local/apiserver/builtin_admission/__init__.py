@@ -29,7 +29,7 @@ _MUTATING = (
     storage_classes.mutate,
     topology.mutate,
 )
-_VALIDATING = (accounts.validate, priorities.validate, runtime_classes.validate)
+_VALIDATING = (limits.validate, accounts.validate, priorities.validate, runtime_classes.validate)
 
 
 def mutate(document: Document, write: Write, context: Context, *, service_accounts: bool = True) -> None:

@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LimitRanger, as far as it fills in: the defaults of LimitRanges. Their minimum and maximum are not enforced."""
+"""LimitRanger: the defaults of LimitRanges are filled in, their bounds enforced.
+
+https://kubernetes.io/docs/concepts/policy/limit-range/
+"""
+
+from collections.abc import Iterator
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.builtin_admission.write import Context, Write
+from trainwright.controller.local.apiserver.strategies.amounts import Amounts, of_containers, read
 from trainwright.controller.local.apiserver.strategies.parts import entries, part
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
+_CLAIMS = "persistentvolumeclaims"
+_OF_A_POD = ("cpu", "memory")
+"""Resources that can be given for the whole pod."""
 
 
 def mutate(document: Document, write: Write, context: Context) -> None:
@@ -14,6 +23,90 @@ def mutate(document: Document, write: Write, context: Context) -> None:
         return
     for limit_range in context.listed("", "limitranges", write.namespace):
         _apply(limit_range, document)
+
+
+def validate(document: Document, write: Write, context: Context) -> None:
+    """Refuse pods and claims that are beyond the bounds of a LimitRange. Pods are looked at when they are created."""
+    claim = write.is_of("", _CLAIMS) and not part(write.old or {}, "metadata").get("deletionTimestamp")
+    if not claim and not write.creates("", "pods"):
+        return
+    check = _claim_problems if claim else _pod_problems
+    for limit_range in context.listed("", "limitranges", write.namespace):
+        items = entries(part(limit_range, "spec"), "limits")
+        found = list(dict.fromkeys(problem for item in items for problem in check(document, item)))
+        if found:
+            raise write.forbidden(document, found[0] if len(found) == 1 else f"[{', '.join(found)}]")
+
+
+def _claim_problems(claim: Document, item: Document) -> Iterator[str]:
+    kind = item.get("type")
+    if kind != "PersistentVolumeClaim":
+        return
+    requests = read(part(part(claim, "spec"), "resources").get("requests"))
+    yield from _below(item, requests, {})
+    for name, most in sorted(read(item.get("max")).items()):
+        text = f"maximum {name} usage per {kind} is {most}"
+        if name not in requests:
+            yield f"{text}.  No request is specified"
+        elif requests[name].milli() > most.milli():
+            yield f"{text}, but request is {requests[name]}"
+
+
+def _pod_problems(pod: Document, item: Document) -> Iterator[str]:
+    for requests, limits in _needs(pod["spec"], item.get("type")):
+        yield from _below(item, requests, limits)
+        yield from _above(item, requests, limits)
+        yield from _apart(item, requests, limits)
+
+
+def _needs(spec: Document, kind: str | None) -> Iterator[tuple[Amounts, Amounts]]:
+    """Requests and limits of each container, or of the pod."""
+    if kind == "Container":
+        for field in ("containers", "initContainers"):
+            for container in entries(spec, field):
+                resources = part(container, "resources")
+                yield read(resources.get("requests")), read(resources.get("limits"))
+    elif kind == "Pod":
+        yield _of_pod(spec, "requests"), _of_pod(spec, "limits")
+
+
+def _of_pod(spec: Document, field: str) -> Amounts:
+    own = read(part(spec, "resources").get(field))
+    return of_containers(spec, field) | {name: own[name] for name in _OF_A_POD if name in own}
+
+
+def _below(item: Document, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    for name, least in sorted(read(item.get("min")).items()):
+        text = f"minimum {name} usage per {item['type']} is {least}"
+        if name not in requests:
+            yield f"{text}.  No request is specified"
+        elif requests[name].milli() < least.milli():
+            yield f"{text}, but request is {requests[name]}"
+        elif name in limits and limits[name].milli() < least.milli():
+            yield f"{text}, but limit is {limits[name]}"
+
+
+def _above(item: Document, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    for name, most in sorted(read(item.get("max")).items()):
+        text = f"maximum {name} usage per {item['type']} is {most}"
+        if name not in limits:
+            yield f"{text}.  No limit is specified"
+        elif limits[name].milli() > most.milli():
+            yield f"{text}, but limit is {limits[name]}"
+        elif name in requests and requests[name].milli() > most.milli():
+            yield f"{text}, but request is {requests[name]}"
+
+
+def _apart(item: Document, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    for name, most in sorted(read(item.get("maxLimitRequestRatio")).items()):
+        text = f"{name} max limit to request ratio per {item['type']} is {most}"
+        request, limit = requests.get(name), limits.get(name)
+        if not request:
+            yield f"{text}, but no request is specified or request is 0"
+        elif not limit:
+            yield f"{text}, but no limit is specified or limit is 0"
+        elif limit.milli() / request.milli() * 1000 > most.milli():
+            yield f"{text}, but provided ratio is {limit.milli() / request.milli():f}"
 
 
 def _apply(limit_range: Document, pod: Document) -> None:

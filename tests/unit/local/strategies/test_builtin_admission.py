@@ -191,6 +191,66 @@ def test_limit_ranges_fill_in() -> None:
     }
 
 
+def bounds(kind: str, **item: Document) -> tuple[str, str, str, Document]:
+    """A LimitRange with one item."""
+    return ("", "limitranges", "n", {"metadata": {"name": "l"}, "spec": {"limits": [{"type": kind, **item}]}})
+
+
+def needing(cpu: str, limit: str = "") -> Document:
+    """A pod of one container."""
+    resources = {"requests": {"cpu": cpu}, **({"limits": {"cpu": limit}} if limit else {})}
+    return pod(containers=[{"name": "c", "image": "i", "resources": resources}])
+
+
+@pytest.mark.parametrize("kind", ["Container", "Pod"])
+@pytest.mark.parametrize(
+    ("document", "item", "problem"),
+    [
+        (needing("1", "2"), {"max": {"cpu": "2000m"}, "min": {"cpu": "1"}, "maxLimitRequestRatio": {"cpu": "2"}}, ""),
+        (needing("1", "2"), {"max": {"cpu": "1500m"}}, "maximum cpu usage per {} is 1500m, but limit is 2"),
+        (needing("1"), {"max": {"cpu": "2"}}, "maximum cpu usage per {} is 2.  No limit is specified"),
+        (needing("100m", "2"), {"min": {"cpu": "0.5"}}, "minimum cpu usage per {} is 500m, but request is 100m"),
+        (pod(), {"min": {"cpu": "1"}}, "minimum cpu usage per {} is 1.  No request is specified"),
+        (
+            needing("1", "3"),
+            {"maxLimitRequestRatio": {"cpu": "2"}},
+            "cpu max limit to request ratio per {} is 2, but provided ratio is 3.000000",
+        ),
+        (
+            needing("1"),
+            {"maxLimitRequestRatio": {"cpu": "2"}},
+            "cpu max limit to request ratio per {} is 2, but no limit is specified or limit is 0",
+        ),
+    ],
+)
+def test_limit_ranges_bound(kind: str, document: Document, item: Document, problem: str) -> None:
+    if problem:
+        assert refusal(document, bounds(kind, **item)).message == f'pods "p" is forbidden: {problem.format(kind)}'
+    else:
+        admitted(document, bounds(kind, **item))
+
+
+def test_all_bounds_are_named() -> None:
+    told = refusal(needing("1", "3"), bounds("Container", min={"cpu": "2"}, max={"cpu": "2"})).message
+    below, above = "minimum cpu usage per Container is 2, but request is 1", "maximum cpu usage per Container is 2"
+    assert told == f'pods "p" is forbidden: [{below}, {above}, but limit is 3]'
+
+
+def test_claims_are_bound_in_updates_too() -> None:
+    limits = bounds("PersistentVolumeClaim", max={"storage": "1Gi"}, min={"storage": "1Mi"})
+    claim: Document = {"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+    for old in (None, {"metadata": {"name": "c"}}):
+        write = Write("CREATE" if old is None else "UPDATE", "", "persistentvolumeclaims", "n", old=old)
+        with pytest.raises(StatusError) as error:
+            builtin_admission.validate(claim, write, Objects(limits))
+        assert error.value.message == (
+            'persistentvolumeclaims "c" is forbidden: maximum storage usage per PersistentVolumeClaim is 1Gi, '
+            "but request is 2Gi"
+        )
+    leaving = Write("UPDATE", "", "persistentvolumeclaims", "n", old={"metadata": {"deletionTimestamp": "now"}})
+    builtin_admission.validate(claim, leaving, Objects(limits))
+
+
 def test_runtime_classes() -> None:
     runtime: Document = {
         "metadata": {"name": "r"},
