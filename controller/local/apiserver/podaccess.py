@@ -15,8 +15,11 @@ from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors, fields
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.requests import Answer
+from trainwright.controller.local.apiserver.schema.gotypes import wrong_time
 from trainwright.controller.local.apiserver.store import Store
 
+_NO_FIELD = "[]"
+"""How messages name the path of an error that is about no single field."""
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -150,6 +153,9 @@ def _log_request(call: Call) -> LogRequest:
     request = call.request
     tail, limit, since = (request.number(name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
     moment = request.asked("sinceTime")
+    problem = wrong_time(moment) if moment else None
+    if problem is not None:
+        raise errors.bad_request(problem)
     found: list[DocumentError] = []
     if tail is not None and tail < 0:
         found.append(fields.wrong("tailLines", tail, "must be greater than or equal to 0"))
@@ -157,9 +163,11 @@ def _log_request(call: Call) -> LogRequest:
         found.append(fields.wrong("limitBytes", limit, "must be greater than 0"))
     if since is not None and moment:
         text = "at most one of `sinceTime` or `sinceSeconds` may be specified"
-        found.append(fields.not_allowed("", text))
+        found.append(fields.not_allowed(_NO_FIELD, text))
     elif since is not None and since < 1:
         found.append(fields.wrong("sinceSeconds", since, "must be greater than 0"))
+    if request.says("stream"):
+        found.append(fields.not_allowed("stream", "may not be specified"))
     if found:
         raise errors.invalid("", "PodLogOptions", call.name, found)
     try:

@@ -50,6 +50,28 @@ async def test_the_object_is_in_the_namespace_of_the_url(ask: Asker, subresource
     assert (await ask("POST", f"{PODS}/p/{subresource}", body))[0] == 201
 
 
+@pytest.mark.parametrize(
+    ("query", "code", "message"),
+    [
+        (
+            "sinceTime=x",
+            400,
+            'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"',
+        ),
+        (
+            "sinceTime=2026-01-01T00:00:00Z&sinceSeconds=1",
+            422,
+            "[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
+        ),
+        ("stream=Stdout", 422, "stream: Forbidden: may not be specified"),
+    ],
+)
+async def test_options_of_logs(ask: Asker, query: str, code: int, message: str) -> None:
+    status, answer = await ask("GET", f"{PODS}/p/log?{query}")
+    invalid = 'PodLogOptions "p" is invalid: ' if code == 422 else ""
+    assert (status, answer["message"]) == (code, invalid + message)
+
+
 class Webhook:
     """Answers reviews in the process of the server: it refuses, or sets a label."""
 

@@ -230,6 +230,12 @@ def short_name(model: str) -> str:
     return ".".join(model.split(".")[-2:])
 
 
+def wrong_time(text: str) -> str | None:
+    """What Go says of text that is no time; None if it is one."""
+    wrong = _time(text)
+    return None if wrong is None else wrong[1]
+
+
 def wrong_base64_at(text: str) -> int | None:
     """Where text stops being base64, as Go counts; None if it is base64. Line breaks are ignored."""
     text = text.replace("\n", "").replace("\r", "")
