@@ -30,7 +30,7 @@ from trainwright.controller.local.apiserver.expiry import expire_events
 from trainwright.controller.local.apiserver.identity import AccountTokens, TokenAuthenticator
 from trainwright.controller.local.apiserver.identity.endpoints import serve_identity
 from trainwright.controller.local.apiserver.identity.pages import IssuerPages
-from trainwright.controller.local.apiserver.pages import DiscoveryPages, OpenAPIPages, health, version
+from trainwright.controller.local.apiserver.pages import DiscoveryPages, OpenAPIPages, RootPage, health, version
 from trainwright.controller.local.apiserver.podaccess import (
     ExecRequest,
     ExecSession,
@@ -160,6 +160,7 @@ async def api_server(
                 health,
                 version,
                 discovered,
+                RootPage(discovered),
                 OpenAPIPages(discovered, registry),
                 IssuerPages(credentials.signing_key, tokens.issuer, lambda: address.url),
             ),

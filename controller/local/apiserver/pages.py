@@ -18,6 +18,16 @@ _CHECKS = {
     "readyz": (*_ALIVE, "etcd-readiness", "informer-sync", "shutdown"),
 }
 """Health checks by path. While the server answers, all of them pass."""
+_PATHS = (
+    *(f"/{root}" for root in _CHECKS),
+    "/.well-known/openid-configuration",
+    "/apis",
+    "/apis/",
+    "/openapi/v3",
+    "/openapi/v3/",
+    "/openid/v1/jwks",
+    "/version",
+)
 KUBERNETES_VERSION = "1.36.3"
 _BUILD_DATE = "1970-01-01T00:00:00Z"
 _NO_MODELS = b"\x0a\x032.0" + b"\x12\x0e" + b"\x0a\x0aKubernetes" + b"\x12\x00"
@@ -109,6 +119,23 @@ class DiscoveryPages:
         if self._described[0] != self._registry.generation:
             self._described = (self._registry.generation, [_described(served) for served in self._registry])
         return self._described[1]
+
+
+class RootPage:
+    """The paths of all other pages, which `kubectl get --raw /` shows."""
+
+    def __init__(self, discovered: DiscoveryPages) -> None:
+        self._discovered = discovered
+
+    def __call__(self, request: ServerRequest) -> Answer | None:
+        """Answer a request for the root."""
+        if request.path not in ("/", "/index.html"):
+            return None
+        paths = {*_PATHS, *(f"/{root}/{check}" for root, checks in _CHECKS.items() for check in checks)}
+        for group in discovery.groups_of(self._discovered.resources()):
+            folder = f"/apis/{group.name}" if group.name else "/api"
+            paths |= {folder, *(f"{folder}/{version}" for version in group.versions)}
+        return Answer.of({"paths": sorted(paths)})
 
 
 class OpenAPIPages:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers to requests for discovery, with their headers."""
 
+import msgspec
+
 from trainwright.controller.local.apiserver.built_in import serve_built_in
-from trainwright.controller.local.apiserver.pages import DiscoveryPages, health
+from trainwright.controller.local.apiserver.pages import DiscoveryPages, RootPage, health
 from trainwright.controller.local.apiserver.requests import Answer, ServerRequest
 from trainwright.controller.local.apiserver.resources import Registry
 
@@ -42,6 +44,18 @@ def test_health_in_detail() -> None:
         "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\n"
         'warn: some health checks cannot be excluded: no matches for "a","b"\nhealthz check passed\n'
     )
+
+
+def test_the_root_lists_all_paths() -> None:
+    registry = Registry()
+    serve_built_in(registry, for_others=False)
+    root = RootPage(DiscoveryPages(registry))
+    answer = root(ServerRequest(method="GET", path="/"))
+    assert answer is not None
+    paths = msgspec.json.decode(answer.body)["paths"]
+    assert paths == sorted(paths)
+    assert {"/api", "/api/v1", "/apis", "/apis/batch", "/apis/batch/v1", "/livez/ping", "/version"} <= set(paths)
+    assert root(ServerRequest(method="GET", path="/other")) is None
 
 
 def test_not_modified_has_the_content_type_of_what_the_client_keeps() -> None:
