@@ -11,6 +11,7 @@ from ipaddress import IPv4Address
 from trainwright.api.objects import Document
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import names
+from trainwright.controller.local.apiserver.fields import wrong
 from trainwright.controller.local.apiserver.strategies.formats import finalizer_errors
 from trainwright.controller.local.apiserver.strategies.parts import ensure, ensure_filled, entries, part, texts
 from trainwright.controller.local.apiserver.strategies.service_validation import (
@@ -23,6 +24,9 @@ from trainwright.controller.local.apiserver.strategies.strategy import WithSpec,
 ADDRESSES = IPv4Address("10.96.0.0")
 """The range of addresses begins here and holds 65,536."""
 _NODE_PORTS = range(30_000, 32_768)
+_NOT_IN_RANGE = (
+    f"provided port is not in the valid range. The range of valid ports is {_NODE_PORTS.start}-{_NODE_PORTS.stop - 1}"
+)
 _AFFINITY_SECONDS = 10_800
 _EXTERNAL = ("NodePort", "LoadBalancer")
 
@@ -60,12 +64,14 @@ class ServiceStrategy(WithSpec):
                     ensure(entry, "ipMode", "VIP")
 
     def validate(self, document: Document) -> list[DocumentError]:
-        return finalizer_errors(document) + service_errors(document, None)
+        found = finalizer_errors(document) + service_errors(document, None)
+        return found or _allocation_errors(document["spec"], {})
 
     def validate_update(self, new: Document, old: Document, subresource: str) -> list[DocumentError]:
         if subresource == "status":
             return finalizer_errors(new)
-        return finalizer_errors(new) + service_change_errors(new, old) + service_errors(new, old)
+        found = finalizer_errors(new) + service_change_errors(new, old) + service_errors(new, old)
+        return found or _allocation_errors(new["spec"], old["spec"])
 
     def warnings(self, new: Document, old: Document | None) -> list[str]:  # noqa: ARG002
         spec = part(new, "spec")
@@ -184,7 +190,7 @@ def _allocate(service: Document, old: Document | None) -> None:
         given = texts(spec, "clusterIPs")
         spec["clusterIP"] = given[0] if given else str(ADDRESSES + 1 + _number(uid, 2**16 - 2))
         spec["clusterIPs"] = [spec["clusterIP"]]
-    any_family = spec["clusterIP"] == HEADLESS and not spec.get("selector")
+    any_family = _takes_any_family(spec)
     ensure(spec, "ipFamilyPolicy", "RequireDualStack" if any_family else "SingleStack")
     families = texts(spec, "ipFamilies") or ["IPv6" if ":" in spec["clusterIP"] else "IPv4"]
     if any_family and len(families) == 1 and spec["ipFamilyPolicy"] != "SingleStack":
@@ -206,6 +212,37 @@ def _allocate_node_ports(spec: Document, uid: str) -> None:
             offset = (offset + 1) % len(_NODE_PORTS)
         port["nodePort"] = _NODE_PORTS[offset]
         taken.add(port["nodePort"])
+
+
+def _allocation_errors(spec: Document, before: Document) -> list[DocumentError]:
+    """What cannot be allocated: addresses other than IPv4, and new node ports outside the range.
+
+    kube-apiserver finds these after all other errors. Its default is a cluster with one family.
+    """
+    if not _needs_address(spec):
+        return []
+    found: list[DocumentError] = []
+    families, policy = texts(spec, "ipFamilies"), spec.get("ipFamilyPolicy")
+    kept = (families, policy) == (texts(before, "ipFamilies"), before.get("ipFamilyPolicy"))
+    if not kept and not _takes_any_family(spec):
+        if policy == "RequireDualStack":
+            text = "this cluster is not configured for dual-stack services"
+            found.append(wrong("spec.ipFamilyPolicy", policy, text))
+        for index, family in enumerate(families):
+            if family != "IPv4":
+                found.append(wrong(f"spec.ipFamilies[{index}]", family, "not configured on this cluster"))
+    if found:
+        return found
+    known = _node_ports(before)
+    for index, port in enumerate(entries(spec, "ports")):
+        number = port.get("nodePort")
+        if number and number not in _NODE_PORTS and number not in known:
+            return [wrong(f"spec.ports[{index}].nodePort", number, _NOT_IN_RANGE)]
+    return []
+
+
+def _takes_any_family(spec: Document) -> bool:
+    return spec.get("clusterIP") == HEADLESS and not spec.get("selector")
 
 
 def _number(text: str, below: int) -> int:

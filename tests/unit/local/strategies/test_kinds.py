@@ -171,6 +171,40 @@ def test_service_addresses_are_made_from_the_uid_and_kept() -> None:
     assert all("nodePort" not in port for port in plain["ports"])
 
 
+@pytest.mark.parametrize(
+    ("spec", "errors"),
+    [
+        ({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30000}]}, []),
+        (
+            {"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]},
+            [
+                (
+                    "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of "
+                    "valid ports is 30000-32767"
+                )
+            ],
+        ),
+        (
+            {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4", "IPv6"], "ports": [{"port": 80}]},
+            [
+                (
+                    'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for '
+                    "dual-stack services"
+                ),
+                'spec.ipFamilies[1]: Invalid value: "IPv6": not configured on this cluster',
+            ],
+        ),
+        ({"ipFamilyPolicy": "PreferDualStack", "ports": [{"port": 80}]}, []),
+        ({"clusterIP": "None"}, []),
+    ],
+)
+def test_what_cannot_be_allocated_to_a_service(spec: Document, errors: list[str]) -> None:
+    service = created("Service", {"metadata": {"name": "a", "namespace": "n"}, "spec": spec})
+    assert [str(error) for error in strategy("Service").validate(service)] == errors
+    kept = strategy("Service").validate_update({**service, "metadata": {**service["metadata"]}}, service, "")
+    assert kept == [], "what is there already is not refused"
+
+
 def test_events_go_both_ways() -> None:
     event = created("Event", {"message": "m", "involvedObject": {"name": "p"}, "count": 2})
     there = events.to_events(event)
