@@ -15,7 +15,9 @@ from trainwright.controller.local.workloads.documents import conditions_of, spec
 from trainwright.controller.local.workloads.kinds import NODE, POD
 from trainwright.controller.local.workloads.pods import is_terminal, node_of
 from trainwright.controller.local.workloads.scheduler.fit import NO_NODES, Check, places_of, schedule
+from trainwright.controller.local.workloads.writes import is_namespace_ending
 from trainwright.controller.runtime import Conflict, Done, EventRecorder, Manager, NotFound, Result
+from trainwright.controller.runtime.errors import ApiError, Forbidden
 from trainwright.controller.runtime.pacing import Pacer
 
 NAME = "scheduler"
@@ -64,12 +66,18 @@ class Scheduler:
             return Done()
         places = places_of(self._cache.list(NODE), pods, self._assumed)
         pacer = Pacer()
+        refused: list[ApiError] = []
         for verdict in schedule(pending, places, self._check):
             if verdict.node:
-                await self._bind(verdict.pod, verdict.node)
+                try:
+                    await self._bind(verdict.pod, verdict.node)
+                except ApiError as error:  # A webhook may refuse one binding; the other pods do not wait for it.
+                    refused.append(error)
             else:
                 await self._refuse(verdict.pod, verdict.message)
             await pacer.pause()
+        if refused:
+            raise refused[0]
         return Done()
 
     async def _bind(self, pod: Document, node: str) -> None:
@@ -83,6 +91,10 @@ class Scheduler:
             await self._client.post_subresource(POD, name_of(pod), namespace_of(pod), "binding", body)
         except (NotFound, Conflict):
             return  # deleted, or bound by someone else; its event brings the next look
+        except Forbidden as error:
+            if is_namespace_ending(error):
+                return
+            raise
         self._assumed[uid_of(pod)] = node
         note = f"Successfully assigned {namespace_of(pod)}/{name_of(pod)} to {node}"
         self._recorder.event(pod, "Normal", "Scheduled", note, action="Binding")

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from tests.unit.local.workloads.objects import node, pod
-from trainwright.api.objects import Document, name_of
+from trainwright.api.objects import Document, Key, name_of
 from trainwright.api.quantity import Quantity
+from trainwright.controller.local.workloads.scheduler.controller import Scheduler
 from trainwright.controller.local.workloads.scheduler.fit import NO_NODES, places_of, schedule
 from trainwright.controller.local.workloads.scheduler.requests import requests_of
 from trainwright.controller.local.workloads.scheduler.selection import labels_match, node_matches, untolerated
+from trainwright.controller.runtime.errors import BadRequest, Cause, Forbidden
 
 
 def requesting(**amounts: str) -> Document:
@@ -224,3 +226,45 @@ def test_the_node_may_object() -> None:
     first, second = schedule([pending("a"), pending("b")], places_of([node()], [], {}), check)
     assert first.node == "laptop"
     assert second.message == f"{FIRST}1 1 pods are here{VICTIMS}"
+
+
+class Cluster:
+    """A manager with pods and one node. Binding the pods in `refused` fails."""
+
+    def __init__(self, pods: Sequence[Document], refused: dict[str, Exception]) -> None:
+        self.client = self.cache = self
+        self.bound: list[str] = []
+        self._listed = {"Pod": list(pods), "Node": [node()]}
+        self._refused = refused
+
+    def controller(self, name: str) -> "Cluster":  # noqa: ARG002
+        return self
+
+    def watches(self, kind: Any, mapping: Any) -> "Cluster":  # noqa: ARG002
+        return self
+
+    def reconcile(self, function: Any, workers: int) -> None:
+        """Nothing runs it."""
+
+    def list(self, kind: Any) -> Sequence[Document]:
+        return self._listed[kind.kind]
+
+    def event(self, *event: Any, **details: Any) -> None:
+        """Not kept."""
+
+    async def post_subresource(self, kind: Any, name: str, *rest: Any) -> None:  # noqa: ARG002
+        if name in self._refused:
+            raise self._refused[name]
+        self.bound.append(name)
+
+
+async def test_a_refused_binding_does_not_hold_up_other_pods() -> None:
+    pods = [pending(name) for name in ("a", "b", "c")]
+    ending = Forbidden("it ends", code=403, causes=(Cause("NamespaceTerminating", "metadata.namespace", "it ends"),))
+    made: Any = Cluster(pods, {"a": BadRequest("a webhook refuses", code=400), "b": ending})
+    with pytest.raises(BadRequest, match="a webhook refuses"):
+        await Scheduler(made, made).reconcile(Key("", ""))
+    assert made.bound == ["c"]
+    made = Cluster(pods, {"a": ending})
+    await Scheduler(made, made).reconcile(Key("", ""))
+    assert made.bound == ["b", "c"]
