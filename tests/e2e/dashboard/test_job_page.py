@@ -17,6 +17,18 @@ pytestmark = pytest.mark.parity
 replace = msgspec.structs.replace
 
 
+_NOTE_LABELS = """() => {
+  globalThis.labels = [];
+  const { fillText } = CanvasRenderingContext2D.prototype;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    const left = this.getTransform().transformPoint({ x, y }).x - this.measureText(text).width;
+    labels.push([text, this.textAlign, left]);
+    fillText.call(this, text, x, y);
+  };
+}"""
+"""Notes text, alignment and left end of what is written on a canvas."""
+
+
 def test_nothing_of_the_cluster_becomes_html(stub: Stub, window: Window, picture: Callable[..., None]) -> None:
     evil = "<script>alert(1)</script><img src=x onerror=alert(2)>"
     job = sample_job("hostile")
@@ -117,6 +129,23 @@ def test_a_series_that_was_thinned_is_read_again(stub: Stub, window: Window) -> 
     stub.send("points", replace(more_points(job), replace=True), key)
     expect(page.locator('figure[data-metric="grad_norm"]')).to_have_count(0)
     expect(frame).to_have_attribute("aria-label", re.compile("10 points"))
+
+
+def test_labels_of_large_values_are_not_cut_off(stub: Stub, window: Window) -> None:
+    job = sample_job("running")
+    place = with_curves(stub, job)
+    series = stub.series[f"{job.row.namespace}/{job.row.name}"]
+    tokens = contract.Curve(name="tokens", values=[-5e8 + 1e8 * index for index in range(10)], not_finite=[])
+    stub.series[f"{job.row.namespace}/{job.row.name}"] = replace(series, points=replace(series.points, curves=[tokens]))
+    page = window.open(stub.url)
+    page.evaluate(_NOTE_LABELS)
+    page.goto(stub.url + place)
+    expect(page.locator('figure[data-metric="tokens"] canvas')).to_be_visible()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    # The right ends of labels of the vertical axis are where it begins.
+    labels = page.evaluate("labels.filter(([, side]) => side === 'right')")
+    assert any(text.endswith("e+8") for text, _, _ in labels), labels
+    assert [text for text, _, left in labels if left < 0] == []
 
 
 def test_a_failed_job_says_what_failed_first(stub: Stub, window: Window, picture: Callable[..., None]) -> None:

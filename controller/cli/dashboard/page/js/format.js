@@ -43,8 +43,17 @@ export function number(value) {
   if (!Number.isFinite(parsed)) return String(value);
   const size = Math.abs(parsed);
   if (Number.isInteger(parsed) && size < 1e9) return parsed.toLocaleString("en");
-  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return parsed.toExponential(3).replace(/\.?0+e/, "e");
+  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return exponential(parsed);
   return String(Number(parsed.toPrecision(4)));
+}
+
+/** A number at the vertical axis, which has room for `-900,000` and not for millions. */
+export function tick(value) {
+  return Math.abs(value) < 1e6 ? number(value) : exponential(value);
+}
+
+function exponential(value) {
+  return value.toExponential(3).replace(/\.?0+e/, "e");
 }
 
 /** The time of day, with the date where it is not today. */

@@ -2,7 +2,7 @@
 // One curve: drawn by uPlot, readable by keyboard, and as a table.
 
 import { announce, el, fill, put, say } from "../dom.js";
-import { NONE, clock, counted, number } from "../format.js";
+import { NONE, clock, counted, number, tick } from "../format.js";
 import { PROGRESS, titleOf } from "./series.js";
 
 const HEIGHT = 200;
@@ -131,8 +131,8 @@ export class Chart {
           y: percent ? { range: [0, 100] } : logarithmic ? { distr: 3 } : { range: (_, low, high) => roomy(low, high) },
         },
         axes: [
-          { ...axis, space: 90, size: 34, values: by === "time" ? TIMES : (_, ticks) => ticks.map((tick) => number(tick)) },
-          { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
+          { ...axis, space: 90, size: 34, values: by === "time" ? TIMES : (_, ticks) => ticks.map((value) => number(value)) },
+          { ...axis, size: 58, values: (_, ticks) => ticks.map((value) => (value === null ? "" : tick(value))) },
         ],
         series: [
           {},
