@@ -162,6 +162,14 @@ def test_a_failed_job_says_what_failed_first(stub: Stub, window: Window, picture
     assert audit(page) == []
 
 
+def test_the_log_shown_first_is_that_of_a_pod_that_crashes(stub: Stub, window: Window) -> None:
+    job = sample_job("running")
+    crashed = replace(job.pods[1].containers[0], state="waiting", reason="CrashLoopBackOff", exit_code=3)
+    pods = [job.pods[0], replace(job.pods[1], containers=[crashed]), *job.pods[2:]]
+    page = window.open(stub.url + stub.put(replace(job, pods=pods)))
+    expect(page.get_by_role("combobox", name="Pod")).to_have_value(pods[1].name)
+
+
 def test_a_job_that_waits_says_for_what(stub: Stub, window: Window, picture: Callable[..., None]) -> None:
     page = window.open(stub.url + stub.put(sample_job("waiting")))
     why = page.get_by_role("region", name="What it waits for")

@@ -107,6 +107,7 @@ export class Logs {
     const found =
       (failed && among.find(({ name }) => name === failed.pod)) ??
       among.find((pod) => pod.phase === "Failed") ??
+      among.find((pod) => pod.containers.some(({ state, exitCode }) => state === "waiting" && exitCode)) ??
       among.find((pod) => pod.replicatedJob === "node" && pod.rank === 0) ??
       among[0];
     this.#pod = found?.name ?? "";
