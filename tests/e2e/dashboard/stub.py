@@ -20,6 +20,8 @@ from trainwright.controller.cli.dashboard import contract
 PAGE = ROOT / "controller" / "cli" / "dashboard" / "page"
 SAMPLES = ROOT / "tests" / "unit" / "dashboard" / "samples"
 POLICY = "default-src 'self'"
+UNSEEN = "unseen"
+"""A namespace that the dashboard does not show."""
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 Query: TypeAlias = dict[str, list[str]]
@@ -98,11 +100,11 @@ class Stub:
         key, rest = "/".join(parts[:2]), parts[2:]
         job = self.job.get(key)
         if job is None and rest[:1] != ["pods"]:
-            missing: contract.Problem = sample("problem_not_found", contract.Problem)
-            return missing
+            return self._of_absent(parts[0], parts[1], rest)
         match rest:
             case ["stream"]:
-                return self._subscribe(key, _event("job", job) if job else b"")
+                assert job is not None
+                return self._subscribe(key, _event("job", job))
             case ["series"]:
                 nothing: contract.Series = sample("series_empty", contract.Series)
                 return self.series.get(key, nothing)
@@ -112,6 +114,13 @@ class Stub:
                 return self.log(pod, query)
             case _:
                 return job or b""
+
+    def _of_absent(self, namespace: str, name: str, rest: list[str]) -> contract.Problem | Events:
+        if rest == ["stream"] and namespace != UNSEEN:
+            gone = contract.Gone(now=self.jobs.now, namespace=namespace, name=name)
+            return self._subscribe(f"{namespace}/{name}", _event("gone", gone))
+        missing: contract.Problem = sample("problem_not_found", contract.Problem)
+        return missing
 
     def _subscribe(self, stream: str, first: bytes) -> Events:
         events: Events = queue.Queue()

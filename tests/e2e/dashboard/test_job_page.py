@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.dashboard.conftest import Window, audit
-from tests.e2e.dashboard.stub import Query, Stub, job_curves, one_row, problem, sample, sample_job, with_curves
+from tests.e2e.dashboard.stub import UNSEEN, Query, Stub, job_curves, one_row, problem, sample, sample_job, with_curves
 from trainwright.controller.cli.dashboard import contract
 
 pytestmark = pytest.mark.parity
@@ -232,8 +232,11 @@ def test_what_the_job_became_is_shown_with_who_set_it(stub: Stub, window: Window
 
 
 def test_jobs_that_are_not_there(stub: Stub, window: Window) -> None:
-    page = window.open(f"{stub.url}#/jobs/default/absent")
+    page = window.open(f"{stub.url}#/jobs/{UNSEEN}/absent")
     expect(page.get_by_role("heading", name="The job is not there")).to_be_visible()
+    page.goto(f"{stub.url}#/jobs/default/absent")
+    expect(page.locator("main").get_by_text("There is no TrainJob absent in namespace default.")).to_be_visible()
+    expect(page.locator("#link")).to_have_text("Live")
     job = sample_job("running")
     key = f"{job.row.namespace}/{job.row.name}"
     page.goto(stub.url + stub.put(job))

@@ -31,7 +31,7 @@ export class JobView {
       {
         job: (job) => this.#take(job),
         points: (points) => this.curves.append(points),
-        gone: () => this.#gone("The job was deleted."),
+        gone: () => this.#gone(this.#job ? "The job was deleted." : `There is no TrainJob ${key.name} in namespace ${key.namespace}.`),
         connection: shell.connection,
       },
       (state, detail) => this.#link(state, detail),
@@ -105,7 +105,6 @@ export class JobView {
     if (state === "lost") this.curves.forget();
     if (state === "ended" && detail.reason === "NotFound") {
       this.#gone(detail.message);
-      this.#shell.connection({ state: "live", message: "", lastContact: null });
       this.#shell.link("open", null);
       return;
     }
@@ -117,6 +116,8 @@ export class JobView {
     this.content.hidden = true;
     this.state.hidden = true;
     this.missing.hidden = false;
+    // The API server has answered.
+    this.#shell.connection({ state: "live", message: "", lastContact: null });
     const text = sentence(message);
     this.missing.replaceChildren(el("h2", {}, "The job is not there"), el("p", {}, text), el("p.actions", {}, el("a.button", { href: "#/" }, "All jobs")));
     announce(text);
