@@ -499,9 +499,10 @@ def test_a_cluster_that_is_started_twice_at_once_is_one(shell: Shell) -> None:
 
 def test_a_port_that_is_taken_is_said(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        done = shell.local("up", f"--port={server.getsockname()[1]}")
+        port = server.getsockname()[1]
+        done = shell.local("up", f"--port={port}")
     assert done.returncode == 1
-    assert "cannot listen on 127.0.0.1" in done.stderr
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use\n" in done.stderr
 
 
 def test_a_killed_cluster_has_lost_nothing_that_was_answered() -> None:

@@ -6,7 +6,9 @@ requests some time when it is stopped itself.
 """
 
 import asyncio
+import errno
 import json
+import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -96,7 +98,7 @@ async def listening(
     except BaseException as error:
         await runner.cleanup()
         if isinstance(error, OSError):
-            raise ConfigurationError(f"{name}: cannot listen on {host}:{port}: {error}") from error
+            raise ConfigurationError(f"{name}: cannot listen on {host}:{port}: {_reason(error)}") from error
         raise
     async with TaskScope(name) as tasks:
         # Start before the server is closed: after that, Python 3.11 does not wait for connections.
@@ -106,6 +108,13 @@ async def listening(
         finally:
             server.close()
             await _close(runner, answering, closed)
+
+
+def _reason(error: OSError) -> str:
+    """The system's words; asyncio puts the address, which the message has already, before them."""
+    if error.errno is None or error.errno not in errno.errorcode:
+        return str(error)
+    return os.strerror(error.errno)
 
 
 async def _close(runner: web.BaseRunner, answering: web.Server, closed: asyncio.Task[None]) -> None:
