@@ -274,12 +274,13 @@ def test_a_manifest_brings_what_the_job_needs(shell: Shell) -> None:
     assert done.stderr == "error: the cluster does not serve Deployment of apps/v1: take it out of the file\n"
 
 
-def test_what_admission_refuses_is_said_before_anything_starts(shell: Shell) -> None:
+@pytest.mark.parametrize(("wrong", "text"), [("numNodes: two", "numNodes"), ("numNode: 2", "unknown field")])
+def test_what_admission_refuses_is_said_before_anything_starts(shell: Shell, wrong: str, text: str) -> None:
     file = shell.folder / "job.yaml"
-    file.write_text(Path(shell.job("pass")).read_text().replace("numNodes: 2", "numNodes: two"))
+    file.write_text(Path(shell.job("pass")).read_text().replace("numNodes: 2", wrong))
     done = shell.local("run", "--file", str(file))
     assert done.returncode == 125, done.stdout + done.stderr
-    assert "numNodes" in done.stderr
+    assert text in done.stderr
 
 
 def test_a_dry_run_prints_the_job_of_a_script(shell: Shell) -> None:

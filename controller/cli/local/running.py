@@ -44,7 +44,8 @@ async def _run(
 ) -> int:
     stays = state.running(options.folder) is not None
     async with _cluster(options, detach=arguments.detach) as (transport, dashboard):
-        client = Client(transport, user_agent=_MANAGER)
+        # As kubectl: a job whose misspelled field is dropped trains with what was not asked for.
+        client = Client(transport, user_agent=_MANAGER).with_defaults(field_validation="Strict")
         job = _job_of(documents)
         namespace = namespace_of(job)
         runtime = await feasibility.runtime_of(job, documents, client)
