@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from trainwright.api.config.v1alpha1 import Configuration
-from trainwright.api.manifest import documents
+from trainwright.api.manifest import ManifestError, documents
 from trainwright.controller.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -88,10 +88,12 @@ def _read(path: Path | None) -> tuple[Configuration, list[str]]:
     if path is None:
         return Configuration(), []
     try:
-        found = list(documents(path.read_text()))
+        found = list(documents(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:  # not UTF-8, or not YAML
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path} is not UTF-8 text") from error
+    except ManifestError as error:
         raise ConfigurationError(f"{path}: {error}") from error
     if len(found) > 1:
         raise ConfigurationError(f"{path} holds {len(found)} documents; one is expected")

@@ -185,6 +185,7 @@ def test_what_cannot_start_is_told_once_and_ends_in_time(shell: Shell) -> None:
 def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:
     (shell.folder / "two.yaml").write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
     (shell.folder / "broken.yaml").write_text("a: [\n")
+    (shell.folder / "binary.yaml").write_bytes(b"\xff")
     script = str(shell.folder / "a.py")
     Path(script).touch()
     for arguments, text in (
@@ -193,6 +194,7 @@ def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:
         (["run", "--file", str(shell.folder / "absent.yaml")], "absent.yaml: No such file or directory"),
         (["run", "--file", str(shell.folder / "two.yaml")], "has 0 TrainJobs; it must have one"),
         (["run", "--file", str(shell.folder / "broken.yaml")], "broken.yaml: line"),
+        (["run", "--file", str(shell.folder / "binary.yaml")], "binary.yaml is not UTF-8 text\n"),
         (["run", str(shell.folder / "two.yaml")], "a manifest is given with --file"),
         (["run", "--nodes=2", "--file", shell.job("pass")], "--nodes: for a script only"),
         (["run", "--file", shell.job("pass"), "--", "--lr"], "arguments behind --: for a script only"),

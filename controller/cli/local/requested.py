@@ -38,7 +38,7 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
     except OSError as error:
         raise WrongUseError(f"{arguments.file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise WrongUseError(f"{arguments.file}: {error}") from error
+        raise WrongUseError(f"{arguments.file} is not UTF-8 text") from error
     except ManifestError as error:
         raise WrongUseError(f"{arguments.file}: {error}") from error
     for document in found:

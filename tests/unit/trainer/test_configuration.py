@@ -61,6 +61,13 @@ def test_a_file_that_is_something_else_is_refused(text: str, message: str, tmp_p
         load_configuration(written(tmp_path, text))
 
 
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "configuration.yaml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigurationError, match=r"configuration\.yaml is not UTF-8 text$"):
+        load_configuration(path)
+
+
 def test_unknown_and_ineffective_fields_are_named_together(tmp_path: Path) -> None:
     text = HEAD + "webhook: {prot: 1, host: localhost}\nmetrix: {}\ntls: {minVersion: '1.1', nextProtos: [h2]}\n"
     with pytest.raises(ConfigurationError) as error:
