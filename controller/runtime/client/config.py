@@ -113,7 +113,9 @@ def load_kubeconfig(paths: list[Path], context: str | None = None) -> ClusterCon
     where = os.pathsep.join(str(path) for path in paths)
     chosen = context or merged["current-context"]
     if not chosen:
-        raise ConfigurationError(f"{where}: current-context is not set; use one of {sorted(merged['contexts'])}")
+        defined = ", ".join(sorted(merged["contexts"]))
+        advice = f"; use one of {defined}" if defined else ", and no context is defined"
+        raise ConfigurationError(f"{where}: current-context is not set{advice}")
     ctx = _entry(merged, "contexts", chosen, where)
     cluster = _entry(merged, "clusters", ctx.get("cluster", ""), where)
     user = _entry(merged, "users", ctx["user"], where) if ctx.get("user") else {}

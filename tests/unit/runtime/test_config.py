@@ -73,7 +73,8 @@ def test_files_are_merged_and_the_first_wins(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"current-context": None}, r"current-context is not set; use one of \['one'\]"),
+        ({"current-context": None}, r"current-context is not set; use one of one$"),
+        ({"current-context": None, "contexts": []}, r"current-context is not set, and no context is defined$"),
         ({"current-context": "nine"}, r"context 'nine' is not defined \(defined: one\)"),
         ({"users": []}, r"user 'u' is not defined \(defined: none\)"),
         ({"clusters": [{"name": "c", "cluster": {}}]}, r"cluster 'c' has no server URL"),
