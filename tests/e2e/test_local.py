@@ -197,6 +197,7 @@ def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:
         (["run", "--file", str(shell.folder / "binary.yaml")], "binary.yaml is not UTF-8 text\n"),
         (["run", str(shell.folder / "two.yaml")], "a manifest is given with --file"),
         (["run", "--nodes=2", "--file", shell.job("pass")], "--nodes: for a script only"),
+        (["run", "--job-name=a", "--file", shell.job("pass")], "--job-name: for a script only"),
         (["run", "--file", shell.job("pass"), "--", "--lr"], "arguments behind --: for a script only"),
         (["run", "--dry-run", "--runtime=mlx-distributed", script], "cannot run on a local cluster: container node of"),
         (["run", "--detach", "--file", shell.job("pass")], "--detach needs a cluster that runs"),
@@ -302,6 +303,8 @@ def test_a_dry_run_prints_the_job_of_a_script(shell: Shell) -> None:
     odd.write_text("")
     named = shell.local("run", "--dry-run", str(odd))
     assert "\n  name: script-2-grosse--ete\n" in named.stdout, named.stdout + named.stderr
+    chosen = shell.local("run", "--dry-run", "--job-name=slow", str(odd), "--", "--lr=0.01")
+    assert "\n  name: slow\n" in chosen.stdout, chosen.stdout + chosen.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_said(shell: Shell, tmp_path: Path) -> None:

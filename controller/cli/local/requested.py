@@ -64,7 +64,7 @@ def _job_of(arguments: argparse.Namespace) -> Document:
     return {
         "apiVersion": TRAINJOB.api_version,
         "kind": TRAINJOB.kind,
-        "metadata": {"name": _name_of(script), "namespace": "default"},
+        "metadata": {"name": arguments.job_name or _name_of(script), "namespace": "default"},
         "spec": {"runtimeRef": {"name": arguments.runtime or RUNTIME}, "trainer": trainer},
     }
 
@@ -89,6 +89,7 @@ def _only_for_scripts(arguments: argparse.Namespace) -> None:
     given = {
         "--runtime": arguments.runtime is not None,
         "--nodes": arguments.nodes is not None,
+        "--job-name": arguments.job_name is not None,
         "arguments behind --": bool(arguments.passed_on),
     }
     if named := [name for name, is_given in given.items() if is_given]:

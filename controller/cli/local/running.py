@@ -277,7 +277,10 @@ async def _make_room(client: Client, job: Document) -> None:
         return
     conditions = (found.get("status") or {}).get("conditions") or ()
     if not any(entry["type"] in ("Complete", "Failed") and entry["status"] == "True" for entry in conditions):
-        raise WrongUseError(f"TrainJob {name_of(job)} runs already; delete it first, or give this one another name")
+        raise WrongUseError(
+            f"TrainJob {name_of(job)} runs already; delete it first, or give this one another name: "
+            "a script with --job-name, a manifest in metadata.name"
+        )
     await _delete(client, namespace_of(job), name_of(job))
 
 
