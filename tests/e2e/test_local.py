@@ -16,6 +16,7 @@ import pytest
 from tests.processes import alive
 from tests.soak import durability
 from tests.unit.local.node.modes import REFUSED
+from trainwright.controller.cli.local import state
 from trainwright.controller.cli.versions import public_data
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
@@ -250,6 +251,17 @@ def test_a_job_ends_after_its_timeout(shell: Shell) -> None:
     done = shell.local("run", "--timeout=1", "--file", shell.job("import time; time.sleep(100)"), seconds=90)
     assert done.returncode == 124, done.stdout + done.stderr
     assert "error: the job is not finished after 1 s" in done.stderr
+
+
+def test_a_cluster_that_belongs_to_a_run_is_not_said_to_be_free(shell: Shell) -> None:
+    folder = shell.folder / "trainwright" / "local" / "default"
+    state.make_folder(folder)
+    with state.held(folder):
+        run, status = shell.local("run", "--file", shell.job("pass")), shell.local("status")
+    assert run.returncode == 125, run.stdout + run.stderr
+    assert "or belongs to a `run`; for several jobs at once, start a cluster first with: trainw" in run.stderr
+    said = "cluster default: it is starting or ending, or belongs to a `run`\n"
+    assert (status.returncode, status.stdout) == (1, said)
 
 
 def test_only_the_folder_of_a_cluster_is_deleted(shell: Shell) -> None:

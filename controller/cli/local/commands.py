@@ -204,7 +204,7 @@ def _down(arguments: argparse.Namespace) -> int:
     run = state.running(options.folder)
     if run is None:
         if state.is_held(options.folder):
-            return _fail(f"cluster {options.name}: it is starting or ending, or belongs to a `run`; wait for that")
+            return _fail(f"cluster {options.name}: {state.HELD}; wait for that")
         print(f"cluster {options.name}: does not run")
     elif (seconds := serving.stop(options.folder, run)) is not None:
         return _fail(f"cluster {options.name}: process {run.pid} did not end within {seconds:.0f} s")
@@ -257,7 +257,8 @@ def _status(arguments: argparse.Namespace) -> int:
     options = options_of(arguments)
     run = state.running(options.folder)
     if run is None:
-        print(f"cluster {options.name}: does not run; start it with: {options.command('up')}")
+        said = f"does not run; start it with: {options.command('up')}"
+        print(f"cluster {options.name}: {state.HELD if state.is_held(options.folder) else said}")
         return _FAILURE
     from trainwright.controller.cli.local import views  # noqa: PLC0415 - the help needs none of it
 

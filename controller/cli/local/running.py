@@ -176,7 +176,8 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
         try:
             stack.enter_context(state.held(options.folder))
         except state.InUseError as error:
-            raise WrongUseError(str(error)) from error
+            advice = f"for several jobs at once, start a cluster first with: {options.command('up')}"
+            raise WrongUseError(f"{error}; {advice}") from error
         # The terminal is for the lines of the job.
         file = None if options.verbose else options.folder / serving.LOG
         logs.configure("INFO" if options.verbose else "WARNING", file=file)

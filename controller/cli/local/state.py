@@ -17,6 +17,8 @@ from typing import Any
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
 DEFAULT = "default"
+HELD = "it is starting or ending, or belongs to a `run`"
+"""Why a cluster cannot be used although a process holds its folder."""
 
 
 class InUseError(Exception):
@@ -66,7 +68,7 @@ def held(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InUseError(f"a cluster runs from {folder} already") from error
+            raise InUseError(f"a cluster runs from {folder} already: {HELD}") from error
         yield
 
 
