@@ -7,6 +7,7 @@ Exit codes: 0 success, 1 failure, 2 wrong command line.
 """
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
@@ -34,6 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
+    _write_any_text()
     parser = build_parser()
     given = list(sys.argv[1:] if argv is None else argv)
     # What follows `--` is for a program that the command starts; argparse would only drop the dashes.
@@ -55,6 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     code: int = arguments.run(arguments)
     return code
+
+
+def _write_any_text() -> None:
+    """Escape letters that the encoding of the output lacks, as in the lines of a training; stderr does so by itself."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `trainwright` command as a shell sees it."""
 
+import io
+import sys
+
 import pytest
 
 import trainwright
@@ -17,3 +20,11 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_no_command_is_wrong_use_and_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "usage: trainwright" in capsys.readouterr().err
+
+
+def test_letters_that_the_encoding_of_the_output_lacks_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1"))
+    assert main([]) == 2
+    print("größe ▁ 3", flush=True)
+    assert written.getvalue() == b"gr\xf6\xdfe \\u2581 3\n"
