@@ -94,9 +94,13 @@ def overview(views: Sequence[View], console: "Console", *, namespaces: bool, not
     return Group(table, *(Text(text.printable(one), "italic") for one in notes if one))
 
 
+def _style(view: View) -> str:
+    return _STYLES.get(State.PENDING if view.is_held_up else view.state, "")
+
+
 def _cells(view: View, fits: Layout, console: "Console", *, namespaces: bool) -> list[tuple[str, str]]:
     """Texts and styles of one row."""
-    ascii_only, style = console.options.ascii_only, _STYLES.get(view.state, "")
+    ascii_only, style = console.options.ascii_only, _style(view)
     name = text.printable(view.name)
     cut = "~" if ascii_only else "…"
     cells = [(view.namespace, "")] if namespaces else []
@@ -129,7 +133,7 @@ def one_job(view: View, console: "Console", now: datetime, *, note: str = "") ->
     table.add_column(style="bold", overflow="ellipsis", no_wrap=True, width=names)
     table.add_column(overflow="ellipsis", no_wrap=True, max_width=max(8, console.width - names - _GAP))
     for name, shown in rows[:room]:
-        table.add_row(Text(name), Text(shown, _STYLES.get(view.state, "") if name in {"state", "progress"} else ""))
+        table.add_row(Text(name), Text(shown, _style(view) if name in {"state", "progress"} else ""))
     hidden = len(rows) - room
     notes = [f"{hidden} more metrics do not fit" if hidden > 0 else "", note]
     title = Text(text.printable(f"{view.namespace}/{view.name}"), "bold")

@@ -66,7 +66,7 @@ def state(view: View) -> str:
     """The state, and its reason if that says more."""
     if view.stalled and not view.is_over:
         return f"Stalled ({printable(view.stalled)})"
-    if view.waiting and view.state in {"Pending", "Running"}:
+    if view.is_waiting:
         return f"Waiting ({printable(view.waiting)})"
     return f"{view.state} ({printable(view.reason)})" if view.state == "Blocked" and view.reason else str(view.state)
 

@@ -71,6 +71,16 @@ class View:
         return self.state in {State.COMPLETE, State.FAILED}
 
     @property
+    def is_held_up(self) -> bool:
+        """Whether a condition says that the job does not go on."""
+        return not self.is_over and bool(self.stalled or self.is_waiting)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the state says less than the reason for which the job waits."""
+        return bool(self.waiting) and self.state in {State.PENDING, State.RUNNING}
+
+    @property
     def loss(self) -> str | None:
         """The name of the metric that is shown in lists: `loss`, or the first whose name ends so."""
         if "loss" in self.metrics:

@@ -237,6 +237,15 @@ def draw(*views: View, one: bool = True, **size: int) -> str:
     return target.file.getvalue()
 
 
+@pytest.mark.parametrize("one", [True, False])
+def test_a_job_that_does_not_go_on_is_not_green(*, one: bool) -> None:
+    green, yellow = "\x1b[32m", "\x1b[33m"
+    assert green in draw(seen(job()), one=one)
+    for state in ("Waiting", "Stalled"):
+        drawn = draw(seen(job(state=state)), one=one)
+        assert (green in drawn, yellow in drawn) == (False, True), state
+
+
 @pytest.mark.parametrize("width", [200, 100, 80, 60, 30])
 def test_the_live_table_fits_the_terminal(width: int) -> None:
     many = [*views(), *(seen(job(f"job-{number}")) for number in range(200))]
