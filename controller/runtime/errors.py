@@ -34,6 +34,9 @@ KubernetesError
 └── Terminal                    raised by a reconciler: a retry cannot help until an object changes
 """
 
+import errno
+import os
+import ssl
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -230,6 +233,13 @@ _BY_CODE: dict[int, type[ApiError]] = {
         TooManyRequests,
     )
 }
+
+
+def reason_of(error: OSError) -> str:
+    """The system's words for what went wrong with a connection; asyncio puts the address before them."""
+    if isinstance(error, ssl.SSLError) or error.errno is None or error.errno not in errno.errorcode:
+        return str(error) or type(error).__name__
+    return os.strerror(error.errno)
 
 
 def api_error(

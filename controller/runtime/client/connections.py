@@ -19,7 +19,7 @@ import httptools
 from trainwright.controller.runtime.client.exchange import Answer, bytes_of
 from trainwright.controller.runtime.client.permission import READS
 from trainwright.controller.runtime.client.transport import Request, Response
-from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, Unreachable
+from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, Unreachable, reason_of
 
 CONNECT_SECONDS = 30.0
 IDLE_SECONDS = 30.0
@@ -173,8 +173,7 @@ class Connections:
                 text = str(error) or f"no connection within {CONNECT_SECONDS:.0f} s"
                 raise Unreachable(f"{request}: cannot connect to {self._address}: {text}") from error
             except OSError as error:
-                text = str(error) or type(error).__name__
-                raise Unreachable(f"{request}: cannot connect to {self._address}: {text}") from error
+                raise Unreachable(f"{request}: cannot connect to {self._address}: {reason_of(error)}") from error
         except BaseException:
             self._opening -= 1
             self._hand_on()

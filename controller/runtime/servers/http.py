@@ -6,16 +6,14 @@ requests some time when it is stopped itself.
 """
 
 import asyncio
-import errno
 import json
-import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.errors import ConfigurationError, reason_of
 from trainwright.controller.runtime.servers.addresses import parse_address
 from trainwright.controller.runtime.servers.probes import Checks, describe
 from trainwright.controller.runtime.tasks import TaskScope
@@ -98,7 +96,7 @@ async def listening(
     except BaseException as error:
         await runner.cleanup()
         if isinstance(error, OSError):
-            raise ConfigurationError(f"{name}: cannot listen on {host}:{port}: {_reason(error)}") from error
+            raise ConfigurationError(f"{name}: cannot listen on {host}:{port}: {reason_of(error)}") from error
         raise
     async with TaskScope(name) as tasks:
         # Start before the server is closed: after that, Python 3.11 does not wait for connections.
@@ -108,13 +106,6 @@ async def listening(
         finally:
             server.close()
             await _close(runner, answering, closed)
-
-
-def _reason(error: OSError) -> str:
-    """The system's words; asyncio puts the address, which the message has already, before them."""
-    if error.errno is None or error.errno not in errno.errorcode:
-        return str(error)
-    return os.strerror(error.errno)
 
 
 async def _close(runner: web.BaseRunner, answering: web.Server, closed: asyncio.Task[None]) -> None:
