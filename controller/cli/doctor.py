@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright.controller.cli.reading import WRONG_USE
+
 if TYPE_CHECKING:
     from trainwright.api.objects import Document
     from trainwright.api.rights import Rule
@@ -49,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         examined = examine(asyncio.run(_gather(arguments)))
     except KubernetesError as error:
         print(f"error: the cluster cannot be examined: {error}", file=sys.stderr)
-        return 1
+        return WRONG_USE
     if arguments.output == "json":
         print(json.dumps([_plain(one) for one in examined], indent=2))
     else:
