@@ -97,6 +97,7 @@ class _Told:
         self._watched, self._looking, self._subscriber, self._key = watched, looking, subscriber, key
         self._sent: contract.Job | None = None
         self._is_gone = False
+        self._is_new = True
         self._uid = ""
         self._marker = Marker()
 
@@ -109,14 +110,16 @@ class _Told:
         """The reports since the last call; None: there were none."""
         held, subscriber = self._watched.held(self._key), self._subscriber
         reports, subscriber.reports = subscriber.reports, []
+        is_new, self._is_new = self._is_new, False
         if held is None:
             return None
         if self._uid != held.uid or subscriber.again:
-            # What was there before the stream is in the series, where the page reads it.
-            is_first, self._uid, subscriber.again = not self._uid, held.uid, False
+            self._uid, subscriber.again = held.uid, False
             self._marker = Marker(held.starts)
             points_of(held.uid, held.seen(), self._marker)
-            return None if is_first else replaced(held.uid)
+            # What was there before the stream is in the series, where the page reads it. It may have read too early
+            # where the job is seen later, as by a stream that began before the dashboard's first list.
+            return None if is_new else replaced(held.uid)
         return points_of(held.uid, reports, self._marker) if reports else None
 
     async def job(self) -> "_Event":

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Curves of a job: what the dashboard has seen, and what a manager recorded."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import msgspec
 import pytest
 
-from tests.dashboards import dashboard
+from tests.dashboards import Faulty, dashboard
 from tests.integration.local.dashboard.world import World
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.runtime.client.transport import Request, Stream
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.progress.history.ring import Ring
 from trainwright.controller.trainer.progress.history.stored import document_of
@@ -62,6 +66,33 @@ async def test_what_the_manager_recorded_comes_first(world: World) -> None:
         series = (await browser.get(world.path("bert", "series"))).as_(contract.Series)
         assert (series.recorded, len(series.points.times)) == (False, 1)
         assert series.unread.startswith(f"no right to get configmaps in namespace {world.space}: reports from before")
+
+
+async def test_a_page_that_was_faster_than_the_first_list_begins_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was reported between the two is in no event of its own."""
+    await world.create("bert")
+    open_now, listed = Faulty.open, asyncio.Event()
+
+    @asynccontextmanager
+    async def later(transport: Faulty, request: Request) -> AsyncIterator[Stream]:
+        await listed.wait()
+        async with open_now(transport, request) as stream:
+            yield stream
+
+    monkeypatch.setattr(Faulty, "open", later)
+    async with (
+        dashboard(world.transport, world.space) as (browser, site),
+        browser.stream(f"{world.path('bert')}/stream") as events,
+    ):
+        await events.next("job")
+        await world.report("bert", progressPercentage=1, metrics={"loss": "2", "current_step": "1"})
+        assert not site.watched.informer.synced
+        listed.set()
+        assert (await events.next("points"))[1].replace
+        series = (await browser.get(world.path("bert", "series"))).as_(contract.Series)
+        assert series.points.steps == [1.0]
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", '{"version": 7}'])
