@@ -35,7 +35,7 @@ SAMPLE = ROOT / "config" / "samples" / "02-torch.yaml"
 RUNTIMES = ROOT / "config" / "runtimes"
 IMPORTS = {
     "": "trainwright.controller.trainer.assembly.manager",
-    "dashboard": "trainwright.controller.cli.dashboard",
+    "dashboard": "trainwright.controller.cli.dashboard.serving",
     "fast": "uvloop",
     "local": "trainwright.controller.cli.local.training",
     "progress": "rich.live",
