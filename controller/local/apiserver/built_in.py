@@ -6,9 +6,9 @@ from functools import cache, partial
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.apply import FieldManager, Types, empty_object, fieldset
 from trainwright.controller.local.apiserver.published import models_by_kind, published_models
+from trainwright.controller.local.apiserver.published.structs import published_structs
 from trainwright.controller.local.apiserver.resources import Registry, ResourceType, ServedResource, Subresource
 from trainwright.controller.local.apiserver.schema import unknown_field
-from trainwright.controller.local.apiserver.schema.structs import Structs
 from trainwright.controller.local.apiserver.strategies.built_in import BUILT_IN, FOR_OTHERS, BuiltIn
 from trainwright.controller.local.apiserver.strategies.built_in import Subresource as BuiltInSubresource
 from trainwright.controller.local.apiserver.strategies.definitions import DefinitionStrategy
@@ -116,12 +116,7 @@ def _empty(kind: BuiltIn) -> Document:
 
 
 def _drop_unknown(model: str, document: Document) -> list[str]:
-    return [unknown_field(path) for path in _structs().decode(model, document)]
-
-
-@cache
-def _structs() -> Structs:
-    return Structs(published_models())
+    return [unknown_field(path) for path in published_structs().decode(model, document)]
 
 
 def _model(kind: BuiltIn) -> str:

@@ -8,7 +8,6 @@ collector's, which finds the finalizers that are set here.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
 from typing import Any
 
 from trainwright.api import times
@@ -17,10 +16,10 @@ from trainwright.controller.local.apiserver import bodies, bodykinds, errors, fi
 from trainwright.controller.local.apiserver.admission import Admission
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.metadata import FOREGROUND, ORPHAN
-from trainwright.controller.local.apiserver.published import models_by_kind, published_models
+from trainwright.controller.local.apiserver.published import models_by_kind
+from trainwright.controller.local.apiserver.published.structs import published_structs
 from trainwright.controller.local.apiserver.requests import WriteOptions, dry_run_errors, whole_number
 from trainwright.controller.local.apiserver.schema import DecodeError
-from trainwright.controller.local.apiserver.schema.structs import Structs
 from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
 
 _POLICIES = ("Foreground", "Background", "Orphan")
@@ -249,16 +248,11 @@ def _as_options(document: Any) -> Document:
     if kind != "DeleteOptions":
         raise errors.bad_request(bodykinds.unregistered(kind, version))
     try:
-        _structs().decode(models_by_kind()["v1", kind], document)
+        published_structs().decode(models_by_kind()["v1", kind], document)
     except DecodeError as error:
         raise errors.bad_request(str(error)) from error
     options: Document = document
     return options
-
-
-@cache
-def _structs() -> Structs:
-    return Structs(published_models())
 
 
 def _from_query(call: Call) -> Mapping[str, Any]:

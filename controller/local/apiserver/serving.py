@@ -60,13 +60,13 @@ class _Handler:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
             return _whole(failure(too_large(f"limit is {LIMIT}")))
-        pairs = list(request.headers.items())
+        headers = [(name.lower(), value) for name, value in request.headers.items()]
         asked = ServerRequest(
             method=request.method,
             path=request.path,
             query=list(request.query.items()),
-            headers={name.lower(): value for name, value in pairs},
-            impersonation=[(name.lower(), value) for name, value in pairs if name.lower().startswith("impersonate-")],
+            headers=dict(headers),
+            impersonation=[header for header in headers if header[0].startswith("impersonate-")],
             body=body,
             holder=_holder(request),
         )

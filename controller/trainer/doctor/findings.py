@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a check found."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -29,6 +30,12 @@ class Finding:
     """What to do."""
     check: str = ""
     """The check that found it; filled in by the one who runs the checks."""
+
+
+def first_of(names: Sequence[str], limit: int = 3) -> str:
+    """`a, b, c and 4 more`."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return f"{', '.join(names[:limit])}{more}"
 
 
 def problem(message: str, remedy: str) -> Finding:

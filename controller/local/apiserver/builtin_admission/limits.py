@@ -5,6 +5,7 @@ https://kubernetes.io/docs/concepts/policy/limit-range/
 """
 
 from collections.abc import Iterator
+from typing import Literal
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.builtin_admission.write import Context, Write
@@ -42,20 +43,15 @@ def _claim_problems(claim: Document, item: Document) -> Iterator[str]:
     kind = item.get("type")
     if kind != "PersistentVolumeClaim":
         return
-    requests = read(part(part(claim, "spec"), "resources").get("requests"))
-    yield from _below(item, requests, {})
-    for name, most in sorted(read(item.get("max")).items()):
-        text = f"maximum {name} usage per {kind} is {most}"
-        if name not in requests:
-            yield f"{text}.  No request is specified"
-        elif requests[name].milli() > most.milli():
-            yield f"{text}, but request is {requests[name]}"
+    requests = ("request", read(part(part(claim, "spec"), "resources").get("requests")))
+    yield from _beyond(item, "min", requests)
+    yield from _beyond(item, "max", requests)
 
 
 def _pod_problems(pod: Document, item: Document) -> Iterator[str]:
     for requests, limits in _needs(pod["spec"], item.get("type")):
-        yield from _below(item, requests, limits)
-        yield from _above(item, requests, limits)
+        yield from _beyond(item, "min", ("request", requests), ("limit", limits))
+        yield from _beyond(item, "max", ("limit", limits), ("request", requests))
         yield from _apart(item, requests, limits)
 
 
@@ -75,26 +71,23 @@ def _of_pod(spec: Document, field: str) -> Amounts:
     return of_containers(spec, field) | {name: own[name] for name in _OF_A_POD if name in own}
 
 
-def _below(item: Document, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for name, least in sorted(read(item.get("min")).items()):
-        text = f"minimum {name} usage per {item['type']} is {least}"
-        if name not in requests:
-            yield f"{text}.  No request is specified"
-        elif requests[name].milli() < least.milli():
-            yield f"{text}, but request is {requests[name]}"
-        elif name in limits and limits[name].milli() < least.milli():
-            yield f"{text}, but limit is {limits[name]}"
+def _beyond(item: Document, field: Literal["min", "max"], *given: tuple[str, Amounts]) -> Iterator[str]:
+    """What is beyond a bound. The first of what is given has to name each resource that is bounded."""
+    word, required = given[0]
+    for name, bound in sorted(read(item.get(field)).items()):
+        text = f"{field}imum {name} usage per {item['type']} is {bound}"
+        if name not in required:
+            yield f"{text}.  No {word} is specified"
+            continue
+        for said, amounts in given:
+            amount = amounts.get(name)
+            if amount is not None and _is_beyond(amount.milli(), bound.milli(), field):
+                yield f"{text}, but {said} is {amount}"
+                break
 
 
-def _above(item: Document, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for name, most in sorted(read(item.get("max")).items()):
-        text = f"maximum {name} usage per {item['type']} is {most}"
-        if name not in limits:
-            yield f"{text}.  No limit is specified"
-        elif limits[name].milli() > most.milli():
-            yield f"{text}, but limit is {limits[name]}"
-        elif name in requests and requests[name].milli() > most.milli():
-            yield f"{text}, but request is {requests[name]}"
+def _is_beyond(amount: int, bound: int, field: Literal["min", "max"]) -> bool:
+    return amount < bound if field == "min" else amount > bound
 
 
 def _apart(item: Document, requests: Amounts, limits: Amounts) -> Iterator[str]:

@@ -11,7 +11,7 @@ _LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 def mutate(document: Document, write: Write, context: Context) -> None:
     """Copy the labels to a new pod that has a node, or to the binding, which brings them to the pod."""
     node = context.get("", "nodes", "", name) if (name := _node_name(document, write)) else None
-    labels = part((node or {}).get("metadata") or {}, "labels")
+    labels = part(part(node or {}, "metadata"), "labels")
     copied = {label: labels[label] for label in _LABELS if label in labels}
     if copied:
         metadata = document.setdefault("metadata", {})
@@ -19,9 +19,8 @@ def mutate(document: Document, write: Write, context: Context) -> None:
 
 
 def _node_name(document: Document, write: Write) -> str:
-    if (write.operation, write.group, write.plural) != ("CREATE", "", "pods"):
-        return ""
-    if write.subresource == "":
+    if write.creates("", "pods"):
         return part(document, "spec").get("nodeName") or ""
     target = part(document, "target")
-    return target.get("name") or "" if write.subresource == "binding" and target.get("kind") == "Node" else ""
+    binds = (write.operation, write.group, write.plural, write.subresource) == ("CREATE", "", "pods", "binding")
+    return target.get("name") or "" if binds and target.get("kind") == "Node" else ""

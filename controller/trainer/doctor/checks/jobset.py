@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.api.objects import Document, wire
-from trainwright.controller.trainer.doctor.findings import Finding, note, problem
+from trainwright.controller.trainer.doctor.findings import Finding, first_of, note, problem
 from trainwright.controller.trainer.doctor.site import JOBSET_DEFINITION, JOBSET_GROUP, Site, Unread, images_of
 
 VERSION = "v1alpha2"
@@ -65,9 +65,8 @@ def _unknown_to_it(site: Site) -> Iterator[Finding]:
         for field in dict.fromkeys(_unknown(schema, template.get("spec"), "")):
             by_field.setdefault(field, []).append(one.title)
     for field, titles in by_field.items():
-        more = f" and {len(titles) - 3} more" if len(titles) > 3 else ""
         yield problem(
-            f"JobSet does not know the field {field} of {', '.join(titles[:3])}{more}, and refuses their jobs",
+            f"JobSet does not know the field {field} of {first_of(titles)}, and refuses their jobs",
             "install a newer JobSet, or take the field out of the runtime",
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from trainwright.api.jobset.v1alpha2 import ReplicatedJob
 from trainwright.api.kubernetes.core.v1 import PodSpec
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.controller.trainer.doctor.findings import Finding, note, problem, warning
+from trainwright.controller.trainer.doctor.findings import Finding, first_of, note, problem, warning
 from trainwright.controller.trainer.doctor.site import Rendered, Site
 
 _GANGS = {
@@ -74,9 +74,8 @@ def evidence(site: Site) -> Iterator[Finding]:
         if any(pod.restart_policy != "Never" for _, pod in _pods(one.runtime))
     ]
     if losing:
-        more = f" and {len(losing) - 3} more" if len(losing) > 3 else ""
         yield note(
-            f"after the backoff limit, failed pods and their logs are gone with {', '.join(sorted(losing)[:3])}{more}",
+            f"after the backoff limit, failed pods and their logs are gone with {first_of(sorted(losing))}",
             "turn on the feature gate Explain, which records them, or set restartPolicy: Never in the runtimes",
         )
 
