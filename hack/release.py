@@ -10,6 +10,7 @@ URL=https://… names the address of the repository; the metadata gets it, and t
 """
 
 import argparse
+import functools
 import hashlib
 import os
 import re
@@ -35,6 +36,7 @@ from trainwright import __version__
 from trainwright.controller.cli.versions import NAMESPACE, chart_version
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKSUMS = "SHA256SUMS"
@@ -227,14 +229,21 @@ def installed_charts(folder: Path, output: Path) -> Iterator[str]:
             home = f"--namespace={NAMESPACE}"
             for name, (kind, *options) in CHARTS.items():
                 run(helm, "lint", made[name], environment=given)
+                # helm takes the kinds from the discovery of the API server, which follows new definitions by itself.
+                eventually_sync(functools.partial(is_known, plane, kind), what=f"{kind} among the API resources")
                 run(helm, "install", name, made[name], home, "--create-namespace", *options, environment=given)
                 if not plane.kubectl("get", kind, home, "--output=name"):
                     raise ReleaseError(f"{made[name].name}: helm install makes no {kind}")
             for name in reversed(CHARTS):
                 run(helm, "uninstall", name, home, environment=given)
                 yield f"{made[name].name}: installed in a control plane, and removed"
-    except ControlPlaneError as error:
+    except (ControlPlaneError, GaveUp) as error:
         raise ReleaseError(f"the charts cannot be tried: {error}") from error
+
+
+def is_known(plane: ControlPlane, kind: str) -> bool:
+    """Whether the discovery of the API server has a kind."""
+    return kind in plane.kubectl("api-resources", "--cached=false", "--no-headers").lower().split()
 
 
 def rebuilt(folder: Path, sdist: Path) -> Path:

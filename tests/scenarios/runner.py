@@ -61,7 +61,28 @@ class Runner:
             elif step.verb == "WAIT" or step.status is not None:
                 answers.append(await self._wait(step))
             else:
-                answers.append(await self._ask(step))
+                answer = await self._ask(step)
+                answers.append(answer)
+                if self._scenario.hooks:
+                    await self._settle(step, answer)
+
+    async def _settle(self, step: Step, answer: Answer) -> None:
+        """Wait until the server's watch cache holds what a step wrote.
+
+        The real server begins an update with the object of its cache, asks the webhooks, and asks them again if etcd
+        holds a newer one. A read that names a version waits for the cache:
+        https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
+        """
+        written = _at(answer.get("body"), "metadata.resourceVersion", None)
+        if step.verb == "GET" or answer["status"] >= 300 or not written:
+            return
+        request = self._request(step)
+        path = f"{request.path}/{_at(answer['body'], 'metadata.name', '')}" if step.verb == "POST" else request.path
+        read = Request("GET", path, {"resourceVersion": str(written)}, {"User-Agent": AGENT})
+        async with asyncio.timeout(WAIT_SECONDS):
+            # 504 says that the cache was behind for three seconds.
+            while (await self._side.transport().send(read)).status == 504:
+                pass
 
     def _seen(self, *, in_order: bool) -> list[dict[str, Any]]:
         """What the webhooks were asked; validating ones are asked all at once, so they have no order."""
