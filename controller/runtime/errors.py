@@ -237,8 +237,10 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 def reason_of(error: OSError) -> str:
     """The system's words for what went wrong with a connection; asyncio puts the address before them."""
-    if isinstance(error, ssl.SSLError) or error.errno is None or error.errno not in errno.errorcode:
+    if isinstance(error, ssl.SSLError) or error.errno is None:
         return str(error) or type(error).__name__
+    if error.errno not in errno.errorcode:  # of the resolver
+        return error.strerror or str(error)
     return os.strerror(error.errno)
 
 

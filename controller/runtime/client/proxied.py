@@ -32,6 +32,7 @@ from trainwright.controller.runtime.errors import (
     RequestTimeout,
     TransportError,
     Unreachable,
+    reason_of,
 )
 
 READ_BUFFER = 2**18
@@ -302,6 +303,8 @@ def abort(answer: aiohttp.ClientResponse) -> None:
 
 def _lost(request: Request, error: Exception) -> TransportError:
     text = str(error) or type(error).__name__
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        text = f"cannot connect to {error.host}:{error.port}: {reason_of(error.os_error)}"
     if isinstance(
         error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientProxyConnectionError)
     ):
