@@ -28,7 +28,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description="Examine an installation: JobSet, definitions, webhooks and their certificates, the leader, the "
         "rights of the manager, each runtime, devices, queues, quotas, clock. Nothing is changed; writes are dry runs. "
         "It needs no manager, and works with Kubeflow Trainer's own installations. Exit code 0 if nothing is wrong, 1 "
-        "if something is, 2 for a wrong command line, 3 if nothing was found and not all could be checked.",
+        "if something is, 2 if the cluster cannot be examined, 3 if nothing was found and not all could be checked.",
     )
     parser.add_argument("--kubeconfig", type=Path, help="kubeconfig of the cluster (default: as for kubectl)")
     parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")

@@ -3,6 +3,7 @@
 
 import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
@@ -57,6 +58,7 @@ def _resource(group: str, kind: str, plural: str, version: str = "v1", *, namesp
 
 
 _DEFINITION = _resource("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions")
+_NAMESPACE = _resource("", "Namespace", "namespaces")
 _DEPLOYMENT = _resource("apps", "Deployment", "deployments", namespaced=True)
 _VALIDATING = _resource(
     "admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"
@@ -93,9 +95,15 @@ class Gatherer:
         self._shipped, self._wanted, self._namespace, self._tell = shipped, namespace, namespace or _DEFAULT, tell
 
     async def gather(self) -> Site:
-        """Read everything. What cannot be read is noted in the Site. Raises TransportError without any answer."""
+        """Read everything. What cannot be read is noted in the Site.
+
+        Raises:
+            TransportError: there is no answer at all.
+            NotFound: the namespace for dry runs does not exist.
+        """
         self._tell("API server")
         now, skew, version = await self._api_server()
+        await self._check_namespace()
         groups = await self._known(self._groups())
         served = groups if not isinstance(groups, Unread) else {}
         site = Site(now=now, skew=skew, version=version, groups=groups, shipped=self._shipped)
@@ -153,6 +161,12 @@ class Gatherer:
         # The header has whole seconds, so the true time is up to one second later.
         skew = (before - server).total_seconds()
         return max(server, server + (wall_clock() - before)), skew, version
+
+    async def _check_namespace(self) -> None:
+        if self._wanted is not None:
+            # Whoever may not look hears from the dry runs what they lack.
+            with suppress(Forbidden):
+                await self._client.get(_NAMESPACE, self._wanted)
 
     async def _groups(self) -> Mapping[str, Sequence[str]]:
         answer = await self._client.send(Request("GET", "/apis", headers={"Accept": "application/json"}))

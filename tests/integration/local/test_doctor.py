@@ -14,6 +14,7 @@ from trainwright.controller.cli.local.training import training_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.discovery import Discovery
+from trainwright.controller.runtime.errors import NotFound
 from trainwright.controller.trainer.doctor.examination import examine
 from trainwright.controller.trainer.doctor.findings import Level
 from trainwright.controller.trainer.doctor.gathering import Gatherer
@@ -100,3 +101,10 @@ async def test_what_is_planted_is_found(tmp_path: Path) -> None:
             await plant(client)
             found = await findings(client)
             assert any(message in text for _, text in found.get(check, ())), (message, found)
+
+
+async def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as client:
+        pipeline = Pipeline(Registry.load(Selection.of(None)))
+        with pytest.raises(NotFound, match='namespaces "nowhere" not found'):
+            await Gatherer(client, pipeline, lambda _: (), shipped_definitions(), "nowhere").gather()
