@@ -6,7 +6,8 @@ failure of a task cancels the others. It is raised as itself, not in a group; ot
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -41,6 +42,20 @@ class TaskScope:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+async def made_in_thread(make: Callable[[], T], discard: Callable[[T], object]) -> T:
+    """Make something in a thread that somebody has to close.
+
+    A thread cannot be cancelled. If the task is, the thread goes on, and `discard` gets what it has made.
+    """
+    made: Future[T] = Future()
+    try:
+        await asyncio.to_thread(lambda: made.set_result(make()))
+    except BaseException:
+        made.add_done_callback(lambda done: discard(done.result()))
+        raise
+    return made.result()
 
 
 async def together(name: str, *work: Coroutine[Any, Any, T]) -> list[T]:

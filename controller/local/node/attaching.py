@@ -69,8 +69,13 @@ class Attachment:
             once: the input ends with this client.
         """
         outputs = FileChain(log), FileChain(log)
-        for one in outputs:
-            await asyncio.to_thread(one.begin, 0)
+        try:
+            for one in outputs:
+                await asyncio.to_thread(one.begin, 0)
+        except BaseException:
+            for one in outputs:
+                one.close()
+            raise
         made = cls(process, outputs, given)
         made._once = once
         return made

@@ -12,6 +12,7 @@ from typing import Any
 
 from trainwright.controller.local.node import processes
 from trainwright.controller.local.node.spawning import Started, alone
+from trainwright.controller.runtime.tasks import made_in_thread
 
 LOG_BYTES = 10 * 1024 * 1024
 LOG_FILES = 5
@@ -162,7 +163,7 @@ async def _ordered(
     order: Order, record: Path, spawn: Callable[[Path, Iterable[int]], Started]
 ) -> tuple[Started, asyncio.StreamReader, bytes]:
     """A guard that has its order, its reports, and the first of them; that is empty if it ended without one."""
-    guard = await asyncio.to_thread(spawn, record.with_suffix(".err"), order.stdio or ())
+    guard = await made_in_thread(lambda: spawn(record.with_suffix(".err"), order.stdio or ()), _abandon)
     assert guard.stdout is not None
     reports = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
@@ -170,6 +171,14 @@ async def _ordered(
     # In a thread: an order with a large environment does not fit into the pipe at once.
     await asyncio.to_thread(_give, guard, json.dumps(asdict(order)).encode() + b"\n")
     return guard, reports, await reports.readline()
+
+
+def _abandon(guard: Started) -> None:
+    """End a guard that has no order yet."""
+    assert guard.stdin is not None and guard.stdout is not None  # noqa: PT018 - as they are made
+    guard.stdin.close()
+    guard.stdout.close()
+    guard.wait()
 
 
 async def _close(guard: Started, reports: asyncio.StreamReader) -> None:

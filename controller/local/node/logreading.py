@@ -6,6 +6,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncGenerator, Callable
 from datetime import datetime
 from pathlib import Path
@@ -28,9 +29,27 @@ class FileChain:
         self._path = path
         self._file: BinaryIO | None = None
         self._rest = b""
+        self._lock = threading.Lock()
+        self._is_closed = False
 
     def begin(self, tail: int | None) -> None:
         """Go to the start, or to the last `tail` lines."""
+        with self._lock:
+            if not self._is_closed:
+                self._begin(tail)
+
+    def read(self) -> bytes:
+        """The next whole lines; empty at the end of what is written so far, and once it is closed."""
+        with self._lock:
+            return b"" if self._is_closed else self._read()
+
+    def close(self) -> None:
+        """Close the file, after a read that still runs in a thread."""
+        with self._lock:
+            self._is_closed = True
+            self._let_go()
+
+    def _begin(self, tail: int | None) -> None:
         files = self._newest_first()
         if tail is None:
             self._open(files[-1] if files else self._path, 0)
@@ -48,8 +67,7 @@ class FileChain:
             self._open(path, sum(map(len, lines[:skipped])))
             left -= len(lines) - skipped
 
-    def read(self) -> bytes:
-        """The next whole lines; empty at the end of what is written so far."""
+    def _read(self) -> bytes:
         while True:
             if self._file is None:
                 self._open(self._path, 0)
@@ -72,15 +90,14 @@ class FileChain:
                 return lines
             self._open(newer, 0)
 
-    def close(self) -> None:
-        """Close the file."""
+    def _let_go(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def _open(self, path: Path, offset: int | None) -> None:
         """Open a file at an offset; None: at its end."""
-        self.close()
+        self._let_go()
         self._rest = b""
         try:
             self._file = path.open("rb")

@@ -16,6 +16,7 @@ from trainwright.api.objects import Document
 from trainwright.controller.local.node.holders import Holder, Holders, holder_of
 from trainwright.controller.local.node.network import OPEN, READY
 from trainwright.controller.local.node.spawning import start_program
+from trainwright.controller.runtime.tasks import made_in_thread
 
 _PROGRAM = Path(__file__).with_name("network.py")
 _START_SECONDS = 10.0
@@ -44,8 +45,7 @@ class Network:
         except TimeoutError:
             said = f"no answer within {_START_SECONDS:g} s".encode()
         if said != READY:
-            self.close()
-            self.wait()
+            self.end()
             raise OSError(f"a network namespace cannot be made: {said.decode() or 'its process ended'}")
 
     @property
@@ -68,7 +68,7 @@ class Network:
 
     async def dial(self, host: str, port: int, **how: Any) -> Streams:
         """Connect to a port in it; see `Dial`."""
-        opened = await asyncio.to_thread(self.open)
+        opened = await made_in_thread(self.open, socket.socket.close)
         opened.setblocking(False)
         try:
             await asyncio.get_running_loop().sock_connect(opened, (host, port))
@@ -88,6 +88,11 @@ class Network:
         """Wait for the end of the process that held it."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
+
+    def end(self) -> None:
+        """Let go of it, and wait for that."""
+        self.close()
+        self.wait()
 
 
 class Networks:
@@ -109,7 +114,7 @@ class Networks:
             if network is None or not network.is_alive():
                 if network is not None:
                     network.close()
-                network = self._networks[holder] = await asyncio.to_thread(Network)
+                network = self._networks[holder] = await made_in_thread(Network, Network.end)
             self._holders.join(pod)
         return network
 
@@ -136,6 +141,5 @@ def refused() -> str:
         tried = Network()
     except OSError as error:
         return str(error)
-    tried.close()
-    tried.wait()
+    tried.end()
     return ""

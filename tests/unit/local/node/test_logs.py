@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trainwright.controller.local.node.interface import LogOptions, UnavailableError
-from trainwright.controller.local.node.logreading import read_log
+from trainwright.controller.local.node.logreading import FileChain, read_log
 from trainwright.controller.local.node.logs import last_lines, parse, run_to_show
 from trainwright.controller.runtime.testing.waiting import eventually
 
@@ -86,6 +86,18 @@ async def test_following_ends_with_the_run_and_misses_no_rotation(tmp_path: Path
     over = True
     await task
     assert b"".join(found).decode().split() == ["a", "b", "B", "c", "C", "d", "D", "e", "last"]
+
+
+def test_a_reader_that_was_left_opens_nothing_more(tmp_path: Path) -> None:
+    """A thread may come to it after its task was cancelled."""
+    path = tmp_path / "0.log"
+    path.write_bytes(at(1, "a"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    left = FileChain(path)
+    left.close()
+    left.begin(1)
+    assert left.read() == b""
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def rotate(path: Path) -> None:
