@@ -162,14 +162,16 @@ async def lives(
     # As before the bare applies: connections are open, and what is made once in a process is there.
     await at_leisure(client, control_plane.create_namespace("leisure-warm"), [f"warm-{index}" for index in range(WARM)])
     used = 0.0
-    async with bare_applies(control_plane) as bares, sampled(pid, samples):
-        # In turns: machines change their speed within seconds, and the ratio is the figure that counts.
-        for index in range(ROUNDS):
+    # In turns: machines change their speed within seconds, and the ratio is the figure that counts. A profile is one.
+    rounds = ROUNDS if samples is None else 1
+    async with bare_applies(control_plane) as bares:
+        for index in range(rounds):
             before = cpu_seconds(pid)
-            await at_leisure(client, control_plane.create_namespace("leisure"), names[index::ROUNDS])
+            async with sampled(pid, samples):
+                await at_leisure(client, control_plane.create_namespace("leisure"), names[index::rounds])
             used += cpu_seconds(pid) - before
             for each in bares:
-                await each.round(BARE // ROUNDS)
+                await each.round(BARE // rounds)
     cpu = 1000 * used / count
     bare, own = (1000 * each.seconds / BARE for each in bares)
     print(f"  CPU per life, torch               {cpu:8.2f} ms")
