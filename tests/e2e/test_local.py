@@ -401,7 +401,7 @@ while True: time.sleep(1)
     assert not alive(pid)
 
 
-def test_ctrl_c_leaves_a_job_that_is_kept(shell: Shell) -> None:
+def test_a_job_that_is_kept_goes_on(shell: Shell) -> None:
     assert shell.local("up", "--name=b").returncode == 0
     with shell.start("run", "--name=b", "--keep", "--file", shell.job("import time; time.sleep(120)")) as running:
         assert running.stdout is not None
@@ -411,6 +411,12 @@ def test_ctrl_c_leaves_a_job_that_is_kept(shell: Shell) -> None:
     assert running.returncode == 130, errors
     assert "the job goes on; follow it with: trainwright local logs --name=b job --follow" in errors
     assert "2 of 2 pods running" in shell.local("status", "--name=b").stdout
+    script = shell.folder / "fails.py"
+    script.write_text("raise SystemExit(3)\n")
+    failed = shell.local("run", "--name=b", "--keep", str(script))
+    assert failed.returncode == 3, failed.stderr
+    said = "the job stays and may start again; follow it with: trainwright local logs --name=b fails --follow"
+    assert said in failed.stderr
     assert shell.local("down", "--delete", "--name=b").returncode == 0
 
 

@@ -75,6 +75,10 @@ async def _run(
         except BrokenPipeError as error:
             # Nobody reads the lines any more. The job ends as after Ctrl-C, and so does the command.
             ended, unread = None, error
+        if arguments.keep and stays and ended is not None and ended.code:
+            print(
+                f"the job stays and may start again; follow it with: {_follow_command(options, job)}", file=sys.stderr
+            )
         if not arguments.keep:
             ending = asyncio.ensure_future(_delete(client, namespace, name))
             if await interrupted.may_end(ending, "killing the processes of the job") is None:
