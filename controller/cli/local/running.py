@@ -75,10 +75,6 @@ async def _run(
         except BrokenPipeError as error:
             # Nobody reads the lines any more. The job ends as after Ctrl-C, and so does the command.
             ended, unread = None, error
-        if arguments.keep and stays and ended is not None and ended.code:
-            print(
-                f"the job stays and may start again; follow it with: {_follow_command(options, job)}", file=sys.stderr
-            )
         if not arguments.keep:
             ending = asyncio.ensure_future(_delete(client, namespace, name))
             if await interrupted.may_end(ending, "killing the processes of the job") is None:
@@ -87,7 +83,10 @@ async def _run(
         interrupted.ends_the_command()
         if unread is not None:
             raise unread
-    return _conclude(ended, interrupted)
+    code = _conclude(ended, interrupted)
+    if ended is not None and ended.code and arguments.keep and stays:
+        print(f"the job stays and may start again; follow it with: {_follow_command(options, job)}", file=sys.stderr)
+    return code
 
 
 def _follow_command(options: Options, job: Document) -> str:

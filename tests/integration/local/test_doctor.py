@@ -32,10 +32,14 @@ async def cluster(folder: Path) -> AsyncIterator[Client]:
         yield Client(running.api.transport())
 
 
+def gatherer(client: Client, namespace: str = "default") -> Gatherer:
+    pipeline = Pipeline(Registry.load(Selection.of(None)))
+    return Gatherer(client, pipeline, lambda _: (), shipped_definitions(), namespace)
+
+
 async def findings(client: Client) -> dict[str, list[tuple[Level, str]]]:
     """What is wrong, by check."""
-    pipeline = Pipeline(Registry.load(Selection.of(None)))
-    site = await Gatherer(client, pipeline, lambda _: (), shipped_definitions(), "default").gather()
+    site = await gatherer(client).gather()
     return {
         one.title: [(finding.level, finding.message) for finding in one.findings]
         for one in examine(site)
@@ -105,6 +109,5 @@ async def test_what_is_planted_is_found(tmp_path: Path) -> None:
 
 async def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
     async with cluster(tmp_path) as client:
-        pipeline = Pipeline(Registry.load(Selection.of(None)))
         with pytest.raises(NotFound, match='namespaces "nowhere" not found'):
-            await Gatherer(client, pipeline, lambda _: (), shipped_definitions(), "nowhere").gather()
+            await gatherer(client, "nowhere").gather()

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small parts: versions, selectors, conditions, metrics of priorities, builders of objects, reasons of probes."""
+"""Small parts: versions, selectors, conditions, metrics of priorities, builders of objects, reasons of probes
+and of connections that fail."""
 
 import asyncio
+import errno
 import gc
 import json
 import logging
+import socket
 import sys
 import weakref
 from datetime import UTC, datetime, timedelta
@@ -20,7 +23,7 @@ from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import controller_of, key_of
 from trainwright.controller.runtime import Builder, Done, Key, Result, Trigger
 from trainwright.controller.runtime.context import ContextFilter, Reconcile, current
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.errors import ConfigurationError, reason_of
 from trainwright.controller.runtime.manager import collector
 from trainwright.controller.runtime.manager.logs import JSONFormatter, TextFormatter
 from trainwright.controller.runtime.metrics.registry import OVERFLOW, Metrics
@@ -262,3 +265,15 @@ async def test_a_reason_is_logged_once_until_it_changes(caplog: pytest.LogCaptur
     outcomes = [(await checks.run())["caches"] for _ in range(7)]
     assert outcomes == [True, False, False, False, False, True, False]
     assert [one.getMessage() for one in caplog.records] == [f"/readyz/caches failed: {why}" for why in ("a", "b", "b")]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+        (OSError("no route"), "no route"),
+    ],
+)
+def test_a_connection_fails_in_plain_words(error: OSError, words: str) -> None:
+    assert reason_of(error) == words
