@@ -30,8 +30,6 @@ READ_BUFFER = 2**16
 _USER_TIMEOUT: int | None = getattr(socket, "TCP_USER_TIMEOUT", None)
 """Milliseconds that sent data may stay unacknowledged; only Linux has this option."""
 _LONGEST = 2**31 - 1
-_BUFFER = memoryview(bytearray(READ_BUFFER))
-"""Where the loop puts what it read. One for all connections: it is parsed before the loop reads again."""
 
 
 class Address(NamedTuple):
@@ -61,6 +59,9 @@ class Connections:
         self._waiting: deque[asyncio.Future[_Connection | None]] = deque()
         self._sweeper: asyncio.TimerHandle | None = None
         self._retired = False
+        self.buffer = memoryview(bytearray(READ_BUFFER))
+        """Where the loop puts what it read. One for all connections of the pool: it is parsed before the loop reads
+        again. Not one for all pools: leader election has a loop of its own in a thread, which reads meanwhile."""
 
     async def send(self, request: Request, target: str, fixed: str) -> Response:
         """One exchange; see `exchange` and `Transport.send`."""
@@ -127,12 +128,14 @@ class Connections:
             connection.abort()
         try:
             async with asyncio.timeout_at(deadline):
-                if self._limit and len(self._open) + self._opening >= self._limit:
+                while self._limit and len(self._open) + self._opening >= self._limit:
                     handed = await self._wait()
-                    if handed is not None:
+                    if handed is None:
+                        return await self._connect(request), False
+                    if not handed.transport.is_closing():
                         return handed, True
-                else:
-                    self._opening += 1
+                    # The server closed it since the other request gave it back: nothing would answer on it.
+                self._opening += 1
                 return await self._connect(request), False
         except TimeoutError:
             raise RequestTimeout(f"{request}: no answer within {request.timeout} s") from None
@@ -258,14 +261,14 @@ class _Connection(asyncio.BufferedProtocol):
         self.socket = transport.get_extra_info("socket")
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - see BufferedProtocol
-        return _BUFFER
+        return self._pool.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.answer is None:  # nothing was asked
             self.abort()
             return
         try:
-            self._parser.feed_data(_BUFFER[:nbytes])
+            self._parser.feed_data(self._pool.buffer[:nbytes])
         except httptools.HttpParserError as error:
             self._broken(f"not an answer: {error}")
 

@@ -3,8 +3,12 @@
 
 import asyncio
 import gzip
+import sys
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -216,6 +220,64 @@ async def test_place_of_a_connection_that_failed_is_given_on() -> None:
         writes = [transport.send(Request("POST", "/x", body=b"{}")) for _ in range(3)]
         results = await asyncio.gather(*writes, return_exceptions=True)
     assert [isinstance(result, ConnectionLost) for result in results] == [True, True, False]
+
+
+async def test_connection_that_was_closed_meanwhile_is_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing would answer on it, and the outcome of a write would be unknown."""
+    release = connections.Connections.release
+    released = 0
+
+    def release_and_lose(pool: connections.Connections, connection: Any) -> None:
+        nonlocal released
+        release(pool, connection)
+        released += 1
+        if released == 1:
+            connection.abort()  # before the request that it was given to goes on
+
+    monkeypatch.setattr(connections.Connections, "release", release_and_lose)
+    server = Server(OK)
+    async with server.running(connections=1) as transport:
+        writes = [transport.send(Request("PATCH", "/x", body=b"{}", timeout=5)) for _ in range(3)]
+        assert [answer.status for answer in await asyncio.gather(*writes)] == [200, 200, 200]
+    assert [len(requests) for requests in server.seen] == [1, 2]
+
+
+def test_pools_of_two_threads_keep_their_answers_apart() -> None:
+    """As those of leader election, which has a loop and a thread of its own."""
+    port: Future[int] = Future()
+    done = threading.Event()
+
+    async def serve() -> None:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while head := await reader.read(2**16):
+                body = head.split()[1][-1:] * 20_000  # the last letter of the path
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+            writer.close()
+
+        async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+            port.set_result(server.sockets[0].getsockname()[1])
+            await asyncio.to_thread(done.wait)
+
+    async def ask(letter: str) -> list[bytes]:
+        transport = HTTPTransport(ClusterConfig(server=f"http://127.0.0.1:{port.result()}"))
+        request = Request("GET", f"/{letter}")
+        bodies = [(await transport.send(request)).body for _ in range(1000)]
+        await transport.close()
+        return [body for body in bodies if body != letter.encode() * 20_000]
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # threads take turns in the middle of a read
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            served = threads.submit(asyncio.run, serve())
+            try:
+                asked = [threads.submit(asyncio.run, ask(letter)) for letter in "abc"]
+                assert [one.result() for one in asked] == [[], [], []]
+            finally:
+                done.set()
+            served.result()
+    finally:
+        sys.setswitchinterval(before)
 
 
 async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
