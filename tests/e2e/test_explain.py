@@ -17,12 +17,13 @@ import pytest
 from tests.e2e.faults import made, parts, pods
 from tests.e2e.faults.place import Document, Faults, Place, U
 from tests.installation import WITHOUT_ADMISSION, install
+from tests.managers import MANAGER
 from tests.repository import ROOT
 from trainwright.api.times import wall_clock
 from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.waiting import eventually
+from trainwright.controller.runtime.testing.waiting import GaveUp, eventually
 from trainwright.controller.trainer.explain import Explanation, Reader
 from trainwright.plugins.contract import Picture
 
@@ -114,7 +115,14 @@ async def all_told(control_plane: ControlPlane, asked: Collection[str]) -> dict[
         async def one(number: str) -> Told:
             labels = {WITHOUT_ADMISSION: "true"}
             namespace = await asyncio.to_thread(control_plane.create_namespace, f"fault-{number}", labels=labels)
-            return await told(Place(control_plane, client, namespace), number)
+            try:
+                return await told(Place(control_plane, client, namespace), number)
+            except GaveUp as error:
+                # What the manager did meanwhile; its other lines are about the other faults.
+                log = control_plane.components[MANAGER].log.read_text(errors="replace")
+                about = [line for line in log.splitlines() if namespace in line]
+                error.add_note("\n".join(["the manager has logged of it:", *(about or ["nothing"])]))
+                raise
 
         first = [number for number in FAULTS if number in asked and number not in parts.LAST]
         limit = asyncio.Semaphore(8)

@@ -20,6 +20,7 @@ T = TypeVar("T")
 SECONDS = 60.0
 POLL_SECONDS = 0.05
 _SHOWN = 4000
+_LONG_LOOK = 1.0
 _NOTHING = object()
 
 
@@ -97,10 +98,13 @@ async def eventually(
     A look that takes longer than the time left is cancelled.
     """
     last: Any = _NOTHING
+    now = asyncio.get_running_loop().time
+    began = now()
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
             while True:
+                began = now()
                 try:
                     found = look()
                     if inspect.isawaitable(found):
@@ -115,14 +119,16 @@ async def eventually(
     except TimeoutError:
         if not limit.expired():
             raise
-        raise _gave_up(what, seconds, last) from None
+        raise _gave_up(what, seconds, last, now() - began) from None
 
 
-def _gave_up(what: str, seconds: float, last: Any) -> GaveUp:
+def _gave_up(what: str, seconds: float, last: Any, looking: float = 0.0) -> GaveUp:
+    """`looking`: seconds since the last look began, which ended without an answer if that is long ago."""
     seen = "nothing" if last is _NOTHING else last if isinstance(last, str) and last else repr(last)
     if len(seen) > _SHOWN:
         seen = f"{seen[:_SHOWN]}…"
-    return GaveUp(f"{what or 'it'} did not hold after {seconds:g} s; last seen: {seen}", last)
+    hung = f"; the last look had no answer after {looking:.0f} s" if looking >= _LONG_LOOK else ""
+    return GaveUp(f"{what or 'it'} did not hold after {seconds:g} s{hung}; last seen: {seen}", last)
 
 
 def equals(wanted: object) -> Callable[[object], bool]:

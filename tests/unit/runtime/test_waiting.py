@@ -79,7 +79,7 @@ async def test_a_look_that_hangs_ends_with_the_time() -> None:
         await asyncio.sleep(1000)
         return "all of it"
 
-    with pytest.raises(GaveUp, match="it did not hold after 5 s; last seen: half of it"):
+    with pytest.raises(GaveUp, match="after 5 s; the last look had no answer after 5 s; last seen: half of it"):
         await eventually(hang, equals("all of it"), seconds=5)
     assert asyncio.get_running_loop().time() == 5
 
