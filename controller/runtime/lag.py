@@ -15,7 +15,8 @@ from collections import deque
 
 log = logging.getLogger(__name__)
 
-PERIOD_SECONDS = 0.1
+PERIOD_SECONDS = 0.25
+"""How often the timer runs. Each run wakes a process that may have nothing else to do."""
 WINDOW_SECONDS = 60.0
 STALL_SECONDS = 1.0
 
@@ -61,9 +62,12 @@ class LoopLag:
 
     def _watch(self, end: threading.Event) -> None:
         reported = 0.0
-        while not end.wait(self._stall / 4):
+        wait = self._stall
+        while not end.wait(wait):
             beat = self._beat
-            if self.silence() < self._stall + PERIOD_SECONDS or beat == reported:
+            left = self._stall + PERIOD_SECONDS - self.silence()
+            wait = max(self._stall / 4, left)
+            if left > 0 or beat == reported:
                 continue
             reported = beat
             self.stalls += 1

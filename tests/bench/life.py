@@ -57,6 +57,8 @@ BARE = 2000
 WARM = 100
 ROUNDS = 5
 """Lives and bare applies take turns so often."""
+IDLE_SECONDS = 10.0
+"""How long the manager has nothing to do, for what it costs then. The kernel counts in hundredths of a second."""
 FUNCTIONS = 40
 """How many functions a profile names."""
 TIME = "2026-01-02T03:04:05Z"
@@ -161,22 +163,28 @@ async def lives(
     names = [f"job-{index:05}" for index in range(count)]
     # As before the bare applies: connections are open, and what is made once in a process is there.
     await at_leisure(client, control_plane.create_namespace("leisure-warm"), [f"warm-{index}" for index in range(WARM)])
+    before, began = cpu_seconds(pid), time.monotonic()
+    await asyncio.sleep(IDLE_SECONDS)
+    idle = (cpu_seconds(pid) - before) / (time.monotonic() - began)
     used = 0.0
     # In turns: machines change their speed within seconds, and the ratio is the figure that counts. A profile is one.
     rounds = ROUNDS if samples is None else 1
+    places = [control_plane.create_namespace("leisure") for _ in range(rounds)]
     async with bare_applies(control_plane) as bares:
-        for index in range(rounds):
+        for index, place in enumerate(places):
             before = cpu_seconds(pid)
             async with sampled(pid, samples):
-                await at_leisure(client, control_plane.create_namespace("leisure"), names[index::rounds])
+                await at_leisure(client, place, names[index::rounds])
             used += cpu_seconds(pid) - before
             for each in bares:
                 await each.round(BARE // rounds)
     cpu = 1000 * used / count
     bare, own = (1000 * each.seconds / BARE for each in bares)
+    print(f"  CPU of the idle manager           {1000 * idle:8.2f} ms a second")
     print(f"  CPU per life, torch               {cpu:8.2f} ms")
     print(f"  CPU of a bare apply, aiohttp      {bare:8.3f} ms   ratio {cpu / bare:5.1f} (budget 10)")
     print(f"    the same over our transport     {own:8.3f} ms   ratio {cpu / own:5.1f}")
+    print_calls(control_plane, places, set(names), "API calls per life, at leisure")
     if samples is not None:
         print(rooms.table(rooms.read(samples), cpu, functions=FUNCTIONS))
 
@@ -194,18 +202,25 @@ async def lives(
     if not quick:
         print("  API calls per life, torch: this machine is too busy for three updates within 250 ms")
         return
-    print_calls(control_plane, namespace, quick, "API calls per life, torch", 3.0)
+    print_calls(control_plane, [namespace], quick, "API calls per life, torch", 3.0)
 
 
-def print_calls(control_plane: ControlPlane, namespace: str, names: Collection[str], what: str, budget: float) -> None:
+def print_calls(
+    control_plane: ControlPlane,
+    namespaces: Collection[str],
+    names: Collection[str],
+    what: str,
+    budget: float | None = None,
+) -> None:
     """The manager's calls about these TrainJobs, from the audit log."""
     calls = [
         call
         for call in control_plane.audit_log.calls(user_agent="trainwright")
-        if call.namespace == namespace and call.name.removesuffix("-runtime-snapshot") in names
+        if call.namespace in namespaces and call.name.removesuffix("-runtime-snapshot") in names
     ]
     count = len(names)
-    print(f"  {what:<34}{len(calls) / count:8.2f}    (budget {budget}; {count} lives)")
+    limit = f"budget {budget}; " if budget is not None else ""
+    print(f"  {what:<34}{len(calls) / count:8.2f}    ({limit}{count} lives)")
     for kind, times in Counter(
         " ".join(filter(None, (c.verb, c.resource, c.subresource))) for c in calls
     ).most_common():
@@ -235,7 +250,7 @@ async def at_once(control_plane: ControlPlane, client: BareClient, pid: int, cou
     took, cpu = time.monotonic() - began, cpu_seconds(pid) - before
     await asyncio.sleep(SETTLE_SECONDS)
     print(f"{count} lives at once: {took:.1f} s, CPU per life {1000 * cpu / count:.2f} ms")
-    print_calls(control_plane, namespace, names, "API calls per life, at once", 3.1)
+    print_calls(control_plane, [namespace], names, "API calls per life, at once", 3.1)
 
 
 async def running(control_plane: ControlPlane, client: BareClient, pid: int, count: int, known: int) -> None:
