@@ -180,6 +180,23 @@ def managed_fields_of(obj: AnyObject, manager: str, subresource: str = "") -> Do
     return None
 
 
+def applied_at(obj: AnyObject) -> list[tuple[str, str, str]]:
+    """Manager, subresource and time of each server-side apply that changed the object.
+
+    The API server leaves the time of an apply that changes nothing. Times are in whole seconds.
+    """
+    found: list[tuple[str, str, str]] = []
+    for entry in _meta(obj, "managed_fields", "managedFields") or ():
+        if isinstance(entry, dict):
+            who, how = entry.get("manager"), entry.get("operation")
+            where, when = entry.get("subresource"), entry.get("time")
+        else:
+            who, how, where, when = entry.manager, entry.operation, entry.subresource, entry.time
+        if how == "Apply":
+            found.append((who or "", where or "", str(when)))
+    return found
+
+
 def wire(obj: AnyObject) -> Document:
     """The wire form: a model without its unset fields as a new dictionary, a dictionary as it is."""
     if isinstance(obj, dict):

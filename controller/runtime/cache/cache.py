@@ -301,10 +301,13 @@ class Cache:
 
     # ------------------------------------------------------------------ observing the client's writes
 
-    def begin(self, resource: Resource, key: Key) -> PendingWrite:
+    def begin(self, resource: Resource, key: Key, *, applies: bool = False) -> PendingWrite:
         """A write is about to be sent; see WriteObserver."""
         author = writer()
-        flights = [(informer, informer.take_off(key, author)) for informer in self._by_resource.get(resource, ())]
+        flights = [
+            (informer, informer.take_off(key, author, applies=applies))
+            for informer in self._by_resource.get(resource, ())
+        ]
         return CachedWrite(flights)
 
 

@@ -2,6 +2,7 @@
 """Recognises the watch events of own writes ("echoes"), so that a controller is not woken by its own writes.
 
 An event is an echo for a controller only if its resourceVersion is one that a write of this controller was answered.
+A write that changes nothing has no echo: it is answered with the version of an earlier change, perhaps somebody else's.
 The event can arrive before the answer. So while a write of a key is in flight, events of this key are held back from
 the writing controller, and only from it. When the answer arrives, it shows which of them is the echo. The others are
 delivered, so a change by someone else is never missed.
@@ -26,6 +27,8 @@ class Flight:
 
     key: Key
     writer: str
+    before: AnyObject | None = None
+    """What was held when an apply was sent; None for other writes."""
     held: list[tuple[Event[AnyObject], str]] = field(default_factory=list)
 
 
@@ -37,9 +40,9 @@ class EchoGuard:
         self._flights: dict[Key, list[Flight]] = {}
         self._answered: dict[tuple[Key, str], str] = {}
 
-    def take_off(self, key: Key, writer: str) -> Flight:
-        """A write of `key` by `writer` is about to be sent."""
-        flight = Flight(key, writer)
+    def take_off(self, key: Key, writer: str, before: AnyObject | None = None) -> Flight:
+        """A write of `key` by `writer` is about to be sent; `before` as in Flight."""
+        flight = Flight(key, writer, before)
         self._flights.setdefault(key, []).append(flight)
         return flight
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from trainwright.api.base import Resource
-from trainwright.api.objects import AnyObject, Document, Key, key_of, resource_version_of, uid_of
+from trainwright.api.objects import AnyObject, Document, Key, applied_at, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.cache.echo import EchoGuard, Flight
 from trainwright.controller.runtime.cache.events import Event, EventType, Handler
@@ -200,9 +200,9 @@ class Informer:
 
     # ------------------------------------------------------------------ our own writes
 
-    def take_off(self, key: Key, writer: str) -> Flight:
-        """A write of an object of this kind is about to be sent."""
-        return self._echoes.take_off(key, writer)
+    def take_off(self, key: Key, writer: str, *, applies: bool = False) -> Flight:
+        """A write of an object of this kind is about to be sent. `applies`: by server-side apply."""
+        return self._echoes.take_off(key, writer, self.store.get(key) if applies else None)
 
     def landed(self, flight: Flight, codec: Codec[Any], obj: AnyObject) -> None:
         """The write was answered with `obj`: show it at once if it is in scope."""
@@ -218,6 +218,9 @@ class Informer:
                 flight.key,
             )
             kept = None
+        if kept is not None and flight.before is not None and applied_at(flight.before) == applied_at(kept):
+            # The apply changed nothing, and the version may be that of a change by others that the watch has not shown.
+            version = ""
         if kept is not None and self.store.believe(kept) and self._on_store:
             self._on_store(kept)
         self._echoes.land(flight, version, watched)

@@ -200,7 +200,8 @@ class Store:
     def believe(self, obj: AnyObject) -> bool:
         """Show the answer of a write until the watch reaches it. False if the watch has already reached it."""
         key, version = key_of(obj), resource_version_of(obj)
-        if compare(self.resource_version, version) != -1:
+        # Before the first list nothing is reached, and the list may be older than the answer.
+        if self.resource_version and compare(self.resource_version, version) != -1:
             return False
         ahead = self._ahead.get(key)
         current = self._objects.get(key)
@@ -222,7 +223,7 @@ class Store:
     def believe_deleted(self, key: Key, uid: str) -> bool:
         """Hide an object that was deleted, until the watch shows the deletion or a new object."""
         current = self._objects.get(key)
-        if current is None or (uid and uid_of(current) != uid):
+        if current is None or uid_of(current) != uid:
             return False
         ahead = self._ahead.get(key)
         observed = ahead.observed if ahead is not None else current

@@ -31,8 +31,8 @@ class PendingWrite(Protocol):
 class WriteObserver(Protocol):
     """Is called before every write."""
 
-    def begin(self, resource: Resource, key: Key) -> PendingWrite:
-        """A write of this object is about to be sent."""
+    def begin(self, resource: Resource, key: Key, *, applies: bool = False) -> PendingWrite:
+        """A write of this object is about to be sent. `applies`: by server-side apply, which may change nothing."""
         ...
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from trainwright.api.base import Object, Resource
 from trainwright.api.objects import AnyObject, Document, Key, PartialObject, name_of, namespace_of, wire
-from trainwright.controller.runtime.client.observer import IgnoredWrite
+from trainwright.controller.runtime.client.observer import IgnoredWrite, PendingWrite
 from trainwright.controller.runtime.client.paths import collection_path, object_path
 from trainwright.controller.runtime.client.session import Session
 from trainwright.controller.runtime.client.transport import Request
@@ -348,8 +348,10 @@ class Writes(Session):
         return await self._send_write(codec, request, Key(namespace if codec.resource.namespaced else "", name))
 
     async def _send_write(self, codec: Codec[Any], request: Request, key: Key) -> AnyObject:
-        silent = "dryRun" in request.query or self._writes is None or not key.name
-        pending = IgnoredWrite() if silent or self._writes is None else self._writes.begin(codec.resource, key)
+        pending: PendingWrite = IgnoredWrite()
+        if self._writes is not None and key.name and "dryRun" not in request.query:
+            applies = request.headers["Content-Type"] == _APPLY
+            pending = self._writes.begin(codec.resource, key, applies=applies)
         try:
             response = await self.send(request)
             obj: AnyObject = codec.decode(response.body)

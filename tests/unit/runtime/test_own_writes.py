@@ -69,6 +69,64 @@ async def test_an_answer_is_read_at_once_and_its_event_is_no_news(scenario_class
     assert s.told == ["modified a 1>11", "modified a 12>13"]
 
 
+def applied(version: str, second: int) -> Any:
+    """As after an apply that changed something at that second."""
+    entry = {"manager": "m", "operation": "Apply", "time": f"2026-01-01T00:00:{second:02}Z", "fieldsV1": {}}
+    made = config_map("a", version=version)
+    made["metadata"]["managedFields"] = [entry]
+    return made
+
+
+@pytest.mark.parametrize("in_flight", [True, False], ids=["before the answer", "after the answer"])
+@pytest.mark.parametrize(("second", "told"), [(30, []), (1, ["modified a 9>12"])], ids=["effective", "without effect"])
+@jumping
+async def test_apply_without_effect_has_no_echo(
+    scenario_class: Any, second: int, told: list[str], in_flight: bool
+) -> None:
+    """It is answered with the version of a change by somebody else, which the controller has to see."""
+    s = scenario_class(field_manager="m")
+    stream = prepared(s, applied("9", 1))
+    as_controller("web")
+    async with s.running():
+        s.told.clear()
+        s.transport.answer(is_write, applied("12", second), delay=5 if in_flight else 0)
+        wanted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+        write = asyncio.ensure_future(s.client.apply(wanted, kind=ConfigMap, field_manager="m", force=True))
+        await (asyncio.sleep(1) if in_flight else write)
+        stream.send(frame("MODIFIED", applied("12", second)))
+        await settle()
+        await write
+        await settle()
+        assert version(s) == "12"
+    assert s.told == told
+
+
+@jumping
+async def test_an_answer_before_the_first_list_is_read_at_once(scenario_class: Any) -> None:
+    """The list may be older."""
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10", config_map("a", version="9")), delay=5)
+    s.transport.stream(is_watch)
+    s.cache.informer(ConfigMap)
+    run = asyncio.ensure_future(s.cache.run())
+    await asyncio.sleep(1)
+    s.transport.answer(is_write, config_map("a", version="12"))
+    await s.client.patch(ConfigMap, "a", "default", {})
+    await s.cache.wait_synced()
+    assert version(s) == "12"
+    run.cancel()
+    await asyncio.gather(run, return_exceptions=True)
+
+
+def test_deletion_without_a_uid_hides_no_successor() -> None:
+    store = Store()
+    store.replace([config_map("a", version="1", uid="old")], {}, "1")
+    store.remove(KEY, None, "5")
+    store.put(config_map("a", version="6", uid="new"))
+    store.believe_deleted(KEY, "")
+    assert store.get(KEY) is not None
+
+
 @jumping
 async def test_echo_is_not_decoded_again(scenario_class: Any) -> None:
     s = scenario_class()
