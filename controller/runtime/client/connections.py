@@ -58,7 +58,7 @@ class Connections:
         self._idle: deque[_Connection] = deque()
         self._waiting: deque[asyncio.Future[_Connection | None]] = deque()
         self._sweeper: asyncio.TimerHandle | None = None
-        self._retired = False
+        self._retired = self._closed = False
         self.buffer = memoryview(bytearray(READ_BUFFER))
         """Where the loop puts what it read. One for all connections of the pool: it is parsed before the loop reads
         again. Not one for all pools: leader election has a loop of its own in a thread, which reads meanwhile."""
@@ -106,13 +106,14 @@ class Connections:
             return answer
 
     def retire(self) -> None:
-        """Close what is idle. Running exchanges finish; their connections are closed then."""
+        """Close what is idle. Running exchanges and those that wait finish; the connections are closed then."""
         self._retired = True
         for connection in list(self._idle):
             connection.abort()
 
     def close(self) -> None:
         """Abort every connection."""
+        self._closed = True
         self.retire()
         for connection in list(self._open):
             connection.abort()
@@ -186,14 +187,14 @@ class Connections:
             self._hand_on()
             raise ConnectionLost(f"{request}: the server closed the new connection")
         self._open.add(connection)
-        if self._retired:
+        if self._closed:
             connection.abort()
             raise ConnectionLost(f"{request}: the transport is closed")
         return connection
 
     def release(self, connection: "_Connection") -> None:
         """The connection has no exchange any more."""
-        if self._retired or connection.transport.is_closing():
+        if connection.transport.is_closing():
             connection.abort()
             return
         while self._waiting:
@@ -201,6 +202,9 @@ class Connections:
             if not waiter.done():
                 waiter.set_result(connection)
                 return
+        if self._retired:
+            connection.abort()
+            return
         connection.idle_since = self._loop.time()
         self._idle.append(connection)
         if self._sweeper is None:

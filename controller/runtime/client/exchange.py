@@ -156,6 +156,9 @@ class Answer:
 
     def head(self, status: int) -> None:
         """Status and headers are there."""
+        if self._is_complete:  # of an answer that nothing was asked for
+            self._keep = False
+            return
         if status < 200:  # an interim answer; the real one follows
             self.fields = []
             return
@@ -179,6 +182,8 @@ class Answer:
 
     def add(self, body: bytes) -> None:
         """A part of the body."""
+        if self._is_complete:
+            return
         if self._inflate is not None:
             try:
                 body = self._inflate.decompress(body)
@@ -197,12 +202,13 @@ class Answer:
 
     def complete(self, *, keep: bool) -> None:
         """The answer is complete. `keep`: the connection can be used again."""
-        if self.status:
+        if self.status and not self._is_complete:
             self._is_complete, self._keep = True, keep
             self._wake()
 
     def fail(self, error: TransportError) -> None:
-        """The connection ended before the answer."""
+        """The connection ended before the answer, or what came is not an answer."""
+        self._keep = False
         if not self._is_complete and self._error is None:
             self._error = error
             self._wake()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reading verbs: get, list, watch, logs. They always ask the server; `cache` has cached reads."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
@@ -15,7 +16,7 @@ from trainwright.controller.runtime.client.paths import collection_path, object_
 from trainwright.controller.runtime.client.session import Session
 from trainwright.controller.runtime.client.slices import Slices, cut
 from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.client.watch import Batch, frames
+from trainwright.controller.runtime.client.watch import Batch, StreamSilent, frames
 from trainwright.controller.runtime.errors import BadRequest, DecodeError, NotFound
 from trainwright.controller.runtime.kinds import Kind, MetadataOnly, codec_of
 
@@ -220,19 +221,23 @@ class Reads(Session):
         if initial_events:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         accept = codec.accept.replace("PartialObjectMetadataList", "PartialObjectMetadata")
-        async with (
-            self.stream(
-                Request(
-                    "GET",
-                    collection_path(codec.resource, namespace),
-                    {name: value for name, value in query.items() if value},
-                    {"Accept": accept},
-                    timeout=None,
-                )
-            ) as stream,
-            aclosing(frames(stream, idle=idle if callable(idle) else lambda: idle)) as batches,
-        ):
-            yield batches
+        request = Request(
+            "GET",
+            collection_path(codec.resource, namespace),
+            {name: value for name, value in query.items() if value},
+            {"Accept": accept},
+            timeout=None,
+        )
+        limit = idle if callable(idle) else lambda: idle
+        async with AsyncExitStack() as opened:
+            silence = limit()
+            try:
+                # A kept connection may be dead and a server may hang; `frames` counts from the head on.
+                async with asyncio.timeout(silence):
+                    stream = await opened.enter_async_context(self.stream(request))
+            except TimeoutError:
+                raise StreamSilent(f"{request}: no answer within {silence} s") from None
+            yield await opened.enter_async_context(aclosing(frames(stream, idle=limit)))
 
     async def logs(
         self,

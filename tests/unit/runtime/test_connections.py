@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.controller.runtime.client import connections
+from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.client.watch import StreamSilent
 from trainwright.controller.runtime.errors import (
     BadRequest,
     ConnectionLost,
@@ -278,6 +281,41 @@ def test_pools_of_two_threads_keep_their_answers_apart() -> None:
             served.result()
     finally:
         sys.setswitchinterval(before)
+
+
+async def test_requests_that_wait_finish_when_the_pool_is_retired() -> None:
+    """As after a change of the client certificate: they were not sent yet, so writes have no outcome to be unsure of."""
+    server = Server(OK)
+    server.go_on.clear()
+    async with server.running(connections=1) as transport:
+        writes = [asyncio.ensure_future(transport.send(Request("PATCH", "/x", body=b"{}"))) for _ in range(3)]
+        await asyncio.sleep(0)  # the first one opens its connection, the others wait for it
+        transport._pools.retire()
+        server.go_on.set()
+        assert [answer.status for answer in await asyncio.gather(*writes)] == [200, 200, 200]
+        await eventually(lambda: server.open, equals(0))
+    assert server.most == 1
+
+
+@pytest.mark.parametrize(
+    "more", [b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 6\r\n\r\nsecond", b"garbage\r\n"], ids=["408", "garbage"]
+)
+async def test_what_follows_an_answer_belongs_to_none(more: bytes) -> None:
+    server = Server(OK + more, OK)
+    async with server.running() as transport:
+        for method in ("GET", "PATCH"):
+            answer = await transport.send(Request(method, "/x", body=None if method == "GET" else b"{}"))
+            assert (answer.status, answer.body) == (200, b"{}")
+    assert [len(requests) for requests in server.seen] == [1, 1]
+
+
+async def test_watch_whose_server_does_not_answer_is_silent() -> None:
+    server = Server(OK)
+    server.go_on.clear()
+    async with server.running() as transport:
+        with pytest.raises(StreamSilent, match=r"GET /api/v1/configmaps: no answer within 0\.05 s"):
+            async with Client(transport).watch(ConfigMap, idle=0.05):
+                pass
 
 
 async def test_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
