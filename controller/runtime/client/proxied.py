@@ -24,7 +24,7 @@ from trainwright.controller.runtime.client.connections import (
     drop_after,
 )
 from trainwright.controller.runtime.client.exchange import warnings_in
-from trainwright.controller.runtime.client.permission import WritePermission
+from trainwright.controller.runtime.client.permission import READS, WritePermission
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import (
     ConnectionLost,
@@ -83,8 +83,10 @@ class Sessions:
                 allow_redirects=False,
                 server_hostname=self._certificate_name,
                 proxy=self._proxy,
+                middlewares=() if request.method in READS else (_once,),
             )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, _BrokenError) as caught:
+            error = caught.error if isinstance(caught, _BrokenError) else caught
             if guarded is not None and guarded.refusal is not None:
                 raise guarded.refusal from None
             raise _lost(request, error) from error
@@ -139,6 +141,21 @@ class Sessions:
 
     def _url(self, request: Request) -> URL:
         return URL(self._origin + request.path, encoded=True).with_query(request.query)
+
+
+class _BrokenError(Exception):
+    """A connection broke; `error` says how."""
+
+    def __init__(self, error: aiohttp.ClientError) -> None:
+        self.error = error
+
+
+async def _once(asked: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Hide from aiohttp that a kept connection broke: it would send a PUT or DELETE again, which may be done."""
+    try:
+        return await handler(asked)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _BrokenError(error) from error
 
 
 class _Connector(aiohttp.TCPConnector):
