@@ -35,6 +35,7 @@ class ExternalAuthorization:
         self._lock = asyncio.Lock()
         self._credential = Credential()
         self._good_until = -math.inf
+        self._asking: asyncio.Future[tuple[Credential, float]] | None = None
 
     async def credential(self) -> Credential:
         """The current credential. Raises ConfigurationError with the message of the plugin."""
@@ -53,7 +54,16 @@ class ExternalAuthorization:
 
     async def _renew(self) -> None:
         try:
-            self._credential, self._good_until = await asyncio.to_thread(self._ask)
+            # A request that is cancelled leaves the question to the next one: a thread cannot be cancelled, and of two
+            # questions at once one could use up the refresh token of the other.
+            if self._asking is None:
+                self._asking = asyncio.get_running_loop().run_in_executor(None, self._ask)
+            asking = self._asking
+            try:
+                self._credential, self._good_until = await asyncio.shield(asking)
+            finally:
+                if asking.done():
+                    self._asking = None
         except ImportError as error:
             raise ConfigurationError(
                 f"{self._where}: exec plugins and auth providers need the package `kubernetes`: {error}"
