@@ -41,7 +41,11 @@ class LimitedTransport:
                 log.info(
                     "%s waits %.1f s because of the client's limit of %g requests per second", request, wait, self._rate
                 )
-            await asyncio.sleep(wait)
+            try:
+                await asyncio.sleep(wait)
+            except asyncio.CancelledError:
+                self._bucket.give_back()  # or later requests would wait for one that was never sent
+                raise
         return await self._transport.send(request)
 
     def open(self, request: Request) -> AbstractAsyncContextManager[Stream]:

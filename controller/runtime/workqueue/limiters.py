@@ -81,6 +81,10 @@ class TokenBucket:
         self._tokens -= 1.0
         return wait
 
+    def give_back(self) -> None:
+        """A reserved token is not used."""
+        self._tokens = min(self._burst, self._tokens + 1.0)
+
     def _fill(self) -> None:
         now = self._time()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)

@@ -50,3 +50,19 @@ async def test_each_repetition_takes_a_token_and_a_stream_takes_none() -> None:
     async with transport.open(Request("GET", "/", {"watch": "true"})) as stream:
         assert stream.status == 200
     assert asyncio.get_running_loop().time() == 2
+
+
+@jumping
+async def test_a_request_that_gave_up_gives_its_turn_back() -> None:
+    scripted = ScriptedTransport()
+    scripted.answer(lambda _: True, config_map("a", version="1"), times=2)
+    transport = LimitedTransport(scripted, rate=1, burst=1)
+    request = Request("GET", "/")
+    await transport.send(request)
+    waiting = [asyncio.ensure_future(transport.send(request)) for _ in range(30)]
+    await asyncio.sleep(0.5)
+    for each in waiting:
+        each.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await transport.send(request)
+    assert asyncio.get_running_loop().time() == 1
