@@ -8,7 +8,7 @@ not changed. One with the label was left by a process that was killed, and is ta
 import logging
 from collections.abc import Sequence
 
-from trainwright.api.objects import Document, labels_of, uid_of
+from trainwright.api.objects import AnyObject, Document, labels_of, uid_of, wire
 from trainwright.controller.runtime.certificates.injection import fetch
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import Conflict, NotControlled, NotFound
@@ -41,10 +41,12 @@ class Registration:
                     " or run without a webhook URL"
                 )
             wanted = by_url(document, self._url, bundle, {LABEL: "true"})
+            # Noted before it is sent: it can be in force though its answer was lost, or the process was told to stop.
+            self._registered.append((wanted, ""))
             applied = await self._client.apply(
                 wanted, kind=target.kind.RESOURCE, field_manager=self._field_manager, force=True
             )
-            self._registered.append((wanted, uid_of(applied)))
+            self._registered[-1] = (wanted, uid_of(applied))
             log.info("%s: registered at %s", target, self._url)
 
     async def unregister(self) -> None:
@@ -53,7 +55,20 @@ class Registration:
             document, uid = self._registered[-1]
             target = target_of(document)
             try:
-                await self._client.delete(target.kind, target.name, uid=uid)
+                uid = uid or await self._own(document)
+                if uid:
+                    await self._client.delete(target.kind, target.name, uid=uid)
             except (NotFound, Conflict):
                 log.info("%s: was replaced by another program and is not removed", target)
             self._registered.pop()
+
+    async def _own(self, document: Document) -> str:
+        """The uid of a configuration whose registration had no answer; empty if it is not there, or another's."""
+        found = await fetch(self._client, target_of(document))
+        if found is None or labels_of(found).get(LABEL) != "true" or _urls(found) != _urls(document):
+            return ""
+        return uid_of(found)
+
+
+def _urls(configuration: AnyObject) -> list[str]:
+    return [webhook["clientConfig"].get("url", "") for webhook in wire(configuration).get("webhooks") or ()]
