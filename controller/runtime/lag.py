@@ -7,6 +7,7 @@ when the loop has not run for a second, it logs the stack of the loop's thread. 
 
 import asyncio
 import logging
+import math
 import sys
 import threading
 import time
@@ -38,7 +39,7 @@ class LoopLag:
         return max((lag for _, lag in self._samples), default=0.0)
 
     def silence(self) -> float:
-        """Seconds since the loop last ran the timer. Safe to call from another thread."""
+        """Seconds since the loop last ran the timer; below 0 once nobody measures. Safe to call from another thread."""
         return time.monotonic() - self._beat
 
     async def run(self) -> None:
@@ -59,6 +60,7 @@ class LoopLag:
         finally:
             end.set()
             watchdog.join()
+            self._beat = math.inf  # nobody measures any more, and a slow stop is not a blocked loop
 
     def _watch(self, end: threading.Event) -> None:
         reported = 0.0

@@ -127,6 +127,16 @@ async def test_a_blocked_loop_is_seen_from_outside(caplog: pytest.LogCaptureFixt
     assert "block_until" in caplog.text
 
 
+async def test_a_loop_that_is_no_longer_measured_is_not_blocked() -> None:
+    """Leader election runs on while servers stop, which may take long."""
+    lag = LoopLag()
+    task = asyncio.ensure_future(lag.run())
+    await eventually(lambda: lag._thread_id)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert lag.silence() < 0
+
+
 def block_until(condition: Any) -> None:
     """Keep the loop busy, as a reconciler that computes would."""
     while not condition():
