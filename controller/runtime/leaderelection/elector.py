@@ -18,10 +18,12 @@ import threading
 import uuid
 from collections.abc import Callable
 
+from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.errors import ConfigurationError, LeadershipLost
+from trainwright.controller.runtime.kinds import codec_of
 from trainwright.controller.runtime.leaderelection.candidate import Candidate
 from trainwright.controller.runtime.leaderelection.deadline import kernel_deadline
 from trainwright.controller.runtime.leaderelection.fence import Clock, Fence, steady_clock
@@ -100,6 +102,8 @@ class LeaderElector:
         """Stand for election and wait until this replica leads. Raises LeadershipLost if it already lost it again."""
         if self._thread is None:
             self._loop = asyncio.get_running_loop()
+            # Before the thread runs: msgspec may crash if two threads prepare the same types at the same time.
+            codec_of(Lease)
             self._thread = threading.Thread(target=self._run, name=f"leader-election:{self._name}", daemon=True)
             self._thread.start()
         async with TaskScope("leader-election") as tasks:
