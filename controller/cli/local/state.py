@@ -9,16 +9,19 @@ import fcntl
 import json
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
 DEFAULT = "default"
 HELD = "it is starting or ending, or belongs to a `run`"
 """Why a cluster cannot be used although a process holds its folder."""
+_LOOK_SECONDS = 0.001
+"""A start tries again after so long a time: whoever only looks at the lock lets it go after microseconds."""
 
 
 class InUseError(Exception):
@@ -64,12 +67,25 @@ def make_folder(folder: Path) -> None:
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Hold the folder for the length of the block. Raises InUseError."""
-    with (folder / "lock").open("a", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InUseError(f"a cluster runs from {folder} already: {HELD}") from error
+    # On a network file system a shared lock needs a file that can be read, an exclusive one a file that can be written.
+    with (folder / "lock").open("a+", encoding="utf-8") as lock:
+        while not _is_locked(lock, fcntl.LOCK_EX):
+            # Who looks has a shared lock, which refuses the exclusive one but not another shared one.
+            if not _is_locked(lock, fcntl.LOCK_SH):
+                raise InUseError(f"a cluster runs from {folder} already: {HELD}")
+            # Not kept: two that start at once would refuse each other for ever.
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            time.sleep(_LOOK_SECONDS)
         yield
+
+
+def _is_locked(file: TextIO, how: int) -> bool:
+    """Take a lock if that is possible at once; returns whether it was."""
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def is_held(folder: Path) -> bool:
@@ -77,10 +93,8 @@ def is_held(folder: Path) -> bool:
     if not is_cluster(folder):
         return False
     try:
-        with held(folder):
-            return False
-    except InUseError:
-        return True
+        with (folder / "lock").open(encoding="utf-8") as lock:
+            return not _is_locked(lock, fcntl.LOCK_SH)
     except OSError:
         return False
 
