@@ -7,6 +7,7 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 import asyncio
 import copy
 import logging
+from typing import NamedTuple
 
 from trainwright.api import times
 from trainwright.api.objects import Document
@@ -28,6 +29,16 @@ COLLECTION = "customresourcedefinitions.apiextensions.k8s.io"
 _IN_PROGRESS = "InstanceDeletionInProgress", "CustomResource deletion is in progress"
 
 
+class _Held(NamedTuple):
+    """A definition that is being deleted and waits for finalizers of its objects."""
+
+    name: Name
+    uid: str
+    """Another definition may get the name."""
+    collection: str
+    """Of its objects."""
+
+
 class Definitions:
     """Keeps the registry in step with the CRDs in the store."""
 
@@ -36,8 +47,8 @@ class Definitions:
         self._registry = registry
         self._now = now
         self._specs: dict[Name, Document] = {}
-        self._held: dict[Name, asyncio.Task[None] | None] = {}
-        """Definitions that are being deleted and wait for finalizers of their objects, with what follows those."""
+        self._held: dict[_Held, asyncio.Task[None] | None] = {}
+        """With what follows their objects."""
 
     def load(self) -> None:
         """Serve what the definitions in the store define."""
@@ -57,22 +68,24 @@ class Definitions:
                             self._forget(change.name)
                         elif self._store.get(COLLECTION, change.name) is change.object:
                             self._serve(change.object)
-                            if change.name in self._held and self._held[change.name] is None:
-                                self._held[change.name] = tasks.create_task(self._follow(change.name))
+                    for held in [held for held, following in self._held.items() if following is None]:
+                        self._held[held] = tasks.create_task(self._follow(held))
         finally:
             self._store.unwatch(COLLECTION, watch)
 
-    async def _follow(self, name: Name) -> None:
+    async def _follow(self, held: _Held) -> None:
         """Clean up a definition again whenever one of its objects goes, until it is gone itself."""
-        collection = _collection(self._specs[name])
-        watch = self._store.watch(collection, self._store.version)
+        watch = self._store.watch(held.collection, self._store.version)
         try:
-            while (one := self._store.get(COLLECTION, name)) is not None:
-                self._clean_up(one, one.document())
+            while (one := self._store.get(COLLECTION, held.name)) is not None:
+                document = one.document()
+                if document["metadata"]["uid"] != held.uid:
+                    return
+                self._clean_up(one, document)
                 await watch.take()
         finally:
-            self._store.unwatch(collection, watch)
-            self._held.pop(name, None)
+            self._store.unwatch(held.collection, watch)
+            del self._held[held]
 
     def _serve(self, one: Stored) -> None:
         document = one.document()
@@ -143,7 +156,7 @@ class Definitions:
             else:
                 self._store.delete(collection, instance)
         if remaining:
-            self._held.setdefault(one.name, None)
+            self._held.setdefault(_Held(one.name, document["metadata"]["uid"], collection), None)
         finalizers = document["metadata"].get("finalizers") or []
         if not remaining and CLEANUP in finalizers:
             kept = [name for name in finalizers if name != CLEANUP]
