@@ -63,13 +63,13 @@ class Definitions:
         try:
             async with asyncio.TaskGroup() as tasks:
                 while True:
+                    for held in [held for held, following in self._held.items() if following is None]:
+                        self._held[held] = tasks.create_task(self._follow(held))
                     for change in await watch.take():
                         if change.type == "DELETED":
                             self._forget(change.name)
                         elif self._store.get(COLLECTION, change.name) is change.object:
                             self._serve(change.object)
-                    for held in [held for held, following in self._held.items() if following is None]:
-                        self._held[held] = tasks.create_task(self._follow(held))
         finally:
             self._store.unwatch(COLLECTION, watch)
 

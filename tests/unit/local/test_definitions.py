@@ -133,3 +133,17 @@ async def test_it_waits_for_objects_of_its_own_when_it_is_deleted_at_once() -> N
         world.let_go()
         await settled()
         assert world.definition is None
+
+
+async def test_a_definition_that_was_being_deleted_goes_after_a_restart() -> None:
+    world = World()
+    async with world.runs():
+        world.define("one")
+        world.add_held()
+        world.define("one", ends=True)
+        await settled()
+    async with world.runs():
+        assert world.definition is not None
+        world.let_go()
+        await settled()
+        assert world.definition is None
