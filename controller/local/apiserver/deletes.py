@@ -94,7 +94,8 @@ class Deletes:
                 return marked, True
             # Without grace, watchers still see the mark first.
             found = self._store.get(served.type.stored_in, call.key)
-            if found is None:
+            if found is None or found.document()["metadata"]["uid"] != meta["uid"]:
+                # It went while its mark was written; another object that has the name by now is not meant.
                 return marked, True
             existing = found
         if options.dry_run:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the body and the query of a deletion say."""
+"""What the body and the query of a deletion say, and what it does when another one overtakes it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,9 +8,11 @@ import msgspec
 import pytest
 
 from trainwright.controller.local.apiserver.requests import Query, ServerRequest
+from trainwright.controller.local.apiserver.store import Name
 from trainwright.controller.local.cluster import RunningServer, api_server
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+PODS = "/api/v1/namespaces/default/pods"
 FIELD = "into Go struct field DeleteOptions"
 
 
@@ -72,3 +74,21 @@ async def test_preconditions_in_the_query(api: RunningServer) -> None:
         assert status == 409
         assert f"the {named} in the precondition (x) does not match the {named} in record" in message
     assert await asked(api, "DELETE", query=[("uid", "")]) == (200, "")
+
+
+async def test_another_object_that_got_the_name_stays(api: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = b'{"metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[{"name":"a","image":"x"}]}}'
+    assert (await asked(api, "POST", PODS, body=pod))[0] == 201
+    store, key = api.server.store, Name("default", "p")
+    committed = store.committed
+
+    async def overtaken(version: int | None = None) -> None:
+        found = store.get("pods", key)
+        if found is not None and found.document()["metadata"].get("deletionTimestamp"):
+            store.delete("pods", found)
+            assert (await asked(api, "POST", PODS, body=pod))[0] == 201
+        await committed(version)
+
+    monkeypatch.setattr(store, "committed", overtaken)
+    assert await asked(api, "DELETE", f"{PODS}/p", query=[("gracePeriodSeconds", "0")]) == (200, "")
+    assert (await asked(api, "GET", f"{PODS}/p"))[0] == 200
