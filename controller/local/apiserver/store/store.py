@@ -309,7 +309,8 @@ class Store:
                 self._tell(change)
         if done is not None and not done.done():
             done.set_result(None)
-        if self._next_commit is not None:
+        # After a failure what waits must not be written either: it was made from what the file does not have.
+        if self._next_commit is not None and self._failure is None:
             self._begin_commit()
 
     def _tell(self, change: Change) -> None:

@@ -2,6 +2,8 @@
 """The store: versions, history, watches, its file, and what expires."""
 
 import asyncio
+import sqlite3
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,11 @@ from trainwright.controller.local.apiserver.store import (
     Name,
     Overflow,
     StateFileError,
+    StateLostError,
     Store,
     watching,
 )
+from trainwright.controller.local.apiserver.store.disk import ChangeRow
 from trainwright.controller.local.apiserver.store.store import HISTORY_SECONDS
 
 A, B = Name("default", "a"), Name("default", "b")
@@ -207,3 +211,29 @@ async def test_a_watch_is_not_told_what_waited_for_its_commit_when_it_began(tmp_
     await store.committed()
     assert [change.name for change in await watch.take(1.0)] == [B]
     await store.close()
+
+
+async def test_what_waits_for_a_commit_that_fails_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_fail = asyncio.Event(), threading.Event()
+    loop, commit = asyncio.get_running_loop(), Disk.commit
+
+    def full(disk: Disk, changes: list[ChangeRow]) -> None:
+        monkeypatch.setattr(Disk, "commit", commit)  # for a moment only
+        loop.call_soon_threadsafe(begun.set)
+        may_fail.wait()
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Disk, "commit", full)
+    store = Store(tmp_path / "state.db")
+    one = store.write("configmaps", A, document(data={"x": "1"}), None)
+    await begun.wait()
+    store.write("configmaps", A, document(data={"x": "2"}), one)
+    may_fail.set()
+    with pytest.raises(StateLostError, match="disk is full"):
+        await store.committed()
+    await store.close()
+    again = Store(tmp_path / "state.db")
+    assert again.get("configmaps", A) is None
+    await again.close()
