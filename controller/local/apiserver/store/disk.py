@@ -9,6 +9,7 @@ exclusive locking mode needs no shared memory, so it works in home folders on a 
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,8 +75,8 @@ class Disk:
         """
         self.path = path
         self._spared: list[int] = []
-        """The newest change, where it is forgotten too. It must not outlive those that follow it: a hole in the history
-        would look as if nothing had happened there."""
+        """Forgotten changes that are still in the file: the newest one, and those that could not be deleted. They must
+        not outlive those that follow them: a hole in the history would look as if nothing had happened there."""
         new = not path.exists()
         if new:
             # Before there is anything in it: nobody else may read it, not even for a moment.
@@ -137,8 +138,7 @@ class Disk:
     def commit(self, changes: Sequence[ChangeRow]) -> None:
         """Write changes, and what they make of the current objects, in one transaction."""
         run, many = self._connection.execute, self._connection.executemany
-        run("BEGIN IMMEDIATE")
-        try:
+        with self._transaction():
             many("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", changes)
             for change in changes:
                 if change.type == "DELETED":
@@ -151,25 +151,33 @@ class Disk:
                         "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)",
                         (change.collection, change.namespace, change.name, change.version, change.body),
                     )
-        except BaseException:
-            run("ROLLBACK")
-            raise
-        run("COMMIT")
 
     def forget(self, versions: Iterable[int]) -> None:
         """Delete old changes, in slices, and give their space back to the file system."""
-        numbers = [*self._spared, *versions]
+        numbers = self._spared = [*self._spared, *versions]
         for begin in range(0, len(numbers), _SLICE):
             part = [(number,) for number in numbers[begin : begin + _SLICE]]
-            self._connection.execute("BEGIN IMMEDIATE")
-            # The newest change stays, for the version of the cluster.
-            self._connection.executemany(
-                "DELETE FROM changes WHERE version=? AND version < (SELECT max(version) FROM changes)", part
-            )
-            self._connection.execute("COMMIT")
+            with self._transaction():
+                # The newest change stays, for the version of the cluster.
+                self._connection.executemany(
+                    "DELETE FROM changes WHERE version=? AND version < (SELECT max(version) FROM changes)", part
+                )
         (newest,) = self._connection.execute("SELECT max(version) FROM changes").fetchone()
         self._spared = [newest] if newest in numbers else []
         self._connection.execute("PRAGMA incremental_vacuum(2000)").fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Commit at the end of the block. After an error no transaction is open: it would refuse all that follow."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            # A full disk, among others, has ended the transaction already.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
 
     def close(self) -> None:
         """Write what waits in the log into the file, and close it."""

@@ -237,3 +237,37 @@ async def test_what_waits_for_a_commit_that_fails_is_not_written(
     again = Store(tmp_path / "state.db")
     assert again.get("configmaps", A) is None
     await again.close()
+
+
+def change(version: int) -> ChangeRow:
+    return ChangeRow(version, "MODIFIED", "configmaps", "default", "a", b"{}", None, None, 0.0)
+
+
+def fail(disk: Disk, event: str, how: str) -> None:
+    """Let statements fail; `how`: ABORT leaves their transaction open, ROLLBACK ends it, as a full disk does."""
+    disk._connection.execute(
+        f"CREATE TEMP TRIGGER fails BEFORE {event} ON changes BEGIN SELECT RAISE({how}, 'disk I/O error'); END"
+    )
+
+
+@pytest.mark.parametrize("how", ["ABORT", "ROLLBACK"])
+def test_history_that_cannot_be_deleted_is_deleted_with_the_next(tmp_path: Path, how: str) -> None:
+    disk = Disk(tmp_path / "state.db")
+    disk.commit([change(version) for version in range(1, 5)])
+    fail(disk, "DELETE", how)
+    with pytest.raises(sqlite3.Error, match="disk I/O error"):
+        disk.forget([1, 2])
+    disk._connection.execute("DROP TRIGGER fails")
+    disk.commit([change(5)])
+    disk.forget([3])
+    assert [row.version for row in disk.changes()] == [4, 5]
+    disk.close()
+
+
+@pytest.mark.parametrize("how", ["ABORT", "ROLLBACK"])
+def test_a_commit_that_fails_says_why(tmp_path: Path, how: str) -> None:
+    disk = Disk(tmp_path / "state.db")
+    fail(disk, "INSERT", how)
+    with pytest.raises(sqlite3.Error, match="disk I/O error"):
+        disk.commit([change(1)])
+    disk.close()
