@@ -111,7 +111,11 @@ class Looking:
             return Record(read=False)
         if held.record is None or (not held.record.read and now - held.record.at > RECORD_SECONDS):
             held.record = Record(read=False, at=now)  # another page need not ask at the same time
-            held.record = await self._recorded(key, held, now)
+            try:
+                held.record = await self._recorded(key, held, now)
+            except BaseException:
+                held.record = None  # the page has gone, and the next one must not be told that there is none
+                raise
         return held.record
 
     async def _recorded(self, key: Key, held: Held, now: float) -> Record:
