@@ -22,8 +22,8 @@ def is_there() -> bool:
     return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def show(address: str) -> bool:
-    """Open the address; returns whether a browser was found. Call `forget` at the end."""
+def prepare(address: str) -> str:
+    """Make the file that leads to the address; returns its URL. Call `forget` at the end."""
     folder = Path(tempfile.mkdtemp(prefix="trainwright-dashboard-"))  # mode 0700
     _made.append(folder)
     file = folder / "open.html"
@@ -32,8 +32,13 @@ def show(address: str) -> bool:
         f'<meta http-equiv="refresh" content="0;url={html.escape(address, quote=True)}">\n',
         encoding="utf-8",
     )
+    return file.as_uri()
+
+
+def show(url: str) -> bool:
+    """Open the file in a browser; returns whether one was found. Blocks, until its end if it runs in the terminal."""
     try:
-        return webbrowser.open(file.as_uri())
+        return webbrowser.open(url)
     except webbrowser.Error:
         return False
 

@@ -92,8 +92,8 @@ async def _serve(arguments: argparse.Namespace) -> None:
             tasks.start("dashboard/announcement", _announce(arguments, server, config, namespace, listening))
             waiting = tasks.start("dashboard/signals", stopped.wait())
             await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            browser.forget()
     finally:
+        browser.forget()
         await client.close()
 
 
@@ -108,7 +108,9 @@ async def _announce(
     print(f"TrainJobs in {where}{of}: {server.address}")
     print("Ctrl-C ends it.", flush=True)
     if not arguments.no_browser and browser.is_there():
-        await asyncio.to_thread(browser.show, server.address)
+        # Made here: a thread outlives the command's end, and would leave the file with the token behind.
+        url = browser.prepare(server.address)
+        await asyncio.to_thread(browser.show, url)
 
 
 def server_of(client: "Client", config: "ClusterConfig", namespace: str, *, port: int = 0) -> "Server":
