@@ -24,6 +24,7 @@ class Input:
         """The descriptor for the process; whoever starts it closes it then."""
         os.set_blocking(self._ours, False)
         self._writing = 0
+        self._turn = asyncio.Lock()
         self._ended = False
 
     async def write(self, data: bytes) -> None:
@@ -32,7 +33,9 @@ class Input:
             return
         self._writing += 1
         try:
-            await write_all(self._ours, data)
+            # The event loop wakes one writer of a descriptor: a second one would take its place.
+            async with self._turn:
+                await write_all(self._ours, data)
         finally:
             self._writing -= 1
             self._close_if_unused()

@@ -130,6 +130,25 @@ async def test_more_input_than_a_pipe_holds_waits_for_the_reader(tmp_path: Path)
     assert found == big
 
 
+async def test_two_who_type_at_once_take_turns() -> None:
+    given = Input()
+    both = [asyncio.create_task(given.write(letter * 200_000)) for letter in (b"a", b"b")]
+    await asyncio.sleep(0)
+    given.end()
+    os.set_blocking(given.theirs, False)
+    found = bytearray()
+
+    def is_over() -> bool:
+        while more := os.read(given.theirs, 65536):
+            found.extend(more)
+        return True
+
+    await eventually(is_over, ignore=(BlockingIOError,), what="the end of the input")
+    await asyncio.gather(*both)
+    os.close(given.theirs)
+    assert bytes(found) == b"a" * 200_000 + b"b" * 200_000
+
+
 async def test_nobody_who_reads_any_more_is_no_failure() -> None:
     given = Input()
     os.close(given.theirs)
