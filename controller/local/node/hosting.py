@@ -3,6 +3,7 @@
 
 import asyncio
 import functools
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +65,7 @@ class Hosting:
         self.sources = sources
         self.event = event
         self._released = released
+        self._writing_hosts = threading.Lock()
         self._workplace = Workplace(
             images=settings.images,
             lookup=sources,
@@ -139,7 +141,8 @@ class Hosting:
                 command=order.command, folder=order.folder, join=join, terminal=order.terminal, network=network
             )
         else:
-            write_hosts(scratch / "hosts", hosts_text(pod, self._workplace.pods()))
+            with self._writing_hosts:
+                write_hosts(scratch / "hosts", hosts_text(pod, self._workplace.pods()))
             work = record.parent / "work"
             launch = container_launch(
                 pod, order.command, order.folder, plan.mounts, scratch=scratch, work=work, network=network
@@ -149,8 +152,11 @@ class Hosting:
     def write_hosts(self, pod: Document, container: Path) -> None:
         """Bring the hosts file of a container up to date; `container` is its folder. Rewriting has none."""
         file = self._scratch(container) / "hosts"
-        if file.exists():
-            write_hosts(file, hosts_text(pod, self._workplace.pods()))
+        # Looked for, made and written in one go: a thread with an older text must not be the last to write it. Whoever
+        # makes the file later knows all pods of this moment.
+        with self._writing_hosts:
+            if file.exists():
+                write_hosts(file, hosts_text(pod, self._workplace.pods()))
 
     @staticmethod
     def _scratch(container: Path) -> Path:
