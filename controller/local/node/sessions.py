@@ -71,11 +71,14 @@ class Session:
             return
         self._closed = True
         self._process.kill()
-        await self._process.wait()
-        for descriptor in {self._stdin, self._out, self._err} - {None}:
-            assert descriptor is not None
-            os.close(descriptor)
-        self._stdin = None
+        try:
+            await self._process.wait()
+        finally:
+            # Also when cancelled: a second call would do nothing.
+            for descriptor in {self._stdin, self._out, self._err} - {None}:
+                assert descriptor is not None
+                os.close(descriptor)
+            self._stdin = None
 
 
 async def write_all(descriptor: int, data: bytes) -> None:
