@@ -258,13 +258,14 @@ class ContainerRunner:
         """Start a further process in the running container; it ends with it. Raises UnavailableError."""
         # One at a time, so that the end of the container meets no session that is half open.
         async with self._opening:
-            plan = self.plan
-            if plan is None or self._closed or self.has_ended(self.state.restarts):
+            plan, run = self.plan, self.state.restarts
+            if plan is None or self._closed or self.has_ended(run):
                 raise UnavailableError(f'container not found ("{self.name}")')
             session = await self._open(plan, command, stdin=stdin, tty=tty)
             self._sessions = [one for one in self._sessions if not one.process.ended]
             self._sessions.append(session)
-        if self.has_ended(self.state.restarts):
+        # The next run may have begun by now: what ended this one did not know of the session.
+        if self.has_ended(run):
             session.process.kill()
         return session
 

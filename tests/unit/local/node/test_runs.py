@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs of a container, and what is started beside them."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.unit.local.node.pods import container, pod
+from trainwright.controller.local.node.containers import Exit
+from trainwright.controller.local.node.folders import Folders
+from trainwright.controller.local.node.plan import Plan
+from trainwright.controller.local.node.runs import ContainerRunner
+from trainwright.controller.local.node.state import ContainerState, Running, Waiting
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.testing.waiting import eventually, has_length
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+PLAN = Plan(
+    command=["run"],
+    environment={},
+    folder="/",
+    image_id="",
+    mounts=(),
+    replaced={},
+    rewriter=None,
+    warnings=(),
+    text=str,
+)
+
+
+class Process:
+    """A process that ends when the test, or a kill, says so."""
+
+    started_at = NOW
+
+    def __init__(self) -> None:
+        self.end: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        self.killed = False
+
+    @property
+    def ended(self) -> bool:
+        return self.end.done()
+
+    async def wait(self) -> Exit:
+        return await asyncio.shield(self.end)
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+class Host:
+    """Starts processes at once, except those beside another one: they wait for the test."""
+
+    pod = pod(restartPolicy="Always")
+
+    def __init__(self) -> None:
+        self.runs: list[Process] = []
+        self.beside: list[Process] = []
+        self.go_on = asyncio.Event()
+
+    def changed(self) -> None:
+        """Nobody is told."""
+
+    def event(self, kind: str, reason: str, note: str) -> None:
+        """Not kept."""
+
+    async def plan(self, *_: Any) -> Plan:
+        return PLAN
+
+    async def start(self, *_: Any, join: Any) -> Any:
+        (self.runs if join is None else self.beside).append(Process())
+        if join is None:
+            return self.runs[-1]
+        await self.go_on.wait()
+        return self.beside[-1]
+
+
+async def test_what_was_starting_when_its_run_ended_does_not_join_the_next(tmp_path: Path) -> None:
+    host: Any = Host()
+    state = ContainerState(Waiting("ContainerCreating"))
+    folders = Folders(tmp_path, tmp_path / "logs", tmp_path / "tmp")
+    async with TaskScope("test") as tasks:
+        runner = ContainerRunner(container(), state, folders, host, tasks, lambda: NOW)
+        tasks.start("run", runner.run())
+        await eventually(lambda: state.state, lambda found: isinstance(found, Running))
+        opening = asyncio.create_task(runner.exec(["sleep"], stdin=False, tty=False))
+        await eventually(lambda: host.beside, has_length(1))
+        host.runs[0].end.set_result(Exit(1, NOW))
+        await eventually(lambda: host.runs, has_length(2))
+        await eventually(lambda: state.state, lambda found: isinstance(found, Running))
+        host.go_on.set()
+        session = await opening
+        assert host.beside[0].killed
+        host.beside[0].end.set_result(Exit(137, NOW))
+        await session.close()
