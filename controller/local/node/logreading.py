@@ -7,7 +7,8 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -22,7 +23,7 @@ POLL_SECONDS = 0.1
 class FileChain:
     """The files of one run in order of age: `<n>.log.4` … `<n>.log.1`, `<n>.log`. The writer may rotate meanwhile.
 
-    Files are told apart by their number on the disk, since a rotation renames them.
+    A rotation renames files: they are told apart by their number on the disk, and stay open once they were found.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,27 +51,14 @@ class FileChain:
             self._let_go()
 
     def _begin(self, tail: int | None) -> None:
-        files = self._newest_first()
-        if tail is None:
-            self._open(files[-1] if files else self._path, 0)
-            return
-        self._open(self._path, None)
-        left = tail
-        for path in files:
-            if left == 0:
-                return
-            try:
-                lines = path.read_bytes().splitlines(keepends=True)
-            except FileNotFoundError:
-                return
-            skipped = max(0, len(lines) - left)
-            self._open(path, sum(map(len, lines[:skipped])))
-            left -= len(lines) - skipped
+        with self._all() as files:
+            if files:
+                self._go_to(files[-1] if tail is None else _before_last(tail, files))
 
     def _read(self) -> bytes:
         while True:
             if self._file is None:
-                self._open(self._path, 0)
+                self._begin(None)
                 if self._file is None:
                     return b""
             data = self._file.read(CHUNK)
@@ -79,55 +67,92 @@ class FileChain:
                 if newline:
                     return lines + newline
                 continue
-            newer = self._newer()
-            if newer is None:
+            if self._is_newest(self._file):
                 return b""
-            # The writer may have added lines between the read and its rotation.
-            if more := self._file.read():
+            with self._all() as files:
+                newer = _newer(self._file, files)
+                if newer is None:
+                    return b""
+                # The writer may have added lines between the read and its rotation.
+                more = self._file.read()
                 lines = self._rest + more
-                self._rest = b""
-                self._open(newer, 0)
+                self._go_to(newer)
+            if more:
                 return lines
-            self._open(newer, 0)
+
+    def _go_to(self, file: BinaryIO) -> None:
+        """Read on in another file, from where it is."""
+        self._let_go()
+        self._file = file
+        self._rest = b""
 
     def _let_go(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def _open(self, path: Path, offset: int | None) -> None:
-        """Open a file at an offset; None: at its end."""
-        self._let_go()
-        self._rest = b""
+    def _is_newest(self, file: BinaryIO) -> bool:
         try:
-            self._file = path.open("rb")
-        except FileNotFoundError:
-            return
-        if offset is None:
-            self._file.seek(0, os.SEEK_END)
-        else:
-            self._file.seek(offset)
+            return os.path.samestat(self._path.stat(), os.fstat(file.fileno()))
+        except FileNotFoundError:  # it is just being rotated
+            return False
 
-    def _newest_first(self) -> list[Path]:
-        found = [self._path] if self._path.exists() else []
-        rotated = [path for path in self._path.parent.glob(f"{self._path.name}.*") if path.suffix[1:].isdigit()]
-        return found + sorted(rotated, key=lambda path: int(path.suffix[1:]))
+    @contextmanager
+    def _all(self) -> Iterator[list[BinaryIO]]:
+        """All files, open, the newest first. In the end they are closed, except the one that is read on in."""
+        opened: list[BinaryIO] = []
+        try:
+            files: list[BinaryIO] = []
+            for path in self._paths():
+                try:
+                    file = path.open("rb")
+                except FileNotFoundError:
+                    continue
+                opened.append(file)
+                if not any(os.path.sameopenfile(file.fileno(), other.fileno()) for other in files):
+                    files.append(file)
+            yield files
+        finally:
+            for one in opened:
+                if one is not self._file:
+                    one.close()
 
-    def _newer(self) -> Path | None:
-        """The file that was begun after the open one; None if the open one is the newest."""
-        assert self._file is not None
-        here = os.fstat(self._file.fileno())
-        newer: Path | None = None
-        for path in self._newest_first():
-            try:
-                other = path.stat()
-            except FileNotFoundError:
-                continue
-            if (other.st_dev, other.st_ino) == (here.st_dev, here.st_ino):
-                return newer
-            newer = path
-        # The open file was deleted as the oldest: go on with what is the oldest now.
-        return newer
+    def _paths(self) -> list[Path]:
+        """Where files may be, the newest first, also if a rotation begins now.
+
+        Rotations make numbers higher. Whoever opens them in this order may meet a file twice, and misses none.
+        """
+        names = self._path.parent.glob(f"{self._path.name}.*")
+        numbers = [0, *(int(name.suffix[1:]) for name in names if name.suffix[1:].isdigit())]
+        after = sorted({*numbers, *(number + 1 for number in numbers)} - {0})
+        return [self._path, *(self._path.with_name(f"{self._path.name}.{number}") for number in after)]
+
+
+def _before_last(tail: int, files: list[BinaryIO]) -> BinaryIO:
+    """The file in which the last lines begin, at the place where they do. The newest file is the first one."""
+    chosen, left = files[0], tail
+    chosen.seek(0, os.SEEK_END)
+    for file in files:
+        if left == 0:
+            break
+        chosen = file
+        chosen.seek(0)
+        lines = chosen.readlines()
+        skipped = max(0, len(lines) - left)
+        chosen.seek(sum(map(len, lines[:skipped])))
+        left -= len(lines) - skipped
+    return chosen
+
+
+def _newer(file: BinaryIO, files: list[BinaryIO]) -> BinaryIO | None:
+    """Which of the files was begun after the open one; None if that is the newest."""
+    newer: BinaryIO | None = None
+    for other in files:
+        if os.path.sameopenfile(other.fileno(), file.fileno()):
+            return newer
+        newer = other
+    # The open file was deleted as the oldest: go on with what is the oldest now.
+    return newer
 
 
 async def read_log(

@@ -92,12 +92,69 @@ def test_a_reader_that_was_left_opens_nothing_more(tmp_path: Path) -> None:
     """A thread may come to it after its task was cancelled."""
     path = tmp_path / "0.log"
     path.write_bytes(at(1, "a"))
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = descriptors()
     left = FileChain(path)
     left.close()
     left.begin(1)
     assert left.read() == b""
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize("moment", range(8))
+@pytest.mark.parametrize("tail", [None, 0, 1, 3])
+def test_a_rotation_before_any_look_at_a_file_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail: int | None, moment: int
+) -> None:
+    path, opened, opens, lines = tmp_path / "0.log", Path.open, 0, 0
+
+    def append_two() -> None:
+        nonlocal lines
+        with opened(path, "ab") as file:
+            file.write(at(1, str(lines)) + at(1, str(lines + 1)))
+        lines += 2
+
+    def open_later(self: Path, *arguments: Any, **named: Any) -> Any:
+        nonlocal opens
+        opens += 1
+        if opens == moment + 1:
+            rotate(path)
+            append_two()
+        return opened(self, *arguments, **named)
+
+    append_two()
+    rotate(path)
+    append_two()
+    before = descriptors()
+    monkeypatch.setattr(Path, "open", open_later)
+    chain = FileChain(path)
+    chain.begin(tail)
+    found = numbers_in(chain)
+    rotate(path)
+    append_two()
+    found += numbers_in(chain)
+    assert descriptors() == before + 1
+    chain.close()
+    assert descriptors() == before
+    assert found == list(range(found[0], lines))
+    # As many lines as were asked for: of those that were there at the beginning, or after the rotation.
+    assert found[0] in ({0} if tail is None else {4 - tail, 6 - tail})
+
+
+def numbers_in(chain: FileChain) -> list[int]:
+    """The numbers in all that can be read now."""
+    return [int(line.split()[-1]) for data in iter(chain.read, b"") for line in data.splitlines()]
+
+
+def descriptors() -> int:
+    """How many files this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_a_line_that_returns_to_its_start_is_one_line(tmp_path: Path) -> None:
+    """As bars of progress are drawn."""
+    path = tmp_path / "0.log"
+    path.write_bytes(at(1, "a") + at(2, "10%\r20%\r30%"))
+    assert await read(path, LogOptions(tail_lines=1)) == "10%\r20%\r30%\n"
 
 
 def rotate(path: Path) -> None:
