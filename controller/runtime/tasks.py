@@ -58,6 +58,25 @@ async def made_in_thread(make: Callable[[], T], discard: Callable[[T], object]) 
     return made.result()
 
 
+async def finished_in_thread(work: Callable[[], T]) -> T:
+    """Run something in a thread, and return only when it is over.
+
+    If the task is cancelled meanwhile, the cancellation waits: what the thread works on is not left to others before.
+    """
+    # Not a task: the end of the event loop cancels all tasks, but no thread.
+    running = asyncio.get_running_loop().run_in_executor(None, work)
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        running.exception()
+        raise cancelled
+    return running.result()
+
+
 async def together(name: str, *work: Coroutine[Any, Any, T]) -> list[T]:
     """Run all concurrently; returns the results in order. The first failure cancels the others and is raised."""
     async with TaskScope(name) as tasks:

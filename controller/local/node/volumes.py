@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The volumes of one pod: a folder of this machine for each, and the mounts of its containers."""
 
-import asyncio
+import functools
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +15,7 @@ from trainwright.controller.local.node.expansion import expand
 from trainwright.controller.local.node.pods import spec_of
 from trainwright.controller.local.node.projections import Sources, VolumeError, payload_of
 from trainwright.controller.local.node.tokens import KeptTokens
+from trainwright.controller.runtime.tasks import finished_in_thread
 
 _UNREADABLE = re.compile(r"[^-a-z0-9]")
 
@@ -67,7 +68,8 @@ class Volumes:
                 if payload is None:
                     continue
                 folder = self._folder / _file_name(name)
-                changed |= await asyncio.to_thread(atomic.write, folder, payload.files)
+                # Nobody removes the files of a pod while a thread still writes some.
+                changed |= await finished_in_thread(functools.partial(atomic.write, folder, payload.files))
             except (VolumeError, SourceUnavailableError, OSError) as error:
                 raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
             self.folders[name] = str(folder)

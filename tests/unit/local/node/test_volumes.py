@@ -2,7 +2,9 @@
 # ruff: noqa: ARG002 - the signatures of a protocol
 """Volumes: the files they hold, how these change, and where containers see them."""
 
+import asyncio
 import base64
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from trainwright.controller.local.node.environment import ConfigError, SourceUna
 from trainwright.controller.local.node.pods import references_of
 from trainwright.controller.local.node.projections import File, Token, VolumeError
 from trainwright.controller.local.node.volumes import Mount, Volumes
+from trainwright.controller.runtime.testing.waiting import eventually
 
 
 class Objects:
@@ -208,6 +211,28 @@ def test_an_update_is_one_rename(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("..")) == ["a"]
     assert atomic.write(tmp_path, {"a": File(b"2", 0o600)})
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+
+
+async def test_who_removes_the_files_waits_for_the_thread_that_writes_them(
+    volumes: Volumes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go_on, write = threading.Event(), threading.Event(), atomic.write
+
+    def slow(folder: Path, files: Mapping[str, File]) -> bool:
+        began.set()
+        go_on.wait()
+        return write(folder, files)
+
+    monkeypatch.setattr(atomic, "write", slow)
+    preparing = asyncio.create_task(volumes.prepare(with_volume(secret={"secretName": "s"})))
+    await eventually(began.is_set)
+    preparing.cancel()
+    await asyncio.wait({preparing}, timeout=0.01)
+    is_over = preparing.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await preparing
+    assert not is_over
 
 
 async def test_mounts(volumes: Volumes, tmp_path: Path) -> None:
