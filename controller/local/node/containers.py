@@ -12,7 +12,7 @@ from typing import Any
 
 from trainwright.controller.local.node import processes
 from trainwright.controller.local.node.spawning import Started, alone
-from trainwright.controller.runtime.tasks import made_in_thread
+from trainwright.controller.runtime.tasks import finished_in_thread, made_in_thread
 
 LOG_BYTES = 10 * 1024 * 1024
 LOG_FILES = 5
@@ -86,11 +86,7 @@ class ContainerProcess:
         self._send(b"kill\n")
 
     def _send(self, command: bytes) -> None:
-        assert self._guard.stdin is not None
-        # The guard may have ended. Its report is then on the way.
-        with contextlib.suppress(BrokenPipeError, ValueError):
-            self._guard.stdin.write(command)
-            self._guard.stdin.flush()
+        _give(self._guard, command)
 
     def _started(self, report: Mapping[str, Any]) -> None:
         self.pid = int(report["started"])
@@ -164,13 +160,29 @@ async def _ordered(
 ) -> tuple[Started, asyncio.StreamReader, bytes]:
     """A guard that has its order, its reports, and the first of them; that is empty if it ended without one."""
     guard = await made_in_thread(lambda: spawn(record.with_suffix(".err"), order.stdio or ()), _abandon)
+    try:
+        reports = await _reports_of(guard)
+    except BaseException:
+        _abandon(guard)
+        raise
+    line = json.dumps(asdict(order)).encode() + b"\n"
+    try:
+        # In a thread: an order with a large environment does not fit into the pipe at once.
+        await finished_in_thread(lambda: _give(guard, line))
+        return guard, reports, await reports.readline()
+    except BaseException:
+        # Nobody else knows of its program, which must not outlive the wait: its container may be ending.
+        _give(guard, b"kill\n")
+        await _close(guard, reports)
+        raise
+
+
+async def _reports_of(guard: Started) -> asyncio.StreamReader:
     assert guard.stdout is not None
     reports = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reports), guard.stdout)
-    # In a thread: an order with a large environment does not fit into the pipe at once.
-    await asyncio.to_thread(_give, guard, json.dumps(asdict(order)).encode() + b"\n")
-    return guard, reports, await reports.readline()
+    return reports
 
 
 def _abandon(guard: Started) -> None:
@@ -192,7 +204,8 @@ async def _close(guard: Started, reports: asyncio.StreamReader) -> None:
 
 def _give(guard: Started, line: bytes) -> None:
     assert guard.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it has ended; the missing report is the failure
+    # It may have ended: its report, or that there is none, says so.
+    with contextlib.suppress(BrokenPipeError, ValueError):
         guard.stdin.write(line)
         guard.stdin.flush()
 

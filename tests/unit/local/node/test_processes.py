@@ -293,6 +293,29 @@ asyncio.run(main())
     eventually_sync(lambda: [one for one in (pid, detached) if lives(one)], is_empty, seconds=10)
 
 
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_process_whose_start_nobody_waits_for_has_ended(
+    folder: Path, tasks: TaskScope, spawner: Spawner, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    """Also if it ignores SIGTERM."""
+    code = "import os,signal,time; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(600)"
+
+    async def readline(reports: asyncio.StreamReader) -> bytes:
+        # The loop has not come to the report yet.
+        never: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        return await never
+
+    monkeypatch.setattr(asyncio.StreamReader, "readline", readline)
+    more = {} if alone else {"spawn": spawner.start}
+    made = start(order(folder, code), record=folder / "process.json", follow=tasks.start, **more)
+    starting = asyncio.create_task(made)
+    pid = int(await eventually(lambda: entries(folder)[0][2], ignore=(FileNotFoundError, IndexError), seconds=10))
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not lives(pid)
+
+
 @pytest.mark.only_where(sys.platform == "linux", "the kernel's signal at the death of a parent")
 async def test_a_killed_guard_takes_its_program_along(folder: Path, tasks: TaskScope) -> None:
     process = await run(folder, "import time; time.sleep(600)", tasks)
