@@ -6,8 +6,10 @@ stop in reverse order. A deletion, a deadline or the end of the node stops every
 """
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,7 @@ class PodWorker:
         self._ending = asyncio.Event()
         self._updated = asyncio.Event()
         self._sources_changed = asyncio.Event()
+        self._files_outdated = asyncio.Event()
         self.folder = hosting.settings.pods / self.uid
         self.volumes = Volumes(self.folder / "volumes", hosting.sources)
         init, main = containers_of(pod)
@@ -89,7 +92,7 @@ class PodWorker:
             self._ending.set()
         self._updated.set()
         if shown:
-            self._sources_changed.set()
+            self._shown_changed()
 
     def write_hosts(self) -> None:
         """Pods of the group came or went: bring the hosts files of the containers up to date. Blocks."""
@@ -99,7 +102,13 @@ class PodWorker:
     def notice_source(self, name: str) -> None:
         """A ConfigMap or Secret of the namespace has changed."""
         if name in self._references:
-            self._sources_changed.set()
+            self._shown_changed()
+
+    def _shown_changed(self) -> None:
+        """What files and variables of the pod are made of has changed."""
+        self._sources_changed.set()
+        # An event of its own: others who wait for a change clear theirs, and it is set while files are written, too.
+        self._files_outdated.set()
 
     def notice_room(self) -> None:
         """Another pod has given devices or ports back: a container that waits for some is tried again."""
@@ -197,7 +206,6 @@ class PodWorker:
             life = tasks.start("life/containers", self._containers(tasks))
             ending = tasks.start("life/ending", _wait(self._ending))
             expiry = tasks.start("life/deadline", self._deadline())
-            tasks.start("life/refresh", self._refresh())
             await asyncio.wait({life, ending, expiry}, return_when=asyncio.FIRST_COMPLETED)
             if life.done():
                 life.result()
@@ -206,6 +214,7 @@ class PodWorker:
         """Everything in order. Returns when all regular containers are done, or initialization has failed."""
         self.changed()
         await self._prepare()
+        tasks.start("life/refresh", self._refresh())
         init, main = containers_of(self.pod)
         for container in init:
             runner = self.runners[container["name"]]
@@ -234,22 +243,15 @@ class PodWorker:
             else:
                 self.state.ready_to_start = True
                 return
-            await self._source_change_within(VOLUME_RETRY_SECONDS)
-
-    async def _source_change_within(self, seconds: float | None) -> None:
-        self._sources_changed.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._sources_changed.wait()
-        except TimeoutError:
-            return
+            self._sources_changed.clear()
+            await _within(VOLUME_RETRY_SECONDS, self._sources_changed)
 
     async def _refresh(self) -> None:
         """Keep the files of volumes up to date: when their sources change, and before tokens expire."""
         while True:
-            await self._source_change_within(self.volumes.renew_after)
-            if not self.state.ready_to_start:
-                continue
+            await _within(self.volumes.renew_after, self._files_outdated)
+            # Before the files are read: what changes while they are written is for the next round.
+            self._files_outdated.clear()
             try:
                 await self.volumes.refresh(self.pod)
             except VolumeError as error:
@@ -305,3 +307,10 @@ class PodWorker:
 
 async def _wait(event: asyncio.Event) -> Any:
     await event.wait()
+
+
+async def _within(seconds: float | None, event: asyncio.Event) -> None:
+    """Wait for an event, at most so long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

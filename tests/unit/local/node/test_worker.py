@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of one pod: its files follow their sources."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.local.node.pods import Document, container, pod
+from trainwright.api.times import wall_clock
+from trainwright.controller.local.node import temporary
+from trainwright.controller.local.node.environment import ConfigError
+from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.worker import PodWorker
+from trainwright.controller.runtime.testing.waiting import equals, eventually
+
+
+class Files:
+    """Volumes that show a number. Each time they are written, they wait for the test."""
+
+    renew_after = None
+
+    def __init__(self) -> None:
+        self.source, self.shown, self.writes = 1, 0, 0
+        self.go_on = asyncio.Semaphore(0)
+
+    async def refresh(self, _: Document) -> None:
+        found = self.source
+        self.writes += 1
+        await self.go_on.acquire()
+        self.shown = found
+
+    prepare = refresh
+
+
+@pytest.fixture(autouse=True)
+def _short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(temporary, "SHORT", tmp_path)
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> PodWorker:
+    """The worker of a pod whose container waits for a ConfigMap."""
+
+    async def plan(*_: Any) -> None:
+        raise ConfigError("configmap not found")
+
+    hosting: Any = SimpleNamespace(
+        settings=NodeSettings(name="n", folder=tmp_path / "state"),
+        sources=None,
+        event=lambda *_: None,
+        plan=plan,
+        release=lambda _: None,
+    )
+    one = pod(container(), volumes=[{"name": "v", "configMap": {"name": "c"}}])
+    return PodWorker(one, hosting, changed=lambda: None, now=wall_clock)
+
+
+async def test_a_change_while_files_are_written_is_shown(worker: PodWorker) -> None:
+    files = Files()
+    worker.volumes = files  # type: ignore[assignment]
+    running = asyncio.create_task(worker.run())
+    # The first time they are made, then they are brought up to date.
+    for writes in (1, 2, 3):
+        await eventually(lambda: files.writes, equals(writes))
+        files.source += 1
+        worker.notice_source("c")
+        files.go_on.release()
+    files.go_on.release()
+    await eventually(lambda: files.shown, equals(4))
+    worker.end(grace=0.0)
+    await running
