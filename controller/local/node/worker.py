@@ -36,7 +36,7 @@ from trainwright.controller.local.node.runs import ContainerRunner
 from trainwright.controller.local.node.state import ContainerState, PodState, Verdict, Waiting
 from trainwright.controller.local.node.temporary import TEMPORARY, make_temporary, remove_temporary
 from trainwright.controller.local.node.volumes import Volumes
-from trainwright.controller.runtime.tasks import TaskScope, together
+from trainwright.controller.runtime.tasks import TaskScope, finished_in_thread, together
 
 log = logging.getLogger(__name__)
 
@@ -172,15 +172,18 @@ class PodWorker:
 
     async def _run(self) -> None:
         async with TaskScope(f"pod:{describe(self.pod)}") as processes:
-            temporary = await asyncio.to_thread(self._make_temporary)
-            for container in [*containers_of(self.pod).init, *containers_of(self.pod).main]:
-                self.runners[container["name"]] = self._runner(container, temporary, processes)
             try:
-                await self._live()
+                # Awaited also when cancelled, for a folder that is made later nobody would remove.
+                temporary = await finished_in_thread(self._make_temporary)
+                for container in [*containers_of(self.pod).init, *containers_of(self.pod).main]:
+                    self.runners[container["name"]] = self._runner(container, temporary, processes)
+                try:
+                    await self._live()
+                finally:
+                    # Also when cancelled: no process may outlive its worker.
+                    await self._stop()
             finally:
-                # Also when cancelled: no process may outlive its worker.
-                await self._stop()
-                await asyncio.to_thread(remove_temporary, self.folder / TEMPORARY)
+                await finished_in_thread(functools.partial(remove_temporary, self.folder / TEMPORARY))
 
     def _make_temporary(self) -> Path:
         link = self.folder / TEMPORARY

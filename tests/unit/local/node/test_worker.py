@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of one pod: its files follow their sources."""
+"""The life of one pod: its files follow their sources, and nothing of it stays."""
 
 import asyncio
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tests.unit.local.node.pods import Document, container, pod
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.node import temporary
+from trainwright.controller.local.node import worker as module
 from trainwright.controller.local.node.environment import ConfigError
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.node.worker import PodWorker
@@ -72,3 +74,26 @@ async def test_a_change_while_files_are_written_is_shown(worker: PodWorker) -> N
     await eventually(lambda: files.shown, equals(4))
     worker.end(grace=0.0)
     await running
+
+
+async def test_a_folder_that_is_made_while_the_worker_is_cancelled_is_removed(
+    worker: PodWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go_on = threading.Event(), threading.Event()
+    made: list[Path] = []
+
+    def slow(link: Path) -> Path:
+        began.set()
+        go_on.wait()
+        made.append(temporary.make_temporary(link))
+        return made[0]
+
+    monkeypatch.setattr(module, "make_temporary", slow)
+    running = asyncio.create_task(worker.run())
+    await eventually(began.is_set)
+    running.cancel()
+    await asyncio.wait({running}, timeout=0.05)
+    go_on.set()
+    await asyncio.wait({running})
+    await eventually(lambda: made)
+    assert not made[0].exists()
