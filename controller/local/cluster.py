@@ -267,7 +267,7 @@ async def local_cluster(
             now=now,
             authority=(api.config.ca_data or b"").decode(),
             volumes=settings.folder / "volumes",
-            check=lambda pod, pods: None if node.ports.admit(pod, pods) else _NO_PORT,
+            check=lambda pod, pods: None if node.admit(pod, pods) else _NO_PORT,
         )
         declare_workloads(manager, settings=workloads)
         node.declare(manager)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the files of a container lie."""
+"""The folders of a node: made at its start, removed with a pod; and where the files of a container lie."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright.api.objects import Document, name_of, namespace_of, uid_of
 from trainwright.controller.local.node.plan import Places
+from trainwright.controller.local.node.settings import NodeSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +37,15 @@ class Folders:
 def log_folder(root: Path, pod: Document, container: str) -> Path:
     """Where the logs of a container lie: `<namespace>_<pod>_<uid>/<container>`, as on any node."""
     return root / f"{namespace_of(pod)}_{name_of(pod)}_{uid_of(pod)}" / container
+
+
+def make_folders(settings: NodeSettings) -> None:
+    """Make the folders of a node, for its user alone. Blocks."""
+    for folder in (settings.folder, settings.pods, settings.logs):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def remove_pod(settings: NodeSettings, uid: str) -> None:
+    """Remove what a pod left: its folder, and its logs, whose folder ends with the uid. Blocks."""
+    for folder in (settings.pods / uid, *settings.logs.glob(f"*_{uid}")):
+        shutil.rmtree(folder, ignore_errors=True)

@@ -11,8 +11,7 @@ worker's state. So retries, back-off and coalescing of writes are those of any c
 import asyncio
 import logging
 import os
-import shutil
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from trainwright import __version__
@@ -21,7 +20,7 @@ from trainwright.api.objects import AnyObject, Document, Key, key_of, name_of, n
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node import capacity, gpus, recovery
 from trainwright.controller.local.node.attaching import Attachment
-from trainwright.controller.local.node.folders import log_folder
+from trainwright.controller.local.node.folders import log_folder, make_folders, remove_pod
 from trainwright.controller.local.node.gpus import Gpus
 from trainwright.controller.local.node.hosting import Hosting
 from trainwright.controller.local.node.hostnames import group_of
@@ -32,7 +31,6 @@ from trainwright.controller.local.node.logs import run_to_show
 from trainwright.controller.local.node.networks import Networks, refused
 from trainwright.controller.local.node.plan import inherited
 from trainwright.controller.local.node.pods import is_deleted, is_finished, spec_of, status_of
-from trainwright.controller.local.node.ports import Ports
 from trainwright.controller.local.node.registration import Registration
 from trainwright.controller.local.node.sessions import Session
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
@@ -135,10 +133,15 @@ class Node:
         devices = {gpus.RESOURCE: str(count)} if count else {}
         return capacity.node_resources(capacity.machine_capacity(), devices, self.settings.capacity)
 
-    @property
-    def ports(self) -> Ports:
-        """Who holds which port; a scheduler may ask it before it binds a pod."""
-        return self._hosting.ports
+    def admit(self, pod: Document, others: Iterable[Document]) -> bool:
+        """Hold the ports of a pod that a scheduler is about to bind; False if they are not to be had.
+
+        The end of the pod gives them back; or its deletion, if it never gets here. `others` are the pods of the node.
+        """
+        assert self._cache is not None
+        known = self._cache.get(POD, name_of(pod), namespace_of(pod))
+        # A pod that is gone will not be bound, and no event of its deletion would give its ports back.
+        return known is None or uid_of(known) != uid_of(pod) or self._hosting.ports.admit(pod, others)
 
     def pods(self) -> Sequence[Document]:
         """All pods of the node, as the workers know them."""
@@ -200,7 +203,7 @@ class Node:
             await asyncio.to_thread(self._hosting.close)
 
     async def _run(self) -> None:
-        await asyncio.to_thread(self._prepare_folders)
+        await asyncio.to_thread(make_folders, self.settings)
         self._lost = await asyncio.to_thread(recovery.end_survivors, self.settings.pods)
         await self._choose_isolation()
         self._hosting.gpus = Gpus(await asyncio.to_thread(gpus.discover), share=self.settings.share_gpus)
@@ -241,7 +244,7 @@ class Node:
         await self._cache.wait_synced([POD])
         stored = {uid_of(pod) for pod in self._cache.list(POD)}
         for uid in self._lost - stored:
-            await asyncio.to_thread(self._remove_folders, uid)
+            await asyncio.to_thread(remove_pod, self.settings, uid)
 
     async def _choose_isolation(self) -> None:
         """Find out how containers get their names and paths. Raises ConfigurationError if namespaces are demanded."""
@@ -261,10 +264,6 @@ class Node:
             networks = Networks()
         self._hosting.isolate(rewrite=rewrite, networks=networks)
         log.info("node %s: isolation by %s %s", self.settings.name, self.isolation, self.isolation_reason)
-
-    def _prepare_folders(self) -> None:
-        for folder in (self.settings.folder, self.settings.pods, self.settings.logs):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     async def _end_all(self) -> None:
         workers = list(self._workers.values())
@@ -293,12 +292,16 @@ class Node:
         return isinstance(pod, dict) and spec_of(pod).get("nodeName") == self.settings.name
 
     def _pod_changed(self, event: Event[AnyObject]) -> None:
-        """The files of a pod without a worker (from an earlier run) go with its object, whoever deletes that."""
+        """What a pod without a worker has here goes with its object, whoever deletes that.
+
+        Its ports, held for a binding that it did not live to see; or its files, if it is from an earlier run.
+        """
         pod = event.obj
-        if self._tasks is None or event.type is not EventType.DELETED or not self._is_ours(event):
+        if event.type is not EventType.DELETED or not isinstance(pod, dict) or uid_of(pod) in self._workers:
             return
-        if isinstance(pod, dict) and uid_of(pod) not in self._workers:
-            self._tasks.start("node/remove", asyncio.to_thread(self._remove_files, pod))
+        self._hosting.release(pod)
+        if self._tasks is not None and self._is_ours(event):
+            self._tasks.start("node/remove", asyncio.to_thread(remove_pod, self.settings, uid_of(pod)))
 
     def _source_changed(self, event: Event[AnyObject]) -> None:
         for worker in self._workers.values():
@@ -357,7 +360,7 @@ class Node:
         await worker.done.wait()
         self._workers.pop(worker.uid, None)
         await self._tell_peers(worker)
-        await asyncio.to_thread(self._remove_files, worker.pod)
+        await asyncio.to_thread(remove_pod, self.settings, worker.uid)
 
     async def _finish(self, pod: Document) -> None:
         """A pod without a worker: one that has ended, or that an earlier run of the cluster left behind."""
@@ -392,14 +395,6 @@ class Node:
         except (NotFound, Conflict):
             return True
         return left is None
-
-    def _remove_files(self, pod: Document) -> None:
-        self._remove_folders(uid_of(pod))
-
-    def _remove_folders(self, uid: str) -> None:
-        """Remove what a pod left: its folder, and its logs, whose folder ends with the uid."""
-        for folder in (self.settings.pods / uid, *self.settings.logs.glob(f"*_{uid}")):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _service_variables(server: str) -> dict[str, str]:

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node between its events: what pods that come and go at odd moments leave behind."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.local.node.pods import Document, container, pod
+from trainwright.api.objects import Key, key_of
+from trainwright.controller.local.node import ports as ports_module
+from trainwright.controller.local.node.node import POD, Node
+from trainwright.controller.local.node.ports import free_port
+from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.runtime.cache.events import Event, EventType
+
+
+class Cluster:
+    """A manager with a cache of pods, which tells the node of changes."""
+
+    client = cache = property(lambda self: self)
+
+    def __init__(self) -> None:
+        self.pods: dict[Key, Document] = {}
+        self.reconcile_with: Callable[[Key], Any]
+        self._handlers: list[tuple[Any, Callable[[Event[Any]], None]]] = []
+
+    def controller(self, *_: Any) -> "Cluster":
+        return self
+
+    def watches(self, *_: Any, **__: Any) -> "Cluster":
+        return self
+
+    source = watches
+
+    def reconcile(self, function: Callable[[Key], Any], **_: Any) -> None:
+        self.reconcile_with = function
+
+    def informer(self, kind: Any) -> Any:
+        return SimpleNamespace(add_handler=lambda handler: self._handlers.append((kind, handler)))
+
+    def add(self, *_: Any) -> None:
+        """Nothing runs it."""
+
+    def get(self, _: Any, name: str, namespace: str) -> Document | None:
+        return self.pods.get(Key(namespace, name))
+
+    def show(self, one: Document) -> None:
+        self.pods[key_of(one)] = one
+
+    def remove(self, one: Document) -> None:
+        """As a watch does: the cache first, then the handlers."""
+        del self.pods[key_of(one)]
+        for kind, handler in self._handlers:
+            if kind is POD:
+                handler(Event(EventType.DELETED, key_of(one), one, None))
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    monkeypatch.setattr(ports_module, "FOLDER", tmp_path / "ports")
+    made = Node(cluster, NodeSettings(name="n", folder=tmp_path / "state"), server="https://127.0.0.1:6443")
+    made.declare(cluster)
+    return made
+
+
+@pytest.fixture
+def listening() -> Callable[..., Document]:
+    """Makes pods that declare one and the same port."""
+    port = {"containerPort": free_port()}
+    return lambda name, **spec: pod(container(ports=[port]), name=name, **spec)
+
+
+@pytest.mark.parametrize("spec", [{}, {"nodeName": "n"}, {"nodeName": "other"}])
+def test_ports_of_a_pod_that_never_gets_a_worker_go_with_its_object(
+    cluster: Cluster, node: Node, listening: Callable[..., Document], spec: Document
+) -> None:
+    first, second = listening("first"), listening("second")
+    cluster.show(first)
+    cluster.show(second)
+    assert node.admit(first, [])
+    assert not node.admit(second, [])
+    # Perhaps bound in between.
+    cluster.remove({**first, "spec": {**first["spec"], **spec}})
+    assert node.admit(second, [])
+
+
+def test_a_pod_that_is_gone_holds_no_ports(cluster: Cluster, node: Node, listening: Callable[..., Document]) -> None:
+    gone, replaced, waits = listening("gone"), listening("replaced"), listening("waits")
+    cluster.show({**replaced, "metadata": {**replaced["metadata"], "uid": "another"}})
+    cluster.show(waits)
+    # Whether they fit says their binding.
+    assert node.admit(gone, [])
+    assert node.admit(replaced, [])
+    assert node.admit(waits, [])
+
+
+def test_the_ports_of_a_pod_with_a_worker_stay_with_it(
+    cluster: Cluster, node: Node, listening: Callable[..., Document]
+) -> None:
+    first, second = listening("first"), listening("second")
+    cluster.show(first)
+    cluster.show(second)
+    assert node.admit(first, [])
+    node._workers["uid-first"] = SimpleNamespace(pod=first)  # type: ignore[assignment]
+    cluster.remove(first)
+    assert not node.admit(second, [])
