@@ -145,7 +145,8 @@ class Node:
 
     def pods(self) -> Sequence[Document]:
         """All pods of the node, as the workers know them."""
-        return [worker.pod for worker in self._workers.values()]
+        # Called in threads, too: `list` copies in one step, and a worker replaces its pod, which nobody changes.
+        return [worker.pod for worker in list(self._workers.values())]
 
     async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
         """The log of a container; see `interface.PodLogs`."""

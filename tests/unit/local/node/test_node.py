@@ -112,3 +112,16 @@ def test_the_ports_of_a_pod_with_a_worker_stay_with_it(
     node._workers["uid-first"] = SimpleNamespace(pod=first)  # type: ignore[assignment]
     cluster.remove(first)
     assert not node.admit(second, [])
+
+
+def test_pods_are_listed_while_others_come(node: Node) -> None:
+    """In threads, in which the event loop goes on between any two steps."""
+
+    class Changing:
+        @property
+        def pod(self) -> Document:
+            node._workers["new"] = self  # type: ignore[assignment]
+            return pod()
+
+    node._workers["old"] = Changing()  # type: ignore[assignment]
+    assert node.pods() == [pod()]
