@@ -328,6 +328,9 @@ class Node:
             await self._gone(other)
         if pod is None or spec_of(pod).get("nodeName") != self.settings.name:
             return
+        # Once more, since the end of another pod was waited for: nobody would end one that begins now.
+        if self._stopping.is_set():
+            return
         worker = self._workers.get(uid)
         if worker is None:
             if is_finished(pod) or uid in self._lost:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node between its events: what pods that come and go at odd moments leave behind."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,3 +126,21 @@ def test_pods_are_listed_while_others_come(node: Node) -> None:
 
     node._workers["old"] = Changing()  # type: ignore[assignment]
     assert node.pods() == [pod()]
+
+
+async def test_no_pod_begins_after_the_stop(cluster: Cluster, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = SimpleNamespace(pod=pod(nodeName="n"), uid="old", done=asyncio.Event(), end=lambda **_: None)
+    new = pod(nodeName="n")
+    cluster.show(new)
+    node._workers["old"] = old  # type: ignore[assignment]
+    begun: list[Document] = []
+    monkeypatch.setattr(node, "_begin", begun.append)
+    node._running.set()
+    reconciling = asyncio.ensure_future(cluster.reconcile_with(key_of(new)))
+    # It waits for the end of the pod that had the name before.
+    await asyncio.wait({reconciling}, timeout=0.01)
+    assert not reconciling.done()
+    node.request_stop()
+    old.done.set()
+    await asyncio.gather(reconciling, return_exceptions=True)
+    assert begun == []
