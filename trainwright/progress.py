@@ -343,8 +343,9 @@ class _File:
     def send(self, document: "dict[str, Any]", now: float, timeout: float) -> None:
         data = _encode(document, FILE_BYTES - 1) + _LINE_END
         folder, name = os.path.split(self.name)
-        # Not one name for all: two processes that both believe to be rank 0 must not write into one file.
-        temporary = os.path.join(folder, f".{name}.{os.getpid()}")
+        # Not one name for all: two processes that both believe to be rank 0 must not write into one file, nor two
+        # reporters of one process, which may even have different copies of this module.
+        temporary = os.path.join(folder, f".{name}.{os.getpid()}.{id(self)}")
         try:
             try:
                 stream = open(temporary, "wb")
@@ -354,7 +355,7 @@ class _File:
             with stream:
                 stream.write(data)
             os.replace(temporary, self.name)
-        except OSError:
+        except BaseException:
             # It was not made, or the folder is out of reach: the first error says why.
             with contextlib.suppress(OSError):
                 os.unlink(temporary)

@@ -332,6 +332,25 @@ def test_a_file_that_cannot_be_written_is_warned_of_once(
     assert document(folder)["step"] == 4
 
 
+def test_two_reporters_of_one_process_write_one_file(
+    make: Make, target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as that of the user and that of a callback: the second one writes in the middle of the first."""
+    first, second = make(), make()
+    replace, wrote = os.replace, list[int]()
+
+    def replace_later(source: str, destination: str) -> None:
+        if not wrote:
+            wrote.append(1)
+            assert said(second, target, step=2)["step"] == 2
+        replace(source, destination)
+
+    monkeypatch.setattr(os, "replace", replace_later)
+    assert said(first, target, step=1)["step"] == 1
+    assert caplog.text == ""
+    assert list(target.parent.iterdir()) == [target]
+
+
 def test_a_folder_that_is_missing_is_made(monkeypatch: pytest.MonkeyPatch, make: Make, tmp_path: Path) -> None:
     configure(monkeypatch, TRAINWRIGHT_PROGRESS_FILE=tmp_path / "a" / "b" / "progress.json")
     reporter = make()
