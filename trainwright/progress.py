@@ -362,12 +362,25 @@ class _File:
             raise
 
 
-def _leave(path: str, document: "dict[str, Any]") -> None:
+_leaving = threading.Lock()
+
+
+def _leave(path: str, document: "dict[str, Any]", timeout: float) -> None:
     """Write the document into a termination message, after what others wrote there.
 
     In place: the path is a bind mount, and renaming a file onto it fails with EBUSY. Kubelets read the last 4 KiB.
     """
     data = _encode(document, FINAL_BYTES - 1) + _LINE_END
+    # Reporters of one process take turns. With a time limit: a handler of SIGTERM may have interrupted the other one.
+    if not _leaving.acquire(timeout=max(0.0, timeout)):
+        raise TimeoutError(f"{path} is still being written by another reporter")
+    try:
+        _replace_report(path, data)
+    finally:
+        _leaving.release()
+
+
+def _replace_report(path: str, data: bytes) -> None:
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as stream:
         kept = [line for line in stream.read(FILE_BYTES).split(_LINE_END) if line.strip() and not _is_report(line)]
         stream.seek(0)
@@ -855,7 +868,7 @@ class Reporter:
             document = self._take(again=True)
             self._flush(remote=False, timeout=timeout, last=True)
             if self._final and document is not None:
-                _leave(self._final, document)
+                _leave(self._final, document, timeout)
         except Exception as error:  # the training, or its end, goes on
             self._warn("final", f"the last progress report was left out: {error!r}")
         finally:

@@ -5,6 +5,7 @@ import json
 import logging
 import math
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -349,6 +350,38 @@ def test_two_reporters_of_one_process_write_one_file(
     assert said(first, target, step=1)["step"] == 1
     assert caplog.text == ""
     assert list(target.parent.iterdir()) == [target]
+
+
+def test_two_reporters_of_one_process_leave_one_whole_message(
+    make: Make, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    final = tmp_path / "termination-log"
+    configure(monkeypatch, TRAINWRIGHT_PROGRESS_FILE=target, TRAINWRIGHT_PROGRESS_FINAL=final)
+    short, long = make(), make()
+    short.update(step=1)
+    long.update(step=2, metrics={f"metric{number}": "v" * 64 for number in range(10)})
+    other = threading.Thread(target=long.tick, kwargs={"last": True})
+    real: Any = open
+
+    def opened(file: Any, mode: str) -> Any:
+        stream = real(file, mode)
+        if mode == "r+b" and threading.current_thread() is threading.main_thread():
+            truncate = stream.truncate
+
+            def late() -> int:
+                stream.flush()
+                other.start()
+                # It waits for its turn.
+                other.join(0.3)
+                return int(truncate())
+
+            stream.truncate = late
+        return stream
+
+    monkeypatch.setattr(progress, "open", opened, raising=False)
+    short.tick(last=True)
+    other.join()
+    assert read(final.read_bytes()).step == 2
 
 
 def test_a_folder_that_is_missing_is_made(monkeypatch: pytest.MonkeyPatch, make: Make, tmp_path: Path) -> None:
