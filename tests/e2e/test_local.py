@@ -511,6 +511,10 @@ def test_a_cluster_that_is_killed_ends_the_run_with_a_sentence(shell: Shell) -> 
         _, errors = running.communicate(timeout=60)
     said = "error: cluster default has ended, and its pods with it; start it with: trainwright local up\n"
     assert (running.returncode, errors) == (1, said)
+    left = [link.readlink() for link in shell.folder.glob("trainwright/local/default/pods/*/tmp")]
+    assert left
+    assert shell.local("down", "--delete").returncode == 0
+    assert [folder for folder in left if folder.exists()] == []
 
 
 def test_a_cluster_that_is_started_twice_at_once_is_one(shell: Shell) -> None:

@@ -222,9 +222,20 @@ def _down(arguments: argparse.Namespace) -> int:
     if arguments.delete and options.folder.exists():
         if not state.is_cluster(options.folder):
             return _fail(f"{options.folder}: not deleted, because it is not the folder of a cluster")
+        _end_what_is_left(options)
         shutil.rmtree(options.folder)
         print(f"{options.folder}: deleted")
     return _SUCCESS
+
+
+def _end_what_is_left(options: Options) -> None:
+    """End what a cluster that was killed has left, as its next start would: the folder holds the only records of it."""
+    from trainwright.controller.local.node.recovery import end_survivors  # noqa: PLC0415 - the help needs none of it
+    from trainwright.controller.local.node.settings import NodeSettings  # noqa: PLC0415 - as above
+
+    pods = NodeSettings(name="", folder=options.folder).pods
+    if pods.is_dir():
+        end_survivors(pods)
 
 
 def _taken_out(options: Options) -> Path | None:

@@ -284,7 +284,7 @@ def test_pools_of_two_threads_keep_their_answers_apart() -> None:
 
 
 async def test_requests_that_wait_finish_when_the_pool_is_retired() -> None:
-    """As after a change of the client certificate: they were not sent yet, so writes have no outcome to be unsure of."""
+    """As after a change of the client certificate: they were not sent yet, and no write has an outcome yet."""
     server = Server(OK)
     server.go_on.clear()
     async with server.running(connections=1) as transport:
