@@ -177,7 +177,7 @@ def counts(status: dict[str, Any]) -> tuple[int, int]:
 
 
 @jumping
-async def test_counters_wait_a_second_for_company() -> None:
+async def test_counters_wait_for_company() -> None:
     async with running(Script(train_job()), jobset("1")) as script:
         await asyncio.sleep(10)
         script.jobset(2, active=1)
@@ -186,10 +186,10 @@ async def test_counters_wait_a_second_for_company() -> None:
         await asyncio.sleep(0.1)
         script.jobset(4, active=2, ready=1)
         await asyncio.sleep(10)
-        assert [(when, counts(status)) for when, status in script.patches] == [(11, (2, 1))]
+        assert [(when, counts(status)) for when, status in script.patches] == [(11.5, (2, 1))]
         script.jobset(5, active=2, ready=2)
         await asyncio.sleep(10)
-        assert [(when, counts(status)) for when, status in script.patches[1:]] == [(21.2, (2, 2))]
+        assert [(when, counts(status)) for when, status in script.patches[1:]] == [(21.7, (2, 2))]
         assert all(status.keys() == {"jobsStatus"} for _, status in script.patches)
 
 
@@ -205,7 +205,7 @@ async def test_counters_that_are_as_before_again_are_not_written() -> None:
         assert len(script.patches) == 1
         script.jobset(5, active=3)
         await asyncio.sleep(10)
-        assert [(when, counts(status)) for when, status in script.patches[1:]] == [(21.2, (3, 0))]
+        assert [(when, counts(status)) for when, status in script.patches[1:]] == [(21.7, (3, 0))]
 
 
 @jumping
