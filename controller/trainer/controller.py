@@ -183,14 +183,16 @@ class TrainJobController:
         self, key: Key, job: TrainJob, memory: JobMemory, decision: Decision, references: tuple[Reference, ...]
     ) -> None:
         """Write the status, delete the objects of a job that has to end, and update the job's memory."""
-        if not decision.counters_wait:
-            memory.counters_since = None
-        elif memory.counters_since is None:
+        if decision.counters_wait and memory.counters_since is None:
             memory.counters_since = self._memories.monotonic()
         if decision.status is not None:
+            # Due until it is written: if counters waited again after a failure, that wait would end the backoff.
+            memory.counters_since = self._memories.monotonic() - COUNTERS_SECONDS
             await self._client.patch(
                 TrainJob, job.name, job.namespace, decision.status, type="merge", subresource="status"
             )
+        if not decision.counters_wait:
+            memory.counters_since = None
         if decision.end:
             await self._objects.delete(job, references)
         if decision.over:

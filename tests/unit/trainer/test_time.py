@@ -74,6 +74,8 @@ class Script(ScriptedTransport):
         self.job = job
         self.streams: dict[str, LiveStream] = {}
         self.manager: Manager | None = None
+        self.refuses = False
+        """Whether no status is taken."""
         self.patches: list[tuple[float, dict[str, Any]]] = []
         """When each status was written, and with what."""
         self.events: list[tuple[float, str]] = []
@@ -92,6 +94,8 @@ class Script(ScriptedTransport):
         if request.path.endswith("/trainjobs/job/status"):
             patch = msgspec.json.decode(request.body or b"")
             self.patches.append((round(asyncio.get_running_loop().time(), 3), patch["status"]))
+            if self.refuses:
+                return Response(500, {}, msgspec.json.encode(failure(500, "InternalError", "no")))
             # Later than the lists.
             metadata = {**self.job["metadata"], "resourceVersion": str(1000 + len(self.patches))}
             self.job = {**self.job, "metadata": metadata, "status": {**self.job.get("status", {}), **patch["status"]}}
@@ -235,6 +239,29 @@ async def test_what_waited_when_the_process_ended_is_written_by_the_next() -> No
     ) as script:
         await asyncio.sleep(10)
         assert [counts(status) for _, status in script.patches] == [(1, 0)]
+
+
+@jumping
+async def test_counters_that_are_not_taken_are_tried_less_and_less_often() -> None:
+    script = Script(train_job())
+    async with running(script, jobset("1")):
+        await asyncio.sleep(10)
+        script.refuses = True
+        script.jobset(2, active=1)
+        await asyncio.sleep(120)  # less than after which a silent watch is given up
+        tries = [when for when, _ in script.patches]
+        assert tries[0] == 11.5
+        # The delay doubles each time, from 5 ms on: nothing in between begins it anew.
+        assert len(tries) < 20
+        assert tries[-1] - tries[-2] > 40
+        script.refuses = False
+        script.jobset(3, active=2)
+        await asyncio.sleep(60)
+        assert [counts(status) for _, status in script.patches[len(tries) :]] == [(2, 0)]
+        script.jobset(4, active=3)
+        await asyncio.sleep(10)
+        assert counts(script.patches[-1][1]) == (3, 0)
+        assert len(script.patches) == len(tries) + 2
 
 
 def refuse(script: Script, code: int, reason: str, *, until: float = FOREVER) -> list[float]:
