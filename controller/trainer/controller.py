@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of
+from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_of
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
@@ -117,7 +117,7 @@ class TrainJobController:
         if job is None or not is_ours(job):
             self._memories.forget(key)
             return Done()
-        memory = self._memories.of(key)
+        memory = self._memories.of(key, uid_of(job))
         failure = await self._make(job, memory) if _is_built(job) else None
         # After the objects are applied, since the cache shows own writes at once.
         references, observed, unseen = await self._observe(job)

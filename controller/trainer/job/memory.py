@@ -28,6 +28,8 @@ class Hindrance:
 class JobMemory:
     """The memory of one job."""
 
+    uid: str = ""
+    """Of the TrainJob: one that is made anew under the name of another starts without its memory."""
     build: BuildMemory = field(default_factory=BuildMemory)
     hindrance: Hindrance | None = None
     counters_since: float | None = None
@@ -59,9 +61,15 @@ class Memories:
         self.monotonic = monotonic
         self._jobs: dict[Key, JobMemory] = {}
 
-    def of(self, key: Key) -> JobMemory:
-        """The job's memory, empty at first."""
-        return self._jobs.setdefault(key, JobMemory())
+    def of(self, key: Key, uid: str) -> JobMemory:
+        """The memory of the job with this uid, empty at first.
+
+        No reconcile need see that a job is gone: it may be deleted and made anew before a worker takes its key.
+        """
+        memory = self._jobs.get(key)
+        if memory is None or memory.uid != uid:
+            memory = self._jobs[key] = JobMemory(uid)
+        return memory
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a job that is gone, has another manager, or has ended with nothing left to do."""

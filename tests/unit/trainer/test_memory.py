@@ -43,11 +43,25 @@ def test_one_that_was_gone_begins_again() -> None:
 
 def test_jobs_are_found_by_their_obstacle_and_forgotten_whole() -> None:
     memories = Memories(lambda: 0.0)
-    memories.of(KEY).meet(MISSING, 0.0)
-    memories.of(OTHER).meet(REFUSED, 0.0)
+    memories.of(KEY, "a1").meet(MISSING, 0.0)
+    memories.of(OTHER, "b1").meet(REFUSED, 0.0)
     assert memories.hindered_by(Reason.RUNTIME_MISSING) == {KEY}
     assert memories.hindered_by(Reason.BUILD_FAILED) == set()
     memories.forget(KEY)
     assert memories.hindered_by(Reason.RUNTIME_MISSING) == set()
     assert len(memories) == 1
-    assert memories.of(KEY).hindrance is None
+    assert memories.of(KEY, "a1").hindrance is None
+
+
+def test_a_job_that_is_made_anew_under_its_name_has_a_memory_of_its_own() -> None:
+    memories = Memories(lambda: 0.0)
+    first = memories.of(KEY, "a1")
+    first.meet(MISSING, 0.0)
+    assert first.reports()
+    assert memories.of(KEY, "a1") is first
+    # Nobody saw that it was gone: both events came before the key was taken.
+    second = memories.of(KEY, "a2")
+    assert memories.hindered_by(Reason.RUNTIME_MISSING) == set()
+    assert second.meet(MISSING, 9.0) == PATIENCE_SECONDS
+    assert second.reports()
+    assert len(memories) == 1
