@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
+from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_JOBSET_UID, LABEL_REPLICATED_JOB
 from trainwright.api.objects import Document, labels_of, name_of, uid_of
 from trainwright.controller.trainer.job.pods import attempt_of, number
 
@@ -26,6 +26,8 @@ class Failure:
     attempt: int
     pod: str
     pod_uid: str
+    jobset_uid: str
+    """Of the JobSet, which counts its attempts from 0; empty in old records."""
     replicated_job: str
     job_index: int
     """Which replica of the replicated job; mostly 0."""
@@ -103,6 +105,7 @@ def _failure(pod: Document, ended: dict[str, Any], *, container: str = "", previ
         attempt=attempt_of(pod),
         pod=name_of(pod),
         pod_uid=uid_of(pod),
+        jobset_uid=labels.get(LABEL_JOBSET_UID, ""),
         replicated_job=labels.get(LABEL_REPLICATED_JOB, ""),
         job_index=number(labels.get(LABEL_JOB_INDEX)),
         rank=number(labels.get(LABEL_INDEX)),

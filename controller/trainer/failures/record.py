@@ -29,6 +29,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     attempt: int
     pod: str
     pod_uid: str = ""
+    jobset_uid: str = ""
     replicated_job: str = ""
     job_index: int = 0
     rank: int = 0
@@ -47,6 +48,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
             attempt=failure.attempt,
             pod=failure.pod,
             pod_uid=failure.pod_uid,
+            jobset_uid=failure.jobset_uid,
             replicated_job=failure.replicated_job,
             job_index=failure.job_index,
             rank=failure.rank,
@@ -65,6 +67,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
             attempt=self.attempt,
             pod=self.pod,
             pod_uid=self.pod_uid,
+            jobset_uid=self.jobset_uid,
             replicated_job=self.replicated_job,
             job_index=self.job_index,
             rank=self.rank,
@@ -94,6 +97,14 @@ def entries_of(data: Mapping[str, str] | None) -> dict[int, Entry]:
             continue
         found[entry.attempt] = msgspec.structs.replace(entry, log=(data or {}).get(key + _LOG, ""))
     return dict(sorted(found.items()))
+
+
+def entries_of_jobset(entries: Mapping[int, Entry], uid: str) -> dict[int, Entry]:
+    """The attempts that are those of this JobSet: all or none, since a record is that of one JobSet.
+
+    A JobSet that is made anew for the same TrainJob counts its attempts from 0 again. Old records name no JobSet.
+    """
+    return dict(entries) if all(entry.jobset_uid in ("", uid) for entry in entries.values()) else {}
 
 
 def document_of(job: TrainJob, entries: Mapping[int, Entry]) -> Document:

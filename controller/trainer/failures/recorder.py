@@ -18,6 +18,7 @@ from trainwright.controller.trainer.failures.record import (
     Entry,
     document_of,
     entries_of,
+    entries_of_jobset,
     last_lines,
     name_of_record,
 )
@@ -72,7 +73,8 @@ class FailureRecorder:
         found = first_failures(self._pods(job))
         if not found:
             return Done()
-        known = await self._recorded(key, job)
+        jobset_uid = next(iter(found.values())).jobset_uid
+        known = entries_of_jobset(await self._recorded(key, job), jobset_uid)
         news = {
             attempt: failure
             for attempt, failure in found.items()

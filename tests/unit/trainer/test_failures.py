@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which failure of an attempt is told, and what the record holds."""
 
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import msgspec
 import pytest
 
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import AnyObject, Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import NotFound
+from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.record import (
     ATTEMPTS,
@@ -16,6 +23,7 @@ from trainwright.controller.trainer.failures.record import (
     entries_of,
     last_lines,
 )
+from trainwright.controller.trainer.failures.recorder import FailureRecorder
 from trainwright.controller.trainer.job.pods import trimmed
 
 
@@ -23,10 +31,13 @@ def ended(code: int, at: str = "10", reason: str = "Error", **more: Any) -> dict
     return {"terminated": {"exitCode": code, "reason": reason, "finishedAt": f"2026-01-01T00:00:{at}Z", **more}}
 
 
-def pod(rank: int, *states: dict[str, Any], attempt: int = 0, phase: str = "Failed", **status: Any) -> dict[str, Any]:
+def pod(
+    rank: int, *states: dict[str, Any], attempt: int = 0, phase: str = "Failed", jobset: str = "s1", **status: Any
+) -> dict[str, Any]:
     """Each state is that of one container."""
     labels = {
         "jobset.sigs.k8s.io/jobset-name": "j",
+        "jobset.sigs.k8s.io/jobset-uid": jobset,
         "jobset.sigs.k8s.io/replicatedjob-name": "node",
         "jobset.sigs.k8s.io/job-index": "0",
         "jobset.sigs.k8s.io/restart-attempt": str(attempt),
@@ -119,3 +130,93 @@ def test_the_end_of_a_log_is_whole_lines() -> None:
     assert last_lines("é".encode() * 2000) == "é" * (LOG_BYTES // 2)
     assert last_lines(b"a\x00\xff") == "a\ufffd\ufffd"
     assert last_lines(b"") == ""
+
+
+def test_a_record_of_another_version_is_read() -> None:
+    older, newer = "attempt: 0\npod: p\n", "attempt: 1\npod: p\njobsetUid: s1\nsomethingNew: 1\n"
+    found = entries_of({"attempt-0": older, "attempt-1": newer})
+    assert [(entry.attempt, entry.jobset_uid) for entry in found.values()] == [(0, ""), (1, "s1")]
+
+
+class World:
+    """What the recorder needs of a manager: one job, with the JobSet, the pods and the log that a test sets."""
+
+    def __init__(self) -> None:
+        about = {"name": "j", "namespace": "n", "uid": "job"}
+        self.job = msgspec.convert({"metadata": about, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob)
+        self.jobset = "s1"
+        self.pods: list[dict[str, Any]] = []
+        self.log = b""
+        """What the container that runs, or ran last, has written."""
+        self.previous = b""
+        self.writes = 0
+        self.data: dict[str, str] | None = None
+        """Of the ConfigMap."""
+        self.notes: list[str] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """A process begins, with no memory."""
+        manager: Any = SimpleNamespace(
+            client=SimpleNamespace(get=self._read, send=self._send),
+            cache=SimpleNamespace(get=self._get, indexed=lambda *_: [trimmed(one) for one in self.pods]),
+            applier=SimpleNamespace(apply=self._apply),
+            controller=MagicMock(),
+        )
+        told: Any = SimpleNamespace(pod_failed=lambda _, note: self.notes.append(note))
+        self.recorder = FailureRecorder(manager, told)
+
+    async def see(self, *pods: dict[str, Any]) -> dict[int, Entry]:
+        """The pods of the cache become these. Returns the record."""
+        self.pods = list(pods)
+        await self.recorder.reconcile(Key("n", "j"))
+        return entries_of(self.data)
+
+    def _get(self, kind: type[AnyObject], *_: str) -> AnyObject:
+        if kind is TrainJob:
+            return self.job
+        owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "j", "uid": "job"}
+        about = {"name": "j", "namespace": "n", "uid": self.jobset, "ownerReferences": [{**owner, "controller": True}]}
+        return msgspec.convert({"metadata": about}, JobSet)
+
+    async def _read(self, kind: type[ConfigMap], *_: str) -> ConfigMap:
+        if self.data is None:
+            raise NotFound("no", code=404, reason="NotFound")
+        owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "j", "uid": "job"}
+        about = {"name": "j-failures", "namespace": "n", "ownerReferences": [{**owner, "controller": True}]}
+        return msgspec.convert({"metadata": about, "data": self.data}, kind)
+
+    async def _send(self, request: Request) -> Response:
+        return Response(200, {}, self.previous if "previous" in request.query else self.log)
+
+    async def _apply(self, documents: list[dict[str, Any]], owner: TrainJob) -> None:
+        assert owner is self.job
+        (document,) = documents
+        self.writes, self.data = self.writes + 1, document["data"]
+
+
+async def test_a_jobset_that_is_made_anew_counts_its_attempts_from_0_again() -> None:
+    world = World()
+    await world.see(pod(0, state(1)))
+    await world.see(pod(0, state(1, "20"), attempt=1))
+    assert len(world.notes) == 2
+    world.jobset = "s2"
+    # Those of the deleted JobSet are no earlier attempts of this one.
+    found = await world.see(pod(0, state(3, "50"), jobset="s2"))
+    assert [(n, entry.jobset_uid, entry.exit_code) for n, entry in found.items()] == [(0, "s2", 3)]
+    assert world.notes[2:] == ["attempt 1: node rank 0 failed first: container c0 ended with exit code 3 (Error)"]
+    world.begin()
+    await world.see(pod(0, state(3, "50"), jobset="s2"))
+    assert (world.writes, len(world.notes)) == (3, 3)
+
+
+async def test_a_record_that_names_no_jobset_is_continued() -> None:
+    world = World()
+    await world.see(pod(0, state(1)))
+    assert world.data is not None
+    world.data = {key: text.replace("jobsetUid: s1\n", "") for key, text in world.data.items()}
+    world.begin()
+    assert [entry.jobset_uid for entry in (await world.see(pod(0, state(1)))).values()] == [""]
+    assert (world.writes, len(world.notes)) == (1, 1)
+    found = await world.see(pod(0, state(1, "20"), attempt=1))
+    assert [(n, entry.jobset_uid) for n, entry in found.items()] == [(0, ""), (1, "s1")]
