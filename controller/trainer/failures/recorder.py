@@ -2,7 +2,10 @@
 """Writes the record of failures while the pods exist: a Part of the leader, with the gate `Explain`."""
 
 import logging
+from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+import msgspec
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_JOBSET_UID
@@ -32,6 +35,24 @@ _TAIL_BYTES = 256 * 1024
 _LOG_SECONDS = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What is recorded of one job."""
+
+    uid: str
+    """Of the TrainJob."""
+    entries: dict[int, Entry]
+    read: dict[int, Failure] = field(default_factory=dict)
+    """The failure of each attempt as the cache showed it when its log was read; of the logs that this process read."""
+
+    def runs_again(self, failure: Failure) -> bool:
+        """Whether the container runs again, and did not yet in the cache when its log was read.
+
+        The pod may have been ahead of the cache, so that this was the log of the new run.
+        """
+        return failure.previous and self.read.get(failure.attempt) == replace(failure, previous=False)
+
+
 class ToldOfFailures(Protocol):
     """Tells users that pods of a job failed."""
 
@@ -58,8 +79,7 @@ class FailureRecorder:
         """
         self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
         self._told = told
-        self._known: dict[Key, tuple[str, dict[int, Entry]]] = {}
-        """What is recorded of each job, and the job's uid."""
+        self._known: dict[Key, _Recorded] = {}
         builder = manager.controller("failures_controller").for_(TrainJob, predicates=[lambda event: event.new is None])
         builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)
         builder.reconcile(self.reconcile)
@@ -74,19 +94,26 @@ class FailureRecorder:
         if not found:
             return Done()
         jobset_uid = next(iter(found.values())).jobset_uid
-        known = entries_of_jobset(await self._recorded(key, job), jobset_uid)
+        recorded = await self._recorded(key, job)
+        known = entries_of_jobset(recorded.entries, jobset_uid)
         news = {
             attempt: failure
             for attempt, failure in found.items()
             if attempt not in known or failure.order < known[attempt].failure.order
         }
-        if not news:
+        again = {attempt: failure for attempt, failure in found.items() if recorded.runs_again(failure)}
+        if not news and not again:
             return Done()
         entries = dict(known)
         for attempt, failure in news.items():
-            entries[attempt] = Entry.of(failure, await self._log(job.namespace, failure))
-        await self._applier.apply([document_of(job, entries)], owner=job)
-        self._known[key] = (uid_of(job), entries)
+            entries[attempt] = Entry.of(failure, await self._log(job.namespace, failure) or "")
+        for attempt, failure in again.items():
+            text = await self._log(job.namespace, failure)
+            if text is not None:
+                entries[attempt] = msgspec.structs.replace(entries[attempt], log=text)
+        if entries != known:
+            await self._applier.apply([document_of(job, entries)], owner=job)
+        self._known[key] = _Recorded(uid_of(job), entries, {**recorded.read, **news, **again})
         for attempt, failure in news.items():
             if attempt not in known:
                 self._told.pod_failed(job, _sentence(entries[attempt], failure))
@@ -101,12 +128,12 @@ class FailureRecorder:
         pods = self._cache.indexed(POD, BY_JOBSET, index_value(job.namespace, job.name))
         return [pod for pod in pods if labels_of(pod).get(LABEL_JOBSET_UID) == uid_of(jobset)]
 
-    async def _recorded(self, key: Key, job: TrainJob) -> dict[int, Entry]:
+    async def _recorded(self, key: Key, job: TrainJob) -> _Recorded:
         """What the ConfigMap holds; read once for each job."""
-        uid, known = self._known.get(key, ("", {}))
-        if uid == uid_of(job):
-            return known
-        known = {}
+        recorded = self._known.get(key)
+        if recorded is not None and recorded.uid == uid_of(job):
+            return recorded
+        known: dict[int, Entry] = {}
         try:
             content = await self._client.get(ConfigMap, name_of_record(job.name), job.namespace)
         except NotFound:
@@ -115,11 +142,11 @@ class FailureRecorder:
             owner = controller_of(content)
             if owner is not None and owner.uid == uid_of(job):
                 known = entries_of(content.data)
-        self._known[key] = (uid_of(job), known)
-        return known
+        recorded = self._known[key] = _Recorded(uid_of(job), known)
+        return recorded
 
-    async def _log(self, namespace: str, failure: Failure) -> str:
-        """The last lines of the container that failed. A log that is gone is no error: the rest is recorded."""
+    async def _log(self, namespace: str, failure: Failure) -> str | None:
+        """The last lines of the container that failed; None if it is gone, which is no error: the rest is recorded."""
         if not failure.container:
             return ""
         query = {"container": failure.container, "tailLines": str(_TAIL_LINES), "limitBytes": str(_TAIL_BYTES)}
@@ -130,7 +157,7 @@ class FailureRecorder:
             answer = await self._client.send(Request("GET", path, query, timeout=_LOG_SECONDS))
         except KubernetesError as error:
             log.info("%s/%s: the log of the failed container cannot be read: %s", namespace, failure.pod, error)
-            return ""
+            return None
         return last_lines(answer.body)
 
 

@@ -148,7 +148,8 @@ class World:
         self.pods: list[dict[str, Any]] = []
         self.log = b""
         """What the container that runs, or ran last, has written."""
-        self.previous = b""
+        self.previous: bytes | None = b""
+        """The log of the run before; None: it is gone."""
         self.writes = 0
         self.data: dict[str, str] | None = None
         """Of the ConfigMap."""
@@ -187,7 +188,10 @@ class World:
         return msgspec.convert({"metadata": about, "data": self.data}, kind)
 
     async def _send(self, request: Request) -> Response:
-        return Response(200, {}, self.previous if "previous" in request.query else self.log)
+        log = self.previous if "previous" in request.query else self.log
+        if log is None:
+            raise NotFound("no", code=404, reason="NotFound")
+        return Response(200, {}, log)
 
     async def _apply(self, documents: list[dict[str, Any]], owner: TrainJob) -> None:
         assert owner is self.job
@@ -220,3 +224,37 @@ async def test_a_record_that_names_no_jobset_is_continued() -> None:
     assert (world.writes, len(world.notes)) == (1, 1)
     found = await world.see(pod(0, state(1, "20"), attempt=1))
     assert [(n, entry.jobset_uid) for n, entry in found.items()] == [(0, ""), (1, "s1")]
+
+
+AGAIN = {"state": {"running": {}}, "lastState": ended(1), "restartCount": 1}
+
+
+async def test_the_log_of_a_container_that_ran_again_before_it_was_read_is_read_again() -> None:
+    world = World()
+    # The cache shows the end, the node runs the container again already.
+    world.log, world.previous = b"begins anew", b"out of data"
+    await world.see(pod(0, state(1), phase="Running"))
+    found = await world.see(pod(0, AGAIN, phase="Running"))
+    assert found[0].log == "out of data"
+    assert len(world.notes) == 1
+    # Once: then it is known to be that of the run which failed.
+    world.previous = b"of a later run"
+    assert (await world.see(pod(0, AGAIN, phase="Running")))[0].log == "out of data"
+    assert world.writes == 2
+
+
+async def test_a_log_that_was_read_in_time_is_kept() -> None:
+    for previous in (b"out of data", None):
+        world = World()
+        world.log, world.previous = b"out of data", previous
+        await world.see(pod(0, state(1), phase="Running"))
+        world.log = b"begins anew"
+        assert (await world.see(pod(0, AGAIN, phase="Running")))[0].log == "out of data"
+        assert world.writes == 1
+
+
+async def test_a_run_that_wrote_nothing_has_not_the_log_of_the_next() -> None:
+    world = World()
+    world.log, world.previous = b"begins anew", b""
+    await world.see(pod(0, state(1), phase="Running"))
+    assert (await world.see(pod(0, AGAIN, phase="Running")))[0].log == ""
