@@ -51,12 +51,18 @@ INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
 class Silence:
     """What was seen of one job's reports, on a clock that never goes back."""
 
+    reported_since: float
+    """At first when this process began to look: such a clock may begin long before, with the machine."""
+    position_since: float
     reported: str = ""
     """`lastUpdatedTime` of the last report; empty: none came."""
-    reported_since: float = 0.0
     position: tuple[int | None, str] = (None, "")
     """Percentage and step of that report."""
-    position_since: float = 0.0
+
+    @classmethod
+    def begin(cls, now: float) -> "Silence":
+        """For a job that is seen for the first time."""
+        return cls(reported_since=now, position_since=now)
 
     def see(self, job: TrainJob, now: float, *, running: bool) -> None:
         """Note the job as it is now. While it does not run, no time counts."""

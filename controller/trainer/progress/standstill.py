@@ -7,7 +7,7 @@ So there is one event and one condition, whatever way a report came and whicheve
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from trainwright.api.conditions import find, remove_condition, set_condition
@@ -48,7 +48,7 @@ class _Memory:
     """What this process knows of one job."""
 
     uid: str
-    silence: Silence = field(default_factory=Silence)
+    silence: Silence
     diverged: bool = False
     """Whether it was told that a loss is not finite."""
     seen: bool = False
@@ -95,7 +95,7 @@ class Standstill:
             return Done()
         memory = self._memories.get(key)
         if memory is None or memory.uid != uid_of(job):
-            memory = self._memories[key] = _Memory(uid_of(job))
+            memory = self._memories[key] = _Memory(uid_of(job), Silence.begin(self._monotonic()))
         self._tell(job, memory)
         running, now = is_running(job), self._monotonic()
         memory.silence.see(job, now, running=running)

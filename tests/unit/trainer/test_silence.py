@@ -43,7 +43,7 @@ def job(
 
 def told(*seen: tuple[float, TrainJob]) -> tuple[str, float]:
     """The reason after these sights, and the seconds until that may change; empty: it does not stand still."""
-    silence = Silence()
+    silence = Silence.begin(seen[0][0])
     now = 0.0
     for now, one in seen:
         silence.see(one, now, running=is_running(one))
@@ -85,7 +85,7 @@ def test_time_before_this_process_looked_does_not_count() -> None:
 
 
 def test_messages_name_the_place_and_stay_the_same() -> None:
-    silence = Silence()
+    silence = Silence.begin(0.0)
     silence.see(job("t1", percent=40, step="7"), 0, running=True)
     silence.see(job("t2", percent=40, step="7"), 100, running=True)
     first, _ = stall_of(silence, AFTER, 130)

@@ -18,6 +18,8 @@ from trainwright.controller.trainer.progress.standstill import Standstill
 ANNOTATION = "trainwright.dev/progress-stall-after"
 READY = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
 T = "2026-01-01T00:00:00Z"
+BEGIN = 100_000.0
+"""The clock when a manager looks first: it counts since the machine was started, not since the manager was."""
 
 
 def condition(kind: str) -> dict[str, str]:
@@ -127,7 +129,7 @@ class World:
         """Seconds of silence after which the condition appears; None: it does not within the limit."""
         self.put(state, annotation=annotation)
         for now in range(0, int(limit) + 1, 60):
-            if await self.look(float(now)):
+            if await self.look(BEGIN + now):
                 return float(now)
         return None
 
@@ -153,7 +155,7 @@ async def test_the_condition_is_removed_when_the_job_leaves_its_pods(state: str)
     world = World(300.0)
     assert await world.stalls_after("running", None) == 300
     world.put(state)
-    assert await world.look(360) == ("NeverReported" if state == "another manager's" else "")
+    assert await world.look(BEGIN + 360) == ("NeverReported" if state == "another manager's" else "")
 
 
 async def test_70_silence_counts_from_the_start_of_this_leader_and_ends_with_a_report() -> None:
@@ -166,6 +168,14 @@ async def test_70_silence_counts_from_the_start_of_this_leader_and_ends_with_a_r
     assert [await world.look(now) for now in (20_001, 20_300)] == ["", ""]
     assert await world.look(20_301) == "NoReport"
     assert [reason for reason, _ in world.events] == ["Stalled", "Stalled"]
+
+
+async def test_a_job_without_a_report_is_not_blamed_by_a_leader_that_begins() -> None:
+    world = World(300.0)
+    world.put()
+    assert [await world.look(BEGIN + seconds) for seconds in (0, 299)] == ["", ""]
+    assert await world.look(BEGIN + 300) == "NeverReported"
+    assert [reason for reason, _ in world.events] == ["Stalled"]
 
 
 async def test_clocks_of_jobs_may_say_anything() -> None:
