@@ -144,7 +144,9 @@ class Slot:
         return at > mine or (at == mine and (stored.progress_percentage or 0) > (self.pending.percentage or 0))
 
     def answer(self, error: Refused | None) -> None:
-        """Let the reports go on that wait for the value."""
+        """Let the reports of 100 % go on, unless theirs is still to be written: this is the outcome of an older value."""
+        if self.is_urgent():
+            return
         for waiter in self.waiters:
             if waiter.done():
                 continue

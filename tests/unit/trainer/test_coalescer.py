@@ -206,6 +206,19 @@ async def test_the_answer_to_a_hundred_percent_waits_three_seconds_for_a_slow_ap
 
 
 @jumping
+@pytest.mark.parametrize("error", [None, Invalid("no such field", code=422)])
+async def test_the_answer_to_a_hundred_percent_is_not_the_outcome_of_an_older_value(error: Invalid | None) -> None:
+    async with bench() as b:
+        b.slow = 1.0
+        b.error = lambda _: error if len(b.attempts) == 1 else None
+        await b.report("a", 50)
+        await asyncio.sleep(0.1)  # it is on its way
+        await b.report("a", 100)
+        assert b.percentages()[-1:] == [100]
+        assert b.now == pytest.approx(2, abs=0.1)
+
+
+@jumping
 async def test_the_first_loss_that_is_not_finite_is_written_at_once() -> None:
     async with bench() as b:
         for number in range(4):
