@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much progress may be written: a rate over all TrainJobs, shared by values and histories, for each replica."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -79,11 +78,6 @@ class Budget:
         """Seconds between two writes of each of so many TrainJobs, if all are written in turn."""
         return 0.0 if self._rate is None else jobs / self._rate
 
-    async def turn(self) -> None:
-        """Wait until a write may begin, and begin it. For what can wait longer than the values of TrainJobs."""
-        while True:
-            pause = max(self.pause(), self.silent_until - self._time())
-            if pause <= 0:
-                break
-            await asyncio.sleep(pause)
-        self.take()
+    def wait(self) -> float:
+        """Seconds until both the rate and the API server allow a write; 0: they do now."""
+        return max(self.pause(), self.silent_until - self._time())

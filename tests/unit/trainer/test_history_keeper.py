@@ -258,6 +258,24 @@ async def test_what_is_left_is_written_at_a_graceful_stop() -> None:
 
 
 @jumping
+@pytest.mark.parametrize("is_silent", [True, False])
+async def test_a_stop_does_not_wait_for_the_budget(is_silent: bool) -> None:
+    async with bench(rate=0.001, burst=1) as b:
+        b.report("a", 7)
+        await asyncio.sleep(299)
+        # What comes due in a second waits for Retry-After, or for the rate.
+        if is_silent:
+            b.keeper._budget.be_silent(60)
+        else:
+            b.keeper._budget.take()
+        await asyncio.sleep(5)
+        assert not b.maps.held
+        begin = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - begin < 1
+    assert b.percentages("a") == [7]
+
+
+@jumping
 async def test_the_rate_of_all_writes_holds() -> None:
     async with bench(rate=2.0, burst=1) as b:
         for number in range(100):

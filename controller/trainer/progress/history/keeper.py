@@ -252,14 +252,26 @@ class HistoryKeeper:
         while not self._stopping:
             self._wake.clear()
             kept = self._next()
-            if kept is not None:
-                await self._budget.turn()
+            if kept is None:
+                await self._sleep(max(0.0, self._heap[0][0] - self._time()) if self._heap else None)
+            elif await self._may_write():
                 await self._turn(kept)
-                continue
-            pause = max(0.0, self._heap[0][0] - self._time()) if self._heap else None
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._wake.wait()
+
+    async def _may_write(self) -> bool:
+        """Wait until a write may begin, and begin it. False: a stop was asked for, which `_flush` answers at once."""
+        while not self._stopping:
+            self._wake.clear()
+            pause = self._budget.wait()
+            if pause <= 0:
+                self._budget.take()
+                return True
+            await self._sleep(pause)
+        return False
+
+    async def _sleep(self, seconds: float | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
 
     async def _flush(self) -> None:
         rest = iter([kept for kept in self._kept.values() if kept.is_dirty])
