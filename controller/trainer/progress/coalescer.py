@@ -266,7 +266,7 @@ class Coalescer:
 
     async def _write(self, slot: Slot) -> None:
         """Write the pending value of a slot that has begun."""
-        report, arrived, since = slot.pending, slot.arrived, slot.waiting_since
+        report, arrived, since, known = slot.pending, slot.arrived, slot.waiting_since, slot.stored
         assert report is not None
         slot.drop()
         slot.own.append(report.status)
@@ -274,7 +274,11 @@ class Coalescer:
             try:
                 await self._store(slot.key, slot.uid, report.status)
             except BaseException:
-                slot.put_back(report, arrived, since)
+                if slot.is_overtaken(report, known):
+                    self.metrics.write("superseded")
+                    slot.answer(None)
+                else:
+                    slot.put_back(report, arrived, since)
                 raise
         except (NotFound, Conflict) as error:
             log.debug("TrainJob %s is gone: %s", slot.key, error)

@@ -130,6 +130,15 @@ def same_content(one: TrainerStatus, other: TrainerStatus) -> bool:
     )
 
 
+def is_newer(stored: TrainerStatus, mine: TrainerStatus) -> bool:
+    """Whether a value that another replica stored is newer, by the clocks of the reporters, in whole seconds."""
+    if stored.last_updated_time is None or mine.last_updated_time is None:
+        return False
+    at, own = parse(stored.last_updated_time), parse(mine.last_updated_time)
+    # Within a second the higher percentage counts, so that two replicas do not take turns.
+    return at > own or (at == own and (stored.progress_percentage or 0) > (mine.progress_percentage or 0))
+
+
 # ---------------------------------------------------------------------- decoding
 
 

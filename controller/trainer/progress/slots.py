@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 
 from trainwright.api.conditions import is_true
 from trainwright.api.objects import Key
-from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE
 from trainwright.controller.trainer.job.status import is_finished
 from trainwright.controller.trainer.progress.budget import Allowance
 from trainwright.controller.trainer.progress.refusals import Refused
-from trainwright.controller.trainer.progress.reports import COMPLETE, Report, same_content
+from trainwright.controller.trainer.progress.reports import COMPLETE, Report, is_newer, same_content
 
 BURST = 3
 """Values of a TrainJob that are written at once, before `interval` applies."""
@@ -133,15 +132,14 @@ class Slot:
         return shown == COMPLETE if report.percentage is None else report.percentage < shown
 
     def is_behind(self, stored: TrainerStatus) -> bool:
-        """Whether a value that another replica stored is newer than the pending one.
+        """Whether a value that another replica stored is newer than the pending one."""
+        return self.pending is not None and is_newer(stored, self.pending.status)
 
-        By the clocks of the reporters, which are stored in seconds.
-        """
-        if self.pending is None or stored.last_updated_time is None:
+    def is_overtaken(self, report: Report, known: TrainerStatus | None) -> bool:
+        """Whether another replica has stored a newer value since `known` was what the API server holds."""
+        if self.stored is None or self.stored is known or self.stored in self.own:
             return False
-        at, mine = parse(stored.last_updated_time), self.pending.observed.replace(microsecond=0)
-        # Within a second the higher percentage counts, so that two replicas do not take turns.
-        return at > mine or (at == mine and (stored.progress_percentage or 0) > (self.pending.percentage or 0))
+        return is_newer(self.stored, report.status)
 
     def answer(self, error: Refused | None) -> None:
         """Let the reports of 100 % go on, unless theirs is still to be written: this is the outcome of an older value."""

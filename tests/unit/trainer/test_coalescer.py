@@ -425,6 +425,33 @@ async def test_an_older_value_of_another_replica_delays_ours_by_an_interval() ->
 
 
 @jumping
+async def test_a_value_whose_write_failed_does_not_replace_what_another_replica_stored_meanwhile() -> None:
+    async with bench() as b:
+        b.slow = 2.0
+        b.error = lambda _: Unreachable("away") if len(b.attempts) == 1 else None
+        await b.report("a", 90)
+        await asyncio.sleep(1)  # it is on its way
+        b.show("a", b.value(100).status)
+        await asyncio.sleep(600)
+        assert b.values["a"].progress_percentage == 100
+        assert len(b.attempts) == 1
+        assert b.metric("writes_total", result="superseded") == 1
+
+
+@jumping
+async def test_a_report_after_what_another_replica_stored_is_written_whatever_its_clock_says() -> None:
+    async with bench() as b:
+        b.slow = 2.0
+        b.error = lambda _: Unreachable("away") if len(b.attempts) == 1 else None
+        await b.report("a", 90)
+        await asyncio.sleep(1)
+        b.show("a", b.value(95).status)
+        await b.report("a", 96, at=START)
+        await asyncio.sleep(30)
+        assert b.percentages() == [96]
+
+
+@jumping
 async def test_own_writes_that_the_watch_shows_late_are_known() -> None:
     async with bench() as b:
         await every(0.1, 3, lambda number: b.report("a", number))
