@@ -29,6 +29,7 @@ from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.refusals import InvalidReport, UnknownJob
 from trainwright.controller.trainer.progress.reports import Report
 from trainwright.controller.trainer.progress.slots import BURST, Slot
+from trainwright.controller.trainer.progress.writes import Superseded
 
 log = logging.getLogger(__name__)
 
@@ -273,13 +274,17 @@ class Coalescer:
         try:
             try:
                 await self._store(slot.key, slot.uid, report.status)
-            except BaseException:
-                if slot.is_overtaken(report, known):
+            except BaseException as error:
+                is_foreign = isinstance(error, Superseded) and error.stored not in slot.own
+                if is_foreign or slot.is_overtaken(report, known):
                     self.metrics.write("superseded")
                     slot.answer(None)
                 else:
                     slot.put_back(report, arrived, since)
                 raise
+        except Superseded as error:
+            if error.stored in slot.own:  # its answer was lost; ours came later, whatever the clocks say
+                self._fail(slot, error, "failed")
         except (NotFound, Conflict) as error:
             log.debug("TrainJob %s is gone: %s", slot.key, error)
             self._slots.pop(slot.uid, None)

@@ -142,9 +142,9 @@ class Slot:
         return is_newer(self.stored, report.status)
 
     def answer(self, error: Refused | None) -> None:
-        """Let the reports of 100 % go on, unless theirs is still to be written: this is the outcome of an older value."""
+        """Let the reports go on that wait for the value."""
         if self.is_urgent():
-            return
+            return  # theirs is still to be written: this is the outcome of an older one
         for waiter in self.waiters:
             if waiter.done():
                 continue

@@ -15,17 +15,28 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.objects import Key, resource_version_of, uid_of
+from trainwright.api.objects import Document, Key, resource_version_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
-from trainwright.controller.runtime import Cache, Client, Conflict, KubernetesError, MetadataOnly, NotFound
+from trainwright.controller.runtime import Cache, Client, Conflict, KubernetesError, NotFound
 from trainwright.controller.runtime.errors import CacheError, DecodeError
+from trainwright.controller.trainer.progress.reports import is_newer
 
 FIELD_MANAGER = "trainer-status"
 ATTEMPTS = 5
 """How often a value is sent while others change the TrainJob."""
 RULES = (Rule.on(TrainJob.RESOURCE, "get"), Rule.on(TrainJob.RESOURCE, "patch", subresource="status"))
 """To find a TrainJob that the cache does not hold yet, and to write."""
+
+
+class Superseded(KubernetesError):  # noqa: N818 - what happened to the value, not a failure
+    """The API server holds a newer value, which the cache did not show when the write began."""
+
+    def __init__(self, key: Key, stored: TrainerStatus) -> None:
+        """`stored`: the newer value."""
+        super().__init__(f"TrainJob {key} holds a newer value of its progress")
+        self.stored = stored
+
 
 Known = Callable[[Key], TrainJob | None]
 """The TrainJob of this name, as far as it is known."""
@@ -57,12 +68,13 @@ class StatusWriter:
         Raises:
             NotFound: there is no TrainJob with this name and uid.
             Invalid: the API server refuses the value.
+            Superseded: a newer one was stored meanwhile.
             KubernetesError: others; try again later.
         """
-        known = self._known(key)
-        version = resource_version_of(known) if known is not None and uid_of(known) == uid else ""
-        if not version:
-            version = await self._look(key, uid)
+        job: TrainJob | Document | None = self._known(key)
+        if job is None or uid_of(job) != uid or not resource_version_of(job):
+            job = await self._look(key, uid)
+        base, version = _value_of(job), resource_version_of(job)
         for _ in range(ATTEMPTS):
             document: dict[str, Any] = {
                 "metadata": {"name": key.name, "namespace": key.namespace, "resourceVersion": version},
@@ -73,14 +85,27 @@ class StatusWriter:
                     document, kind=TrainJob, field_manager=FIELD_MANAGER, force=True, subresource="status"
                 )
             except Conflict:
-                version = await self._look(key, uid)
+                job = await self._look(key, uid)
+                found, version = _value_of(job), resource_version_of(job)
+                # A value that was there before is older than ours, whatever its clock says.
+                if found is not None and found != base and is_newer(found, status):
+                    raise Superseded(key, found) from None
             else:
                 return
         raise KubernetesError(f"TrainJob {key} changes too often to write its progress")
 
-    async def _look(self, key: Key, uid: str) -> str:
-        """The version that the API server holds."""
-        job = await self._client.get(MetadataOnly(TrainJob), key.name, key.namespace)
+    async def _look(self, key: Key, uid: str) -> Document:
+        """What the API server holds. Undecoded: the progress of a job is written whatever else is wrong with it."""
+        job = await self._client.get(TrainJob.RESOURCE, key.name, key.namespace)
         if uid_of(job) != uid:
             raise NotFound(f"TrainJob {key} was recreated", code=404, reason="NotFound")
-        return resource_version_of(job)
+        return job
+
+
+def _value_of(job: TrainJob | Document) -> TrainerStatus | None:
+    if isinstance(job, TrainJob):
+        return job.status.trainer_status if job.status is not None else None
+    try:
+        return msgspec.convert((job.get("status") or {}).get("trainerStatus"), TrainerStatus | None)
+    except msgspec.ValidationError:
+        return None

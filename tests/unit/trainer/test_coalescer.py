@@ -22,6 +22,7 @@ from trainwright.controller.trainer.progress.coalescer import Coalescer, Source
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.refusals import InvalidReport, UnknownJob
 from trainwright.controller.trainer.progress.reports import Report, checked
+from trainwright.controller.trainer.progress.writes import Superseded
 
 START = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)
 
@@ -449,6 +450,31 @@ async def test_a_report_after_what_another_replica_stored_is_written_whatever_it
         await b.report("a", 96, at=START)
         await asyncio.sleep(30)
         assert b.percentages() == [96]
+
+
+@jumping
+async def test_a_value_that_the_writer_finds_superseded_is_dropped() -> None:
+    async with bench() as b:
+        newer = b.value(100, at=START + timedelta(seconds=5)).status
+        b.error = lambda _: Superseded(Key("n", "a"), newer)
+        await b.report("a", 100)  # it is answered: the job has 100 %
+        await asyncio.sleep(600)
+        assert (b.now, len(b.attempts)) == (600, 1)
+        assert b.metric("writes_total", result="superseded") == 1
+        assert b.metric("writes_total", result="failed") == 0
+
+
+@jumping
+async def test_an_own_value_whose_answer_was_lost_supersedes_nothing() -> None:
+    async with bench() as b:
+        ahead = b.value(50, at=START + timedelta(seconds=60))  # of a pod whose clock is ahead
+        errors: list[KubernetesError] = [Unreachable("the answer is lost"), Superseded(Key("n", "a"), ahead.status)]
+        b.error = lambda _: errors.pop(0) if errors else None
+        await b.coalescer.accept(b.job("a"), ahead, source=Source.PUSH)
+        await asyncio.sleep(0.1)
+        await b.report("a", 51)
+        await asyncio.sleep(30)
+        assert b.percentages() == [51]
 
 
 @jumping

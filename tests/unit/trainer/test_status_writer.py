@@ -12,7 +12,7 @@ from trainwright.controller.runtime import Client, Conflict, KubernetesError, No
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import TooManyRequests
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, is_write, status_body
-from trainwright.controller.trainer.progress.writes import StatusWriter
+from trainwright.controller.trainer.progress.writes import StatusWriter, Superseded
 from trainwright.plugins.testing import train_job
 
 KEY = Key("space", "a")
@@ -54,6 +54,42 @@ async def test_a_trainjob_that_others_changed_is_written_in_its_new_version() ->
     transport.answer(is_read, stored("uid", "9"))
     await StatusWriter(Client(transport), known)(KEY, "uid", VALUE)
     assert versions(transport) == ["7", "9"]
+
+
+def holding(percentage: int, time: str, version: str) -> dict[str, Any]:
+    """What the API server holds with a value of another replica. It cannot be decoded as a TrainJob."""
+    value = {"progressPercentage": percentage, "lastUpdatedTime": f"2026-05-06T07:08:{time}Z"}
+    return {**stored("uid", version), "spec": "what no model allows", "status": {"trainerStatus": value}}
+
+
+async def test_a_newer_value_that_another_replica_stored_meanwhile_is_not_written_over() -> None:
+    for found in (holding(40, "10", "9"), holding(40, "09", "9")):
+        transport = ScriptedTransport()
+        transport.answer(is_write, status_body(409, "Conflict"), status=409, times=1)
+        transport.answer(is_read, found)
+        with pytest.raises(Superseded) as error:
+            await StatusWriter(Client(transport), known)(KEY, "uid", VALUE)
+        assert error.value.stored.progress_percentage == 40
+        assert versions(transport) == ["7"]
+
+
+async def test_an_older_value_of_another_replica_is_written_over() -> None:
+    transport = ScriptedTransport()
+    transport.answer(is_write, status_body(409, "Conflict"), status=409, times=1)
+    transport.answer(is_write, stored("uid", "10"))
+    transport.answer(is_read, holding(40, "08", "9"))
+    await StatusWriter(Client(transport), known)(KEY, "uid", VALUE)
+    assert versions(transport) == ["7", "9"]
+
+
+async def test_a_value_that_was_known_before_is_written_over_whatever_its_clock_says() -> None:
+    transport = ScriptedTransport()
+    transport.answer(is_read, holding(40, "30", "8"), times=1)
+    transport.answer(is_write, status_body(409, "Conflict"), status=409, times=1)
+    transport.answer(is_read, holding(40, "30", "9"))
+    transport.answer(is_write, stored("uid", "10"))
+    await StatusWriter(Client(transport), unknown)(KEY, "uid", VALUE)
+    assert versions(transport) == ["8", "9"]
 
 
 async def test_a_namesake_is_never_written() -> None:
