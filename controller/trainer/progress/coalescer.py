@@ -270,6 +270,7 @@ class Coalescer:
         report, arrived, since, known = slot.pending, slot.arrived, slot.waiting_since, slot.stored
         assert report is not None
         slot.drop()
+        slot.writing = report
         slot.own.append(report.status)
         try:
             try:
@@ -306,7 +307,7 @@ class Coalescer:
             slot.has_diverged = report.diverged
             slot.answer(None)
         finally:
-            slot.is_busy = False
+            slot.is_busy, slot.writing = False, None
             self._in_flight -= 1
             self._plan(slot)
             self._wake.set()

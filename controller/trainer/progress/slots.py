@@ -58,6 +58,8 @@ class Slot:
     """Whether the last value that was written has a loss that is not finite."""
     is_busy: bool = False
     """Whether a write is on its way."""
+    writing: Report | None = None
+    """The value that is on its way."""
     was_refused: bool = False
     """Whether a refusal of the API server was logged."""
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
@@ -125,7 +127,8 @@ class Slot:
 
     def lowers(self, report: Report) -> bool:
         """Whether a late report takes back progress of a TrainJob that ended with success."""
-        newest = self.pending.status if self.pending is not None else self.stored
+        last = self.pending or self.writing
+        newest = last.status if last is not None else self.stored
         shown = newest.progress_percentage if newest is not None else None
         if not self.is_complete or shown is None:
             return False

@@ -511,6 +511,22 @@ async def test_late_reports_of_a_complete_trainjob_are_stored_unless_they_take_p
 
 
 @jumping
+async def test_a_late_report_does_not_take_back_a_hundred_percent_that_is_on_its_way() -> None:
+    async with bench() as b:
+        await b.report("a", 90)
+        await asyncio.sleep(30)
+        b.slow = 1.0
+        last = asyncio.ensure_future(b.report("a", 100))
+        await asyncio.sleep(0.1)
+        b.conditions["a"] = ended("Complete")
+        b.show("a")
+        await b.report("a", 95)
+        await last
+        await asyncio.sleep(300)
+        assert b.percentages() == [90, 100]
+
+
+@jumping
 async def test_a_failed_trainjob_may_lose_progress() -> None:
     async with bench() as b:
         b.conditions["a"] = ended("Failed")
