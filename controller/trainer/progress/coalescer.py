@@ -145,7 +145,7 @@ class Coalescer:
         slot = self._slots.get(uid)
         if slot is None:
             return None
-        return Arrivals(MappingProxyType(slot.pods), slot.last_push, slot.last_report, slot.failures > 0)
+        return Arrivals(MappingProxyType(slot.pods), slot.last_push, slot.last_report, slot.is_stuck())
 
     def watch(self, cache: Cache) -> None:
         """Follow the TrainJobs of the cache; the kind must be declared there."""

@@ -94,6 +94,10 @@ class Slot:
     def _has_completed(self) -> bool:
         return self.stored is not None and self.stored.progress_percentage == COMPLETE
 
+    def is_stuck(self) -> bool:
+        """Whether its newest value could not be written, and still has to be."""
+        return self.failures > 0 and (self.is_busy or self.pending is not None)
+
     # ------------------------------------------------------------------ values
 
     def put(self, report: Report, now: float) -> bool:

@@ -453,6 +453,21 @@ async def test_a_report_after_what_another_replica_stored_is_written_whatever_it
 
 
 @jumping
+async def test_a_trainjob_is_stuck_until_another_replica_stores_a_newer_value() -> None:
+    async with bench() as b:
+        b.error = lambda _: Unreachable("away")
+        await b.report("a", 50)
+        await asyncio.sleep(0.5)
+        found = b.coalescer.arrivals("uid-of-a")
+        assert found is not None
+        assert found.is_stuck
+        b.show("a", b.value(60).status)
+        found = b.coalescer.arrivals("uid-of-a")
+        assert found is not None
+        assert not found.is_stuck
+
+
+@jumping
 async def test_a_value_that_the_writer_finds_superseded_is_dropped() -> None:
     async with bench() as b:
         newer = b.value(100, at=START + timedelta(seconds=5)).status
