@@ -18,7 +18,14 @@ from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, Event, EventType, NotFound
-from trainwright.controller.runtime.errors import AlreadyExists, Conflict, Forbidden, KubernetesError, TooManyRequests
+from trainwright.controller.runtime.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    KubernetesError,
+    TooManyRequests,
+    Unreachable,
+)
 from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.trainer.progress.budget import Budget, Pace
 from trainwright.controller.trainer.progress.history.keeper import INTERVAL_SECONDS, HistoryKeeper, HistoryMetrics
@@ -393,6 +400,35 @@ async def test_a_restart_of_the_jobset_is_the_next_attempt() -> None:
         await asyncio.sleep(1)
         points = b.points("a")
         assert [(point.segment, point.attempt) for point in points] == [(0, 1)] * 20 + [(1, 2)] * 20
+
+
+@jumping
+async def test_a_create_whose_answer_was_lost_stores_no_point_twice() -> None:
+    class Losing(Maps):
+        """Carries out the first create, and loses its answer."""
+
+        async def create(self, document: dict[str, Any], **options: Any) -> ConfigMap:
+            made = await super().create(document, **options)
+            if self.verbs().count("create") == 1:
+                raise Unreachable("the connection broke before the answer")
+            return made
+
+    async with bench(Losing()) as b:
+        await train(b, "a", 600)
+        await asyncio.sleep(400)
+        stored = b.points("a")
+        assert len(stored) == 60
+        assert all(one.at < other.at for one, other in pairwise(stored))
+        # Once it is stored, what is read again is kept again, also after a failure.
+        b.show("a", end="Complete")
+        await asyncio.sleep(100)
+        b.maps.error = lambda verb: Unreachable("away") if verb == "get" else None
+        b.report("a", 100)
+        await asyncio.sleep(1)
+        b.maps.error = lambda _: None
+        await asyncio.sleep(600)
+        assert b.points("a")[:60] == stored
+        assert b.percentages("a")[60:] == [100]
 
 
 @jumping

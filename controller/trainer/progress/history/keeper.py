@@ -94,6 +94,8 @@ class _Kept:
     not_before: float = float("-inf")
     """After a failure, or while the name is somebody else's."""
     failures: int = 0
+    may_exist: bool = False
+    """Whether a create failed that the API server may have carried out all the same."""
     said: set[str] = field(default_factory=set)
 
     @property
@@ -359,8 +361,11 @@ class HistoryKeeper:
                 kept.version = ""
             except (Conflict, AlreadyExists):
                 kept.is_loaded = False
+            except KubernetesError:
+                kept.may_exist = kept.may_exist or not kept.version
+                raise
             else:
-                kept.is_dirty = kept.seen is not ring_seen
+                kept.is_dirty, kept.may_exist = kept.seen is not ring_seen, False
                 return True
         raise KubernetesError(f"ConfigMap {name} changes too often")
 
@@ -375,7 +380,7 @@ class HistoryKeeper:
         if not belongs(found, kept.job):
             self._say(kept, "foreign", f"is not kept, because ConfigMap {name} is not the manager's; rename that one")
             return False
-        if kept.version and kept.failures:
+        if (kept.version or kept.may_exist) and kept.failures:
             log.debug("TrainJob %s: ConfigMap %s is written again after a failure", kept.key, name)
         elif kept.version:
             self._say(kept, "changed", f"in ConfigMap {name} was changed by somebody, and is written over")
