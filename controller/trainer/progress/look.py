@@ -151,8 +151,9 @@ class Looker:
         """Whether a report came by another way a moment ago, to this process or to another replica."""
         young = PUSH_INTERVALS * interval
         arrivals = self._sink.arrivals(watched.uid)
-        if arrivals is not None and arrivals.last_push is not None:
-            return asyncio.get_running_loop().time() - arrivals.last_push < young
+        last = arrivals.last_push if arrivals is not None else None
+        if last is not None and asyncio.get_running_loop().time() - last < young:
+            return True
         status = watched.job.status
         stored = status.trainer_status if status is not None else None
         if stored is None or stored.last_updated_time is None:

@@ -436,8 +436,11 @@ async def test_nothing_is_read_while_a_report_that_was_pushed_is_fresh() -> None
 
 
 @jumping
-async def test_a_report_that_another_replica_took_counts_as_well() -> None:
+@pytest.mark.parametrize("pushed", [None, -100.0])
+async def test_a_report_that_another_replica_took_counts_as_well(pushed: float | None) -> None:
     b = Bench()
+    if pushed is not None:
+        b.pushed["uid-of-job"] = pushed  # pushes came to this replica long ago
     pod = b.pod()
     b.show()
     async with b.running():
