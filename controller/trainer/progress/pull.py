@@ -159,7 +159,8 @@ class Puller:
         elif watched.phase is Phase.LAST:
             self._plan(watched, self._time())
         elif _is_ready(watched.job, watched.target.pod.job):
-            self._plan(watched, self._time() + FIRST_SECONDS)
+            # Not later than planned, or a job whose counters change every few seconds would never be read.
+            self._plan(watched, min(self._turns.at(watched.uid), self._time() + FIRST_SECONDS))
         else:
             self._turns.cancel(watched.uid)
 

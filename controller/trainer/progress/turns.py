@@ -7,6 +7,7 @@ hold up the others. No I/O and no clock of its own.
 
 import heapq
 import itertools
+import math
 from collections import Counter
 
 AT_ONCE = 16
@@ -42,6 +43,10 @@ class Turns:
         self._due[uid] = at
         self._nodes[uid] = node
         heapq.heappush(self._heap, (at, next(self._order), uid))
+
+    def at(self, uid: str) -> float:
+        """When this job is to be read; infinite: no read is planned."""
+        return self._due.get(uid, math.inf)
 
     def has(self, uid: str) -> bool:
         """Whether a read of this job is planned."""

@@ -418,6 +418,18 @@ async def test_a_training_that_says_that_it_failed_is_told_of_once() -> None:
     assert b.events == [("job", "the training reports that it has failed: CUDA out of memory")]
 
 
+@jumping
+async def test_a_job_whose_counters_change_all_the_time_is_read() -> None:
+    b = Bench()
+    pod = b.pod()
+    b.show()
+    async with b.running():
+        for number in range(30):
+            await asyncio.sleep(4)  # less than the pause before the first look
+            b.show(ready=1 + number % 2)
+    assert len(pod.times) >= 12
+
+
 # ---------------------------------------------------------------------- beside push
 
 
