@@ -24,6 +24,8 @@ from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
 from trainwright.controller.trainer.progress.coalescer import Arrivals
 
 NOT_FINITE, STALLED = "LossNotFinite", "Stalled"
+RUNTIME_SECONDS = 60.0
+"""Pause before the runtime of a job is looked for again. Nothing wakes this controller when it can be read."""
 _NOT_FINITE = frozenset({"nan", "inf", "infinity", "-inf", "-infinity", "+inf", "+infinity"})
 
 
@@ -102,21 +104,24 @@ class Standstill:
         arrivals = self._reports.arrivals(uid_of(job)) if running else None
         if arrivals is not None:
             memory.silence.heard(arrivals.last, now, is_stuck=arrivals.is_stuck)
-        after = stall_after(job, await self._runtime_annotations(job), self._default)
+        runtime = await self._runtime_annotations(job)
+        after = stall_after(job, runtime or {}, self._default)
         if after is None or not running:
             await self._write(job, None)
-            return Done()
+            is_unknown = running and runtime is None
+            return RetryAfter(RUNTIME_SECONDS, reason="standstill") if is_unknown else Done()
         stall, left = stall_of(memory.silence, after, now, pods=arrivals.pods.keys() if arrivals is not None else ())
         if await self._write(job, stall) and stall is not None:
             self._told.progress(job, STALLED, stall.message)
         return RetryAfter(max(left, 1.0), reason="standstill")
 
-    async def _runtime_annotations(self, job: TrainJob) -> Mapping[str, str]:
+    async def _runtime_annotations(self, job: TrainJob) -> Mapping[str, str] | None:
+        """Those of the job's runtime; None: its snapshot is missing, or cannot be used."""
         try:
             runtime = await self._runtime_of(job)
         except SnapshotInvalid:
-            return {}  # the TrainJob's controller shows it
-        return annotations_of(runtime) if runtime is not None else {}
+            return None  # the TrainJob's controller shows it
+        return annotations_of(runtime) if runtime is not None else None
 
     def _tell(self, job: TrainJob, memory: _Memory) -> None:
         """One event for each thing that goes wrong for the first time in an attempt, as far as this process saw it.

@@ -246,12 +246,25 @@ async def test_a_report_that_is_on_its_way_counts() -> None:
 
 
 async def test_a_job_without_a_time_is_not_looked_at_again_and_forgotten_when_gone() -> None:
-    world = World(None)
+    world = World(None, {})
     world.put()
     assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
     world.job = None
     assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
     assert not world.standstill._memories
+
+
+async def test_a_job_whose_runtime_cannot_be_read_is_looked_at_again() -> None:
+    world = World(None)
+    world.put()
+    world.now = BEGIN
+    assert isinstance(await world.standstill.reconcile(Key("n", "j")), RetryAfter)
+    world._runtime = {ANNOTATION: "5m"}
+    assert [await world.look(BEGIN + seconds) for seconds in (60, 300)] == ["", "NeverReported"]
+    world._runtime = None
+    world.put("complete")
+    world.now = BEGIN + 400
+    assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "nan", "-inf"])
