@@ -83,12 +83,14 @@ class Sessions:
                 allow_redirects=False,
                 server_hostname=self._certificate_name,
                 proxy=self._proxy,
-                middlewares=() if request.method in READS else (_once,),
+                # What a write has done before its connection broke is not known.
+                middlewares=() if request.method in READS else (_sent_once(request),),
             )
-        except (aiohttp.ClientError, TimeoutError, OSError, _BrokenError) as caught:
-            error = caught.error if isinstance(caught, _BrokenError) else caught
+        except (aiohttp.ClientError, TimeoutError, OSError, TransportError) as error:
             if guarded is not None and guarded.refusal is not None:
                 raise guarded.refusal from None
+            if isinstance(error, TransportError):
+                raise
             raise _lost(request, error) from error
         return SessionAnswer(request, answer)
 
@@ -97,12 +99,9 @@ class Sessions:
         answers: list[aiohttp.ClientResponse] = []
         refusals: list[Response] = []
 
-        async def once(asked: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-            """Keep the answer to the handshake: aiohttp drops the body of a refusal, and repeats a GET that broke."""
-            try:
-                answer = await handler(asked)
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise _lost(request, error) from error
+        async def kept(asked: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+            """Keep the answer to the handshake: aiohttp drops the body of a refusal."""
+            answer = await handler(asked)
             answers.append(answer)
             if answer.status != 101:
                 names = {name.lower(): value for name, value in answer.headers.items()}
@@ -113,7 +112,7 @@ class Sessions:
             connector=self._streams.connector,
             connector_owner=False,
             cookie_jar=aiohttp.DummyCookieJar(),
-            middlewares=(once,),
+            middlewares=(kept, _sent_once(request)),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
         )
         try:
@@ -143,19 +142,16 @@ class Sessions:
         return URL(self._origin + request.path, encoded=True).with_query(request.query)
 
 
-class _BrokenError(Exception):
-    """A connection broke; `error` says how."""
+def _sent_once(request: Request) -> aiohttp.ClientMiddlewareType:
+    """Turn errors into our own, which aiohttp does not know: by itself it sends a GET, PUT or DELETE again."""
 
-    def __init__(self, error: aiohttp.ClientError) -> None:
-        self.error = error
+    async def send(asked: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        try:
+            return await handler(asked)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _lost(request, error) from error
 
-
-async def _once(asked: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Hide from aiohttp that a kept connection broke: it would send a PUT or DELETE again, which may be done."""
-    try:
-        return await handler(asked)
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise _BrokenError(error) from error
+    return send
 
 
 class _Connector(aiohttp.TCPConnector):
