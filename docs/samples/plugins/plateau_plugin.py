@@ -67,8 +67,8 @@ class Jobs(Protocol):
         """The TrainJob in wire form; None: it is deleted."""
         ...
 
-    def suspend(self, namespace: str, name: str, version: str) -> None:
-        """Suspend it, unless it has changed since."""
+    def suspend(self, namespace: str, name: str, version: str) -> bool:
+        """Suspend it, unless it has changed since or is deleted. Returns whether it was suspended."""
         ...
 
 
@@ -98,12 +98,18 @@ class KubernetesJobs:
             raise
         return found
 
-    def suspend(self, namespace: str, name: str, version: str) -> None:
-        """Suspend it, unless it has changed since."""
+    def suspend(self, namespace: str, name: str, version: str) -> bool:
+        """Suspend it, unless it has changed since or is deleted. Returns whether it was suspended."""
         body = {"metadata": {"resourceVersion": version}, "spec": {"suspend": True}}
-        self._api.patch_namespaced_custom_object(
-            **self._kind, namespace=namespace, name=name, body=body, _request_timeout=10
-        )
+        try:
+            self._api.patch_namespaced_custom_object(
+                **self._kind, namespace=namespace, name=name, body=body, _request_timeout=10
+            )
+        except self._error as error:
+            if error.status in {404, 409}:
+                return False
+            raise
+        return True
 
 
 class PlateauPlugin:
@@ -162,7 +168,8 @@ class PlateauPlugin:
         values = [one["value"] for one in progress.get("metrics", ()) if one["name"] == self._settings.metric]
         if not values or not plateau.reached(progress["lastUpdatedTime"], _number(values[0])):
             return
-        self._jobs.suspend(namespace, name, job["metadata"]["resourceVersion"])
+        if not self._jobs.suspend(namespace, name, job["metadata"]["resourceVersion"]):
+            return  # the next look decides by what it finds then
         log.info(
             "TrainJob %s/%s is suspended: no %s below %g in %d reports",
             *(namespace, name, self._settings.metric, plateau.best, plateau.without),

@@ -3,6 +3,7 @@
 
 import importlib.util
 import json
+import logging
 import sys
 import threading
 import tomllib
@@ -105,6 +106,7 @@ class Jobs:
         self.suspended: list[tuple[str, str, str]] = []
         self.looks = 0
         self.is_deleted = False
+        self.changes_meanwhile = False
 
     def report(self, **metrics: str) -> None:
         self.reports += 1
@@ -118,8 +120,10 @@ class Jobs:
         metadata = {"namespace": namespace, "name": name, "resourceVersion": str(self.reports)}
         return {"metadata": metadata, "status": {"trainerStatus": status} if self.reports else {}}
 
-    def suspend(self, namespace: str, name: str, version: str) -> None:
-        self.suspended.append((namespace, name, version))
+    def suspend(self, namespace: str, name: str, version: str) -> bool:
+        if not self.changes_meanwhile:
+            self.suspended.append((namespace, name, version))
+        return not self.changes_meanwhile
 
 
 def test_a_job_on_a_plateau_is_suspended() -> None:
@@ -141,6 +145,24 @@ def test_a_job_on_a_plateau_is_suspended() -> None:
     transition(plugin, JobState.SUSPENDED, JobState.RUNNING, job=asks)
     plugin._look()  # begins anew
     assert jobs.suspended == []
+
+
+def test_a_job_that_changes_meanwhile_is_suspended_by_the_next_look(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    plugin, jobs = PLATEAU.PlateauPlugin(PLATEAU.Settings(interval=3600)), Jobs()
+    plugin._jobs = jobs
+    asks = train_job(metadata={"annotations": {PLATEAU.ANNOTATION: "1"}})
+    transition(plugin, JobState.PENDING, JobState.RUNNING, job=asks)
+    for _ in range(2):
+        jobs.report(loss="1.0")
+        plugin._look()
+        jobs.changes_meanwhile = True
+    assert jobs.suspended == []
+    assert caplog.messages == []
+    jobs.changes_meanwhile = False
+    plugin._look()
+    assert jobs.suspended == [("team", "job", "2")]
+    assert "is suspended" in caplog.text
 
 
 def test_a_job_that_is_deleted_is_followed_no_more() -> None:
