@@ -6,14 +6,14 @@ object, so it is kept as JSON text. The texts of objects from one template diffe
 These are cut out, and the rest of the text is shared by all objects.
 """
 
-import re
 from typing import Any
 
 import msgspec
 
 from trainwright.api.objects import AnyObject, Document, PackedFields, wire
 
-_UID = re.compile(rb"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
+_UID, _END = rb"{\"uid\":\"", rb"\"}"
+"""What is around the uid in the key of an item of `ownerReferences`, as a JSON string has it."""
 _ENCODER = msgspec.json.Encoder()
 _TEXTS: dict[bytes, bytes] = {}
 TEXTS = 10_000
@@ -25,12 +25,15 @@ def pack(fields: dict[str, Any] | PackedFields) -> Any:  # stands in for a dicti
     if isinstance(fields, PackedFields):
         return fields
     text = _ENCODER.encode(fields)
-    parts = _UID.split(text)  # what is around the uids, and the uids between
-    uids = tuple([uid.decode() for uid in parts[1::2]])
-    shape = b"\0".join(parts[::2])
+    shape, *owners = text.split(_UID)
+    uids = []
+    for owner in owners:
+        uid, end, rest = owner.partition(_END)
+        uids.append(uid.decode())
+        shape += _UID + b"\0" + end + rest
     if len(_TEXTS) < TEXTS:
         shape = _TEXTS.setdefault(shape, shape)
-    return PackedFields(shape, uids)
+    return PackedFields(shape, tuple(uids))
 
 
 def unpacked(obj: AnyObject) -> Document:

@@ -57,11 +57,20 @@ async def frames(stream: Stream, *, idle: Callable[[], float | None]) -> AsyncGe
                 chunk = await silence.limit(anext(source, None))
                 if chunk is None:
                     return
-                *lines, rest = (rest + chunk).split(b"\n")
+                lines, rest = _lines(rest + chunk)
                 if lines:
                     yield [_frame(line) for line in lines if line.strip()]
     finally:
         silence.close()
+
+
+def _lines(text: bytes) -> tuple[list[bytes], bytes]:
+    """The whole lines, and the rest. Nearly always it is one long line: `split` would look at each byte of it."""
+    lines, begin = [], 0
+    while (end := text.find(b"\n", begin)) >= 0:
+        lines.append(text[begin:end])
+        begin = end + 1
+    return lines, text[begin:]
 
 
 class _Silence:

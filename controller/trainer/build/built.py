@@ -10,6 +10,7 @@ Caveat: an object of a kind without generations counts as changed with every new
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import (
@@ -28,20 +29,23 @@ from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime.apply.memory import digest
 from trainwright.plugins.contract import ClusterFacts, Component, Reference, Unreadable
 
+Mark: TypeAlias = tuple[object, ...]
+"""What tells of an object whether it is unchanged. It shares metadata of objects in the cache, which nobody changes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The inputs and the objects of one build, as digests."""
+    """The inputs and the objects of one build, as marks."""
 
     runtime: Runtime
     snapshot: AnyObject | None
     """While the cache holds this very object, the job has the same runtime."""
-    job: bytes
-    facts: bytes | None
+    job: Mark
+    facts: tuple[Mark | None, ...] | None
     """None: one of the facts could not be read."""
     references: tuple[Reference, ...]
     """The facts that the job's plugins need."""
-    objects: bytes
+    objects: tuple[Mark | None, ...]
     """Those that are not among the facts, which are compared anyway."""
     made: tuple[Reference, ...]
 
@@ -70,21 +74,21 @@ class Built:
         return cls(
             runtime=runtime,
             snapshot=snapshot,
-            job=_mark([job]),
-            facts=_mark_of(replace(facts, objects={**facts.objects, **created})),
+            job=_mark(job),
+            facts=_marks_of(replace(facts, objects={**facts.objects, **created})),
             references=tuple(facts.objects),
-            objects=_mark(obj for reference, obj in made.items() if reference not in facts.objects),
+            objects=_marks(obj for reference, obj in made.items() if reference not in facts.objects),
             made=tuple(reference for reference in made if reference not in facts.objects),
         )
 
     def is_of(self, job: TrainJob) -> bool:
         """Whether the job is unchanged. Its runtime may have changed, if the snapshot has."""
-        return self.job == _mark([job])
+        return self.job == _mark(job)
 
     def is_current(self, facts: ClusterFacts, find: Callable[[Reference], AnyObject | None]) -> bool:
         """Whether a new build would change nothing; `find` gives the current objects."""
-        seen = _mark_of(facts)
-        return seen is not None and self.facts == seen and self.objects == _mark(map(find, self.made))
+        seen = _marks_of(facts)
+        return seen is not None and self.facts == seen and self.objects == _marks(map(find, self.made))
 
 
 @dataclass(slots=True)
@@ -107,18 +111,18 @@ class BuildMemory:
         self.refused[component.reference] = digest(component.document)
 
 
-def _mark_of(facts: ClusterFacts) -> bytes | None:
-    """A digest of the facts; None if one of them could not be read, since it may have changed."""
+def _marks_of(facts: ClusterFacts) -> tuple[Mark | None, ...] | None:
+    """The marks of the facts; None if one of them could not be read, since it may have changed."""
     known = [fact for fact in facts.objects.values() if not isinstance(fact, Unreadable)]
-    return _mark(known) if len(known) == len(facts.objects) else None
+    return _marks(known) if len(known) == len(facts.objects) else None
 
 
-def _mark(objects: Iterable[AnyObject | None]) -> bytes:
-    """A digest of the objects without their status."""
-    return digest([None if obj is None else _identity(obj) for obj in objects])
+def _marks(objects: Iterable[AnyObject | None]) -> tuple[Mark | None, ...]:
+    return tuple([None if obj is None else _mark(obj) for obj in objects])
 
 
-def _identity(obj: AnyObject) -> tuple[object, ...]:
+def _mark(obj: AnyObject) -> Mark:
+    """The object without its status, its spec by its generation."""
     metadata: ObjectMeta | None = None if isinstance(obj, dict) else getattr(obj, "metadata", None)
     if metadata is not None:
         return (

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 TRAIN_JOB = TrainJob.RESOURCE
 
-COUNTERS_SECONDS = 1.5
+COUNTERS_SECONDS = 1.7
 """How long a change of counters alone waits before it is written: a JobSet changes them several times in a row."""
 
 _REMEDY = "install its CustomResourceDefinition"

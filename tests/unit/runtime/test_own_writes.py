@@ -371,6 +371,22 @@ def test_field_trees_are_kept_small_and_shared() -> None:
     assert pack({}).unpack() == {}
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        'k:{"uid":""}',
+        'k:{"uid":"a"}',
+        'k:{"uid":"a","name":"b"}',
+        'k:{"uid":"{\\"uid\\":\\"x\\"}"}',
+        'v:"\\u0000{"uid":"é\x00"}',
+        'k:{"uid":"a"} k:{"uid":"b"}',
+    ],
+)
+def test_any_field_tree_is_kept_as_it_is(key: str) -> None:
+    tree = {f"f:{key}": {key: {".": {}}}, "f:other": {}}
+    assert pack(tree).unpack() == tree
+
+
 @jumping
 async def test_an_answer_that_cannot_be_shown_costs_the_writer_nothing(scenario_class: Any, caplog: Any) -> None:
     s = scenario_class()
