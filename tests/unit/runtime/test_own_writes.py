@@ -383,7 +383,7 @@ def test_field_trees_are_kept_small_and_shared() -> None:
     ],
 )
 def test_any_field_tree_is_kept_as_it_is(key: str) -> None:
-    tree = {f"f:{key}": {key: {".": {}}}, "f:other": {}}
+    tree: dict[str, Any] = {f"f:{key}": {key: {".": {}}}, "f:other": {}}
     assert pack(tree).unpack() == tree
 
 
