@@ -3,8 +3,18 @@
 
 import random
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from trainwright.api.objects import Document, Key, controller_of, key_of, name_of, namespace_of, uid_of
+from trainwright.api.objects import (
+    Document,
+    Key,
+    controller_of,
+    deletion_timestamp_of,
+    key_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 from trainwright.api.rights import READ, Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.workloads.documents import spec_of, status_of
@@ -31,6 +41,9 @@ from trainwright.controller.runtime.errors import ApiError, NotSynced
 NAME = "job"
 RETRY_SECONDS = 60.0
 """Upper bound of the delay between two attempts to create a pod that is refused."""
+DELETED_SECONDS = 1.0
+"""How long the garbage collector has for a Job that is being deleted, before its end is told. kube-controller-manager
+looks at a Job so long after its pods have changed, and finds it gone: nobody is told that its killed pods failed."""
 REPORTER = "job-controller"
 """Reporting controller of the events."""
 
@@ -42,6 +55,8 @@ class _Memory:
     uid: str
     failures: Failures = NO_FAILURES
     ended_by_us: set[str] = field(default_factory=set)
+    last_since: datetime | None = None
+    """Since when nothing is left but to write the end of the Job, which is being deleted."""
 
 
 class JobController:
@@ -100,12 +115,23 @@ class JobController:
                 # What was created is counted, also if something failed.
                 failures = await self._create(job, step.create)
                 continue
+            if (seconds := self._seconds_for_its_deletion(job, step, memory)) > 0:
+                return RetryAfter(seconds)
             if await self._carry_out(job, step, memory):
                 continue
             if remaining := [error for error in failures if not is_namespace_ending(error)]:
                 # Each refusal is in an event already.
                 return Backoff(str(remaining[0]), at_most=RETRY_SECONDS)
             return None if step.look_again is None else RetryAfter(step.look_again)
+
+    def _seconds_for_its_deletion(self, job: Document, step: Plan, memory: _Memory) -> float:
+        """How long this step waits, because the Job is most likely gone then; 0: not at all."""
+        if not step.is_last or deletion_timestamp_of(job) is None:
+            memory.last_since = None
+            return 0.0
+        now = self._now()
+        memory.last_since = memory.last_since or now
+        return DELETED_SECONDS - (now - memory.last_since).total_seconds()
 
     async def _carry_out(self, job: Document, step: Plan, memory: _Memory) -> bool:
         """Carry out one step without creations. Returns whether the next one may be another."""

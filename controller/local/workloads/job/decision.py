@@ -67,6 +67,8 @@ class Plan:
     failures: Failures = NO_FAILURES
     """To remember once the status is written."""
     reports: list[Report] = field(default_factory=list)
+    is_last: bool = False
+    """Whether the Job has ended once this is written."""
     look_again: float | None = None
     """Seconds after which the plan may be another one, if nothing else happens."""
 
@@ -331,6 +333,7 @@ class _Planner:
         type_ = conditions.FAILED if fails else conditions.COMPLETE
         final = conditions.condition(type_, end["reason"], end["message"], self.now)
         self.status["conditions"] = conditions.ensured(noted, final)
+        self.out.is_last = True
         if fails:
             self.out.reports.append(Report("Warning", end["reason"], end["message"]))
             return
