@@ -12,6 +12,7 @@ PYTEST_ARGS ?=
 # A file at a time, each worker with clusters of its own. Most of what these tests do is waiting, so three workers keep two
 # cores busy. A debugger needs one: PYTEST_ARGS="-n 0 --pdb".
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+TESTS := tests -m "not parity"
 QUICK := tests/unit tests/integration/local/test_scenarios.py tests/integration/local/test_bad_input.py \
 	tests/e2e/test_local.py
 # Programs and options for `make soak`, such as SOAK_ARGS="election --rounds 2".
@@ -63,7 +64,7 @@ else
 endif
 
 test: control-plane ## Run the tests: unit, integration (a real API server), e2e (the whole chain)
-	@$(BIN)/pytest tests -m "not parity" $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+	@$(BIN)/pytest $(TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 
 quick: $(INSTALLED) ## Run what needs no compiled control plane: units, and the local cluster against its recordings
 	@$(BIN)/pytest $(QUICK) $(SIDE_BY_SIDE) $(PYTEST_ARGS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Soak of the test suite itself: whole runs in a row, each in an order of its own, every second one beside a load.
+"""Soak of the test suite: `make test` again and again, each run in an order of its own, every second beside a load.
 
 A test that fails in one of ten runs has a cause, in the test or in the product. Printed for each run: seed, duration,
 counts; of one that failed also the tests, how to repeat them, and pytest's own words. The logs of such runs are kept.
@@ -62,9 +62,18 @@ class Run:
         return f"{how}{code} in {self.seconds:.0f} s: {counts}"
 
 
+def all_tests() -> list[str]:
+    """What `make test` runs."""
+    return _of_makefile("TESTS")
+
+
 def side_by_side() -> list[str]:
     """How `make test` spreads the tests over workers."""
-    found = re.search(r"^SIDE_BY_SIDE := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return _of_makefile("SIDE_BY_SIDE")
+
+
+def _of_makefile(name: str) -> list[str]:
+    found = re.search(rf"^{name} := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert found is not None
     return shlex.split(found[1])
 
@@ -171,7 +180,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10, help="whole runs (default: %(default)s)")
     parser.add_argument(
-        "selection", nargs="*", default=["tests"], metavar="PATH", help="files and folders of tests (default: all)"
+        "selection", nargs="*", default=all_tests(), metavar="PATH", help="files and folders (default: as make test)"
     )
     arguments = parser.parse_args()
     # An exception, as Ctrl-C is: what was started ends on the way out.
