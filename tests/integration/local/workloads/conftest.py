@@ -167,6 +167,11 @@ class World:
         for pod in pods:
             self.kubelet.end(*key_of(pod), code)
 
+    async def fails(self, pod: Document, code: int) -> None:
+        """The pod fails, and is seen to have: it stays, so that a look that is late sees it, too."""
+        self.end(pod, code=code)
+        await self.until(POD, name_of(pod), lambda found: found["status"]["phase"] == "Failed")
+
 
 def _in(pods: list[Document], phase: str) -> list[Document]:
     return [pod for pod in pods if pod["status"]["phase"] == phase and "deletionTimestamp" not in pod["metadata"]]
