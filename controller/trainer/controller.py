@@ -16,7 +16,7 @@ from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
-from trainwright.controller.runtime import Backoff, Done, Event, Manager, Result, RetryAfter
+from trainwright.controller.runtime import Backoff, Done, Event, Manager, NotFound, Result, RetryAfter
 from trainwright.controller.runtime.context import current
 from trainwright.controller.runtime.controller.sources import WAITED
 from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
@@ -131,6 +131,9 @@ class TrainJobController:
             self._events.blocked(job, attempt.obstacle)
         try:
             await self._carry_out(key, job, memory, decision, references)
+        except NotFound:
+            # The job was deleted a moment ago: its event ends the retries.
+            return Backoff("the TrainJob is gone", at_most=decision.look_again)
         except Exception as error:
             return Backoff(CLOCK, at_most=decision.look_again, error=error)
         return _result(failure, obstacle, decision)

@@ -103,6 +103,8 @@ class BuildMemory:
     foreign: bool = False
     """Whether an object of somebody else has the name of one of the job's, in the last build that succeeded. The job
     uses it as it is. No event may show that it goes."""
+    begun: bool = False
+    """Whether this process has made or found the snapshot of the job's runtime."""
     made_once: bool = False
     """Whether this process has made or found all objects of the job."""
 

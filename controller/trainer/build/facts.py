@@ -3,7 +3,8 @@
 
 from collections.abc import Iterable
 
-from trainwright.api.objects import AnyObject
+from trainwright.api.objects import AnyObject, deletion_timestamp_of, uid_of
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Cache, Client, MetadataOnly, NotFound
 from trainwright.controller.runtime.errors import KubernetesError
 from trainwright.controller.trainer.build.kinds import WatchedKinds
@@ -55,3 +56,10 @@ class CachedFacts:
         kind = MetadataOnly(reference.resource)
         selector = f"metadata.name={reference.name}"
         return bool((await self._client.list_page(kind, reference.namespace, field_selector=selector, limit=1)).items)
+
+    async def is_there(self, job: TrainJob) -> bool:
+        """Whether the API server has this very job, and it is not being deleted. Raises KubernetesError."""
+        listed = await self._client.list(
+            MetadataOnly(TrainJob.RESOURCE), job.namespace, field_selector=f"metadata.name={job.name}"
+        )
+        return any(uid_of(one) == uid_of(job) and deletion_timestamp_of(one) is None for one in listed.items)

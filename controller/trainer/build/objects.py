@@ -14,7 +14,7 @@ from trainwright.api.objects import AnyObject, Document, controller_of, deletion
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Manager, NotFound
 from trainwright.controller.runtime.apply.owner import refuse_foreign
-from trainwright.controller.runtime.errors import AlreadyExists, Forbidden, Invalid
+from trainwright.controller.runtime.errors import AlreadyExists, Conflict, Forbidden, Invalid
 from trainwright.controller.trainer.build.built import BuildMemory, Built
 from trainwright.controller.trainer.build.ends import check_end, had_pods
 from trainwright.controller.trainer.build.facts import CachedFacts
@@ -57,15 +57,18 @@ class JobObjects:
     async def make(self, job: TrainJob, memory: BuildMemory) -> None:
         """Make the job's objects, unless neither the inputs nor the objects have changed since the last build.
 
-        Raises PipelineError, FactUnavailable, EndUnknown, KubernetesError.
+        Raises PipelineError, FactUnavailable, EndUnknown, KubernetesError; Conflict for a job that is gone.
         """
         snapshot = self._snapshots.taken(job)
+        if snapshot is None and memory.begun:
+            await self._check_exists(job)
         last = memory.built if memory.built is not None and memory.built.is_of(job) else None
         if last is not None and snapshot is not None and last.snapshot is snapshot:
             runtime = last.runtime
         else:
             runtime = await self._snapshots.runtime_of(job)
             last = last if last is not None and last.runtime is runtime else None
+        memory.begun = True
         run = self._pipeline.begin(job, runtime)
         references = last.references if last is not None else run.references()
         facts = await self._facts.read(references)
@@ -85,6 +88,8 @@ class JobObjects:
         found = {component.reference: self._facts.find(component.reference) for component in rendering.components}
         if not memory.made_once and had_pods(job):
             check_end(job, rendering.components, self._pipeline.begin_status(job).references(), found)
+        if memory.made_once and not all(found.values()):
+            await self._check_exists(job)
         # A new job has no objects. For any other job, the cluster may hold objects that the cache does not show.
         is_new = snapshot is None and not any(found.values())
         made = {
@@ -114,6 +119,16 @@ class JobObjects:
                 await self._client.delete(
                     reference.resource, reference.name, reference.namespace, uid=uid_of(found), propagation="Background"
                 )
+
+    async def _check_exists(self, job: TrainJob) -> None:
+        """Check that the job is there before objects of it that have gone are made again.
+
+        The garbage collector may have deleted them because the job was deleted. Until the watch shows that, each object
+        that is made again is deleted again, as fast as both can write. Raises Conflict for a job that is gone, since
+        its event is on its way; KubernetesError.
+        """
+        if not await self._facts.is_there(job):
+            raise Conflict(f"TrainJob {job.name} was deleted a moment ago", code=409, reason="Conflict")
 
     async def _make_one(
         self, job: TrainJob, component: Component, memory: BuildMemory, *, is_new: bool

@@ -21,8 +21,9 @@ from trainwright.controller.trainer.job.status import (
     with_end_unknown,
 )
 
-LONGEST_WAIT_SECONDS = 3600.0
-"""Upper bound of one wait: look again hourly, because the wall clock may jump."""
+LONGEST_WAIT_SECONDS = 60.0
+"""Upper bound of one wait. Waits are timed by a clock that never jumps, and deadlines by the wall clock: a job whose
+deadline passes in a jump is noticed within this time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

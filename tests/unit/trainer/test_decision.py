@@ -113,7 +113,7 @@ TABLE = [
     ),
     Row("a deadline to come", spec={"activeDeadlineSeconds": 90}, look_again=30),
     Row(
-        "a deadline far away is looked at hourly",
+        "a deadline far away is looked at every minute",
         spec={"activeDeadlineSeconds": 90_000},
         look_again=LONGEST_WAIT_SECONDS,
     ),

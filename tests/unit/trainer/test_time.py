@@ -14,7 +14,7 @@ import pytest
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
-from trainwright.api.times import format_time
+from trainwright.api.times import Now, format_time
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.controller.runtime import NO_SERVERS, Cache, Manager, ProcessSettings
 from trainwright.controller.runtime.client.config import ClusterConfig
@@ -76,6 +76,8 @@ class Script(ScriptedTransport):
         self.manager: Manager | None = None
         self.refuses = False
         """Whether no status is taken."""
+        self.gone = False
+        """Whether the job is gone."""
         self.patches: list[tuple[float, dict[str, Any]]] = []
         """When each status was written, and with what."""
         self.events: list[tuple[float, str]] = []
@@ -96,6 +98,8 @@ class Script(ScriptedTransport):
             self.patches.append((round(asyncio.get_running_loop().time(), 3), patch["status"]))
             if self.refuses:
                 return Response(500, {}, msgspec.json.encode(failure(500, "InternalError", "no")))
+            if self.gone:
+                return Response(404, {}, msgspec.json.encode(failure(404, "NotFound", "no")))
             # Later than the lists.
             metadata = {**self.job["metadata"], "resourceVersion": str(1000 + len(self.patches))}
             self.job = {**self.job, "metadata": metadata, "status": {**self.job.get("status", {}), **patch["status"]}}
@@ -129,9 +133,13 @@ def train_job(**spec: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def running(
-    script: "Script", *jobsets: dict[str, Any], created_condition: bool = False, broken: Any = None
+    script: "Script",
+    *jobsets: dict[str, Any],
+    created_condition: bool = False,
+    broken: Any = None,
+    now: Now | None = None,
 ) -> AsyncIterator["Script"]:
-    """The controller, with one job that has its snapshot. `broken`: one more plugin."""
+    """The controller, with one job that has its snapshot. `broken`: one more plugin. `now`: the wall clock."""
     registry = Registry.load(Selection.of(None))
     if broken is not None:
         registry = Registry.of(*(entry.plugin for entry in registry), broken)
@@ -164,7 +172,7 @@ async def running(
         runtimes,
         Snapshots(manager.client, cache, runtimes),
         JobEvents(manager, Defects(manager.metrics.registry)),
-        Options(created_condition=created_condition, now=lambda: START + dt.timedelta(seconds=loop.time())),
+        Options(created_condition=created_condition, now=now or (lambda: START + dt.timedelta(seconds=loop.time()))),
     )
     task = asyncio.ensure_future(manager.run())
     await settle()
@@ -409,3 +417,92 @@ async def test_created_is_written_only_where_it_is_wanted() -> None:
     async with running(script, created_condition=True):
         await asyncio.sleep(10)
     assert [found(status) for _, status in script.patches] == [[BLOCKED]]
+
+
+class WallClock:
+    """Goes with the loop, and is set by hand."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> dt.datetime:
+        return START + dt.timedelta(seconds=asyncio.get_running_loop().time() + self.ahead)
+
+
+@jumping
+@pytest.mark.parametrize(
+    ("jumps", "fires"),
+    [
+        # Two replicas' clocks are set in turn: each sees the time that the other has left behind.
+        ([(30, 2.0), (40, -4.3), (50, 4.3)], (58, 60)),
+        ([(30, -1800.0), (100, 3600.0)], (100, 160)),
+        ([(30, 3600.0)], (30, 91)),
+        ([(30, -180.0)], (240, 241)),
+        ([(30, -7200.0), (200, 5400.0), (300, 3600.0)], (300, 360)),
+    ],
+)
+async def test_a_deadline_is_noticed_although_the_wall_clock_jumps(
+    jumps: list[tuple[float, float]], fires: tuple[float, float]
+) -> None:
+    clock, loop = WallClock(), asyncio.get_running_loop()
+    script = Script(train_job(activeDeadlineSeconds=60))
+    script.answer(lambda r: r.method == "DELETE" and r.path.endswith("/jobsets/job"), {}, times=FOREVER)
+    async with running(script, jobset("1"), now=clock):
+        for when, seconds in jumps:
+            await asyncio.sleep(when - loop.time())
+            clock.ahead += seconds
+        await asyncio.sleep(fires[1] + 120 - loop.time())
+    ((when, status),) = script.patches
+    assert found(status) == [EXCEEDED]
+    assert fires[0] <= when <= fires[1]
+
+
+def writes_of(script: Script, path: str) -> list[float]:
+    """When objects of this path were created or applied; the creations of a job that is gone succeed."""
+    times: list[float] = []
+
+    def accept(request: Request) -> bool:
+        matches = request.method in {"POST", "PATCH"} and path in request.path and "/status" not in request.path
+        if matches:
+            times.append(asyncio.get_running_loop().time())
+        return matches
+
+    script.answer(accept, jobset("2000"), status=201, times=FOREVER)
+    return times
+
+
+@jumping
+@pytest.mark.parametrize("first", ["configmaps", "jobsets"])
+async def test_objects_of_a_deleted_job_are_not_made_again_and_again(first: str) -> None:
+    # A job is labelled and deleted in one moment, while it is built: the watch shows the label, and the deletion late.
+    script = Script(train_job())
+    script.answer(lambda r: r.query.get("fieldSelector") == "metadata.name=job", listing("20"), times=FOREVER)
+    script.answer(lambda r: r.path.endswith("/clustertrainingruntimes/runtime"), RUNTIME, times=FOREVER)
+    async with running(script, jobset("1")):
+        snapshots, jobsets = writes_of(script, "/configmaps"), writes_of(script, "/jobsets")
+        await asyncio.sleep(1)
+        labelled = {**script.job, "metadata": {**script.job["metadata"], "resourceVersion": "11", "labels": {"l": "1"}}}
+        script.streams["trainjobs"].send(frame("MODIFIED", labelled))
+        gone = {"configmaps": SNAPSHOT, "jobsets": jobset("1")}
+        for version in range(12, 60, 2):
+            # The garbage collector deletes them as often as they are made.
+            for plural in sorted(gone, key=lambda plural: plural != first):
+                metadata = {**gone[plural]["metadata"], "resourceVersion": str(version)}
+                script.streams[plural].send(frame("DELETED", {**gone[plural], "metadata": metadata}))
+            await asyncio.sleep(1)
+        assert (snapshots, jobsets) == ([], [])
+        last = {**labelled, "metadata": {**labelled["metadata"], "resourceVersion": "100"}}
+        script.streams["trainjobs"].send(frame("DELETED", last))
+        await asyncio.sleep(300)
+        assert (snapshots, jobsets) == ([], [])
+
+
+@jumping
+async def test_a_status_of_a_job_that_is_gone_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    script = Script(train_job())
+    async with running(script, jobset("1")):
+        script.gone = True
+        script.jobset(2, type="Completed", status="True")
+        await asyncio.sleep(20)
+    assert script.patches
+    assert [record.getMessage() for record in caplog.records if record.levelname in {"WARNING", "ERROR"}] == []
