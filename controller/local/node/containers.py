@@ -4,15 +4,20 @@
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from trainwright.controller.local.node import processes
+from trainwright.controller.local.node.ends import End, Ends
+from trainwright.controller.local.node.files import write_fresh
 from trainwright.controller.local.node.spawning import Started, alone
 from trainwright.controller.runtime.tasks import finished_in_thread, made_in_thread
+
+log = logging.getLogger(__name__)
 
 LOG_BYTES = 10 * 1024 * 1024
 LOG_FILES = 5
@@ -54,6 +59,7 @@ class Exit:
 
     code: int
     at: datetime
+    """When the program ended. Its children and its log may have taken longer. See `ends` for the order."""
 
 
 class ContainerProcess:
@@ -66,6 +72,7 @@ class ContainerProcess:
         self.start_time = ""
         """Identifies the process together with its pid; see `processes`."""
         self.started_at = datetime.fromtimestamp(0, UTC)
+        self._end: End | None = None
         self._exit: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
 
     @property
@@ -88,31 +95,55 @@ class ContainerProcess:
     def _send(self, command: bytes) -> None:
         _give(self._guard, command)
 
-    def _started(self, report: Mapping[str, Any]) -> None:
+    def _started(self, report: Mapping[str, Any], ends: Ends | None) -> None:
+        if ends is not None:
+            self._end = ends.watch(int(report["program"]))
         self.pid = int(report["started"])
         self.start_time = str(report["start_time"])
         self.started_at = _moment(report)
         # Written before anything else happens: after a crash of both processes it is what names the survivor.
         record = {"pid": self.pid, "start_time": self.start_time, "guard": report["guard"]}
-        self._record.write_text(json.dumps(record))
+        write_fresh(self._record, json.dumps(record).encode())
 
     async def follow(self, reports: asyncio.StreamReader) -> None:
         """Read the reports of the guard until it ends. Run it as a task."""
-        end = Exit(KILLED, datetime.now(UTC))
+        code: int | None = None
+        at: datetime | None = None
         async for line in reports:
-            report = json.loads(line)
+            try:
+                report: dict[str, Any] = json.loads(line)
+            except ValueError:  # the guard was killed while it wrote
+                continue
+            if "ended" in report:
+                at = _moment(report)
+                if self._end is not None:
+                    self._end.report(at)
             if "exited" in report:
-                end = Exit(int(report["exited"]), _moment(report))
-        # Without a report the guard was killed; on Linux the kernel killed its program then. Elsewhere the group is
-        # left, so it is killed here.
-        processes.kill_group(self.pid, self.start_time)
+                code = int(report["exited"])
         await asyncio.to_thread(self._guard.wait)
+        if code is None:
+            await finished_in_thread(self._end_survivors)
+        at = at or datetime.now(UTC)
+        if self._end is not None:
+            self._end.report(at)
+            at = await self._end.at()
         assert self._guard.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._guard.stdin.close()
-        self._record.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the next start finds that it names no process any more
+            self._record.unlink(missing_ok=True)
         if not self._exit.done():
-            self._exit.set_result(end)
+            self._exit.set_result(Exit(KILLED if code is None else code, at))
+
+    def _end_survivors(self) -> None:
+        """The guard was killed: end what it left. Blocks.
+
+        On Linux the kernel killed its program then, and the spawner kills what it started. This waits for that, and
+        does it if there is no such spawner.
+        """
+        processes.kill_group(self.pid, self.start_time)
+        if left := processes.kill_marked(str(self._record)):
+            log.warning("%s: the guard was killed, and %d processes did not end: %s", self._record, len(left), left)
 
 
 async def start(
@@ -121,6 +152,7 @@ async def start(
     record: Path,
     follow: Callable[[str, Any], object],
     spawn: Callable[[Path, Iterable[int]], Started] = alone,
+    ends: Ends | None = None,
 ) -> ContainerProcess:
     """Start a program under a guard.
 
@@ -130,11 +162,14 @@ async def start(
             guard's own error output.
         follow: starts a named task; it runs until the process has ended.
         spawn: starts the guard, in a thread.
+        ends: watches the end of the program, for one whose order among others counts.
 
     Raises:
         StartError: the program cannot be executed.
         OSError: the guard cannot be started.
     """
+    # By this name what it leaves behind is found, whatever became of its guard.
+    order = replace(order, environment={**order.environment, processes.MARKER: str(record)})
     guard, reports, line = await _ordered(order, record, spawn)
     if not line and not _words_of(record) and spawn is not alone:
         # What starts guards was killed before it did.
@@ -146,7 +181,7 @@ async def start(
         raise StartError(str(report["failed"]))
     process = ContainerProcess(guard, record)
     try:
-        process._started(report)  # noqa: SLF001 - its maker
+        process._started(report, ends)  # noqa: SLF001 - its maker
     except OSError:
         # Without a record nothing would end it after a crash, so it ends now: the guard takes this for our end.
         await _close(guard, reports)

@@ -2,7 +2,8 @@
 """After a crash: processes that are left are killed, and their pods have failed.
 
 A guard ends its program when the cluster dies, so usually nothing is left. If guards were killed too, the record of
-each process names what may still run: number and start time, so that a reused number is left alone.
+each process names what may still run: number and start time, so that a reused number is left alone. What a process
+started carries the name of its record in its environment.
 """
 
 import json
@@ -28,6 +29,8 @@ def end_survivors(pods: Path) -> frozenset[str]:
 
     Returns the uids of the pods that had started.
     """
+    if left := processes.kill_marked(str(pods)):
+        log.warning("processes %s of an earlier run of the cluster do not end", left)
     uids = frozenset(folder.name for folder in pods.iterdir() if folder.is_dir())
     for uid in uids:
         remove_temporary(pods / uid / TEMPORARY)
