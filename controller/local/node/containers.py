@@ -13,7 +13,7 @@ from typing import Any
 
 from trainwright.controller.local.node import processes
 from trainwright.controller.local.node.ends import End, Ends
-from trainwright.controller.local.node.files import write_fresh
+from trainwright.controller.local.node.files import read_end, write_fresh
 from trainwright.controller.local.node.spawning import Started, alone
 from trainwright.controller.runtime.tasks import finished_in_thread, made_in_thread
 
@@ -24,6 +24,7 @@ LOG_FILES = 5
 ORPHAN_GRACE_SECONDS = 5.0
 """Time between SIGTERM and SIGKILL if the process of the cluster has died."""
 KILLED = 137
+_WORDS_BYTES = 16 * 1024
 
 
 class StartError(Exception):
@@ -73,6 +74,8 @@ class ContainerProcess:
         """Identifies the process together with its pid; see `processes`."""
         self.started_at = datetime.fromtimestamp(0, UTC)
         self._end: End | None = None
+        self._code: int | None = None
+        self._ended_at: datetime | None = None
         self._exit: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
 
     @property
@@ -106,24 +109,41 @@ class ContainerProcess:
         write_fresh(self._record, json.dumps(record).encode())
 
     async def follow(self, reports: asyncio.StreamReader) -> None:
-        """Read the reports of the guard until it ends. Run it as a task."""
-        code: int | None = None
-        at: datetime | None = None
+        """Read the reports of the guard until it ends. Run it as a task.
+
+        It ends with the process, whatever happens: others wait for that. A cancellation kills the process first.
+        """
+        try:
+            try:
+                await self._follow(reports)
+            except asyncio.CancelledError:
+                self.kill()
+                await self._follow(reports)
+                raise
+        except Exception:
+            log.exception("%s: the reports of the guard cannot be followed", self._record)
+            self.kill()
+            await finished_in_thread(self._end_survivors)
+        finally:
+            if not self._exit.done():
+                self._exit.set_result(Exit(KILLED, datetime.now(UTC)))
+
+    async def _follow(self, reports: asyncio.StreamReader) -> None:
         async for line in reports:
             try:
                 report: dict[str, Any] = json.loads(line)
             except ValueError:  # the guard was killed while it wrote
                 continue
             if "ended" in report:
-                at = _moment(report)
+                self._ended_at = _moment(report)
                 if self._end is not None:
-                    self._end.report(at)
+                    self._end.report(self._ended_at)
             if "exited" in report:
-                code = int(report["exited"])
+                self._code = int(report["exited"])
         await asyncio.to_thread(self._guard.wait)
-        if code is None:
+        if self._code is None:
             await finished_in_thread(self._end_survivors)
-        at = at or datetime.now(UTC)
+        at = self._ended_at or datetime.now(UTC)
         if self._end is not None:
             self._end.report(at)
             at = await self._end.at()
@@ -133,7 +153,7 @@ class ContainerProcess:
         with contextlib.suppress(OSError):  # the next start finds that it names no process any more
             self._record.unlink(missing_ok=True)
         if not self._exit.done():
-            self._exit.set_result(Exit(KILLED if code is None else code, at))
+            self._exit.set_result(Exit(KILLED if self._code is None else self._code, at))
 
     def _end_survivors(self) -> None:
         """The guard was killed: end what it left. Blocks.
@@ -252,7 +272,7 @@ def _last_words(record: Path) -> str:
 
 def _words_of(record: Path) -> str:
     """What the guard itself complained of."""
-    return record.with_suffix(".err").read_text(errors="replace").strip()
+    return read_end(record.with_suffix(".err"), _WORDS_BYTES).decode(errors="replace").strip()
 
 
 def _moment(report: Mapping[str, Any]) -> datetime:

@@ -4,6 +4,7 @@
 A kubelet that followed them was CVE-2017-1002101 (https://nvd.nist.gov/vuln/detail/CVE-2017-1002101).
 """
 
+import errno
 import os
 import shutil
 import stat
@@ -28,12 +29,31 @@ def write_fresh(path: Path, data: bytes, mode: int = 0o600) -> None:
 def read_end(path: Path, limit: int) -> bytes:
     """The last bytes of a file. Raises OSError; also for a link, and for what is no regular file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    with _parent(path) as folder, os.fdopen(os.open(path.name, flags, dir_fd=folder), "rb") as file:
-        found = os.fstat(file.fileno())
+    with _parent(path) as folder:
+        try:
+            descriptor = os.open(path.name, flags, dir_fd=folder)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise OSError(errno.ELOOP, "it is a link, and links are not followed") from error
+            raise
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise OSError(f"{path} is not a regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         file.seek(max(0, found.st_size - limit))
         return file.read(limit)
+
+
+def refuse_link(folder: Path) -> None:
+    """Raise OSError if a link is in the place of a folder of the node."""
+    if folder.is_symlink():
+        raise OSError(f"{folder} was replaced by a link to {folder.readlink()}")
+
+
+def lies_below(path: str, folder: str) -> bool:
+    """Whether a path stays in a folder, with all links on its way followed. It need not exist."""
+    real, top = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath([real, top]) == top
 
 
 def remove(path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainwright.api.objects import Document, uid_of
 from trainwright.api.times import Now
-from trainwright.controller.local.node import termination
+from trainwright.controller.local.node import files, termination
 from trainwright.controller.local.node.attaching import Attachment, Input
 from trainwright.controller.local.node.backoff import CrashBackoff, go_duration
 from trainwright.controller.local.node.containers import ContainerProcess, Exit, Order, StartError
@@ -312,7 +312,9 @@ class ContainerRunner:
             old.unlink()
         for folder in (places.work, places.temporary, self.folders.logs):
             folder.mkdir(parents=True, exist_ok=True)
-        places.termination.write_bytes(b"")
+        # Neither emptied in place nor followed: the run before may have left a link to a file of the user.
+        files.remove(places.termination)
+        files.write_fresh(places.termination, b"", 0o644)
 
     def _not_started(self, message: str) -> int:
         self.state.end(

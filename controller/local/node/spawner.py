@@ -79,7 +79,7 @@ class Spawner:
         """Serve the socket until its end, and stay until the last guard has ended."""
         orphans = False
         while self._requests is not None or self._guards or orphans:
-            sources = [self._wake, *([self._requests] if self._requests is not None else [])]
+            sources: list[Any] = [self._wake, *([self._requests] if self._requests is not None else [])]
             ready, _, _ = select.select(sources, [], [], ORPHAN_SECONDS if orphans else None)
             if self._wake in ready:
                 with contextlib.suppress(BlockingIOError):

@@ -88,6 +88,21 @@ class ContainerState:
             self.last = self.state
         self.state = Waiting(reason, message)
 
+    def lose(self, now: datetime) -> None:
+        """Nobody knows how the run ended, in the words of a kubelet."""
+        if isinstance(self.state, Running):
+            self.end(
+                Terminated(
+                    exit_code=137,
+                    reason="ContainerStatusUnknown",
+                    message="The container could not be located when the pod was terminated",
+                    started_at=self.state.started_at,
+                    finished_at=now,
+                    container_id=self.container_id,
+                ),
+                stopped=True,
+            )
+
     def settle(self) -> None:
         """No further run: show the end of the last run, if there was one."""
         if isinstance(self.state, Waiting) and self.last is not None:

@@ -12,6 +12,7 @@ from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.controller.local.node import atomic
 from trainwright.controller.local.node.environment import ConfigError, SourceUnavailableError
 from trainwright.controller.local.node.expansion import expand
+from trainwright.controller.local.node.files import lies_below, refuse_link
 from trainwright.controller.local.node.pods import spec_of
 from trainwright.controller.local.node.projections import Sources, VolumeError, payload_of
 from trainwright.controller.local.node.tokens import KeptTokens
@@ -93,6 +94,7 @@ class Volumes:
     def _own_folder(self, name: str) -> str:
         folder = self._folder / _file_name(name)
         folder.mkdir(parents=True, exist_ok=True)
+        refuse_link(folder)
         return str(folder)
 
     def mounts_of(self, container: Document, variables: Mapping[str, str]) -> list[Mount]:
@@ -116,6 +118,9 @@ def _below(source: str, path: str, name: str) -> str:
     if path.startswith("/") or ".." in parts:
         raise ConfigError(f'subPath {path!r} of volume "{name}" must be relative and without ".."')
     target = Path(source, path)
+    if not lies_below(str(target), source):
+        # A container that can write to the volume may have put a link there.
+        raise ConfigError(f'subPath {path!r} of volume "{name}" leads out of the volume')
     if not target.exists():
         target.mkdir(parents=True)
     return str(target)

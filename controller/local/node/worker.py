@@ -41,6 +41,8 @@ from trainwright.controller.runtime.tasks import TaskScope, finished_in_thread, 
 log = logging.getLogger(__name__)
 
 VOLUME_RETRY_SECONDS = 2.0
+_NOTE_LENGTH = 1000
+"""As much as an event takes."""
 SIDECAR_SECONDS = 2.0
 """Least time for sidecars at the end of a pod whose grace period is used up."""
 EXPIRED = Verdict("Failed", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
@@ -97,7 +99,11 @@ class PodWorker:
     def write_hosts(self) -> None:
         """Pods of the group came or went: bring the hosts files of the containers up to date. Blocks."""
         for runner in list(self.runners.values()):
-            self._hosting.write_hosts(self.pod, runner.folders.container)
+            try:
+                self._hosting.write_hosts(self.pod, runner.folders.container)
+            except OSError as error:
+                # The pod that came or went is another one.
+                log.warning("pod %s does not learn the names of its peers: %s", describe(self.pod), error)
 
     def notice_source(self, name: str) -> None:
         """A ConfigMap or Secret of the namespace has changed."""
@@ -164,6 +170,16 @@ class PodWorker:
         """Run the pod to its end, whichever comes: its containers', a deletion, the deadline, the node's."""
         try:
             await self._run()
+        except Exception as error:
+            # Whatever goes wrong with one pod, for example because of its files, is the end of that pod alone.
+            log.exception("pod %s failed on the node", describe(self.pod))
+            note = f"the node cannot run the pod: {type(error).__name__}: {error}"[:_NOTE_LENGTH]
+            if self.state.verdict is None:
+                self.state.verdict = Verdict("Failed", "NodeError", note)
+            for container in (*self.state.init.values(), *self.state.main.values()):
+                container.settle()
+                container.lose(self._now())
+            self.event("Warning", "NodeError", note)
         finally:
             self._hosting.release(self.pod)
             self.state.over = True

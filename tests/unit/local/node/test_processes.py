@@ -4,6 +4,7 @@
 import asyncio
 import contextlib
 import errno
+import functools
 import json
 import os
 import re
@@ -22,6 +23,7 @@ from trainwright.controller.local.node.containers import ContainerProcess, Order
 from trainwright.controller.local.node.ends import End, Ends
 from trainwright.controller.local.node.logs import parse
 from trainwright.controller.local.node.spawning import GUARD, SPAWNER, Spawner
+from trainwright.controller.local.node.spawning import alone as alone_
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually, eventually_sync, is_empty
 
@@ -162,7 +164,7 @@ async def test_ends_have_the_order_in_which_the_programs_ended_whichever_guard_w
     os.kill(guard_of(folder / "0"), signal.SIGSTOP)
     for process in (first, second):
         os.kill(process.pid, signal.SIGKILL)
-        await eventually(lambda pid=process.pid: lives(pid), equals(False))
+        await eventually(functools.partial(lives, process.pid), equals(False))
     await eventually(lambda: ends.ends[1].reported)
     os.kill(guard_of(folder / "0"), signal.SIGCONT)
     assert (await first.wait()).at < (await second.wait()).at
@@ -178,7 +180,7 @@ async def test_the_end_of_a_program_does_not_wait_for_a_guard_that_is_stopped(
     os.kill(guard, signal.SIGSTOP)
     for process in (first, second):
         os.kill(process.pid, signal.SIGKILL)
-        await eventually(lambda pid=process.pid: lives(pid), equals(False))
+        await eventually(functools.partial(lives, process.pid), equals(False))
     assert (await second.wait()).code == 137
     assert not first.ended
     os.kill(guard, signal.SIGCONT)
@@ -377,8 +379,8 @@ async def test_a_process_whose_start_nobody_waits_for_has_ended(
         return await never
 
     monkeypatch.setattr(asyncio.StreamReader, "readline", readline)
-    more = {} if alone else {"spawn": spawner.start}
-    made = start(order(folder, code), record=folder / "process.json", follow=tasks.start, **more)
+    spawn = alone_ if alone else spawner.start
+    made = start(order(folder, code), record=folder / "process.json", follow=tasks.start, spawn=spawn)
     starting = asyncio.create_task(made)
     pid = int(await eventually(lambda: entries(folder)[0][2], ignore=(FileNotFoundError, IndexError), seconds=10))
     starting.cancel()
@@ -408,9 +410,9 @@ async def test_a_killed_guard_leaves_nothing(
     folder: Path, tasks: TaskScope, spawner: Spawner, code: str, alone: bool
 ) -> None:
     """Also of a process in a session of its own whose parent has ended, as a server that became a daemon."""
-    more = {} if alone else {"spawn": spawner.start}
+    spawn = alone_ if alone else spawner.start
     wanted = order(folder, code + "time.sleep(600)")
-    process = await start(wanted, record=folder / "process.json", follow=tasks.start, **more)
+    process = await start(wanted, record=folder / "process.json", follow=tasks.start, spawn=spawn)
     detached = await number(folder, "detached")
     os.kill(guard_of(folder), signal.SIGKILL)
     assert (await process.wait()).code == 137
@@ -484,7 +486,7 @@ def test_a_log_says_what_it_could_not_write(folder: Path, monkeypatch: pytest.Mo
         return taken
 
     with monkeypatch.context() as full:
-        full.setattr(guard_module.os, "write", write)
+        full.setattr(os, "write", write)
         log.write("stdout", b"torn in the middle of this line\n")
         log.write("stdout", b"lost\n")
     log.write("stdout", b"after\n")

@@ -2,6 +2,8 @@
 """The life of one pod: its files follow their sources, and nothing of it stays."""
 
 import asyncio
+import errno
+import os
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +16,9 @@ from trainwright.api.times import wall_clock
 from trainwright.controller.local.node import temporary
 from trainwright.controller.local.node import worker as module
 from trainwright.controller.local.node.environment import ConfigError
+from trainwright.controller.local.node.runs import ContainerRunner
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.status import status_document
 from trainwright.controller.local.node.worker import PodWorker
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 
@@ -74,6 +78,30 @@ async def test_a_change_while_files_are_written_is_shown(worker: PodWorker) -> N
     await eventually(lambda: files.shown, equals(4))
     worker.end(grace=0.0)
     await running
+
+
+@pytest.mark.parametrize("step", ["prepare", "stop", "temporary"])
+async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
+    worker: PodWorker, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), "x" * 300)
+
+    if step == "prepare":
+        worker.volumes = SimpleNamespace(prepare=fail)  # type: ignore[assignment]
+    elif step == "stop":
+        worker.end()
+        monkeypatch.setattr(ContainerRunner, "stop", fail)
+    else:
+        worker.end()
+        monkeypatch.setattr(module, "remove_temporary", fail)
+    worker.state.main["main"].begin(wall_clock(), "local://id")
+    await worker.run()
+    assert worker.done.is_set()
+    document = status_document(worker.pod, worker.state, wall_clock())
+    assert (document["phase"], document["reason"]) == ("Failed", "NodeError")
+    assert "File name too long" in document["message"]
+    assert document["containerStatuses"][0]["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
 
 
 async def test_a_folder_that_is_made_while_the_worker_is_cancelled_is_removed(
