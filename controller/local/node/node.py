@@ -56,7 +56,13 @@ POD = Pod.RESOURCE
 WORKERS = 8
 STOP_SECONDS = 3600.0
 """Longest grace of a pod when the node stops; a shorter one of its own counts."""
-STOPPED = Verdict("Failed", "Terminated", "Pod was terminated in response to imminent node shutdown.")
+STOPPED = Verdict(
+    "Failed",
+    "Terminated",
+    "Pod was terminated in response to imminent node shutdown.",
+    # By this a `podFailurePolicy` tells it from a failure.
+    disruption="TerminationByKubelet",
+)
 
 
 class Node:

@@ -116,6 +116,8 @@ class Verdict:
     phase: str
     reason: str
     message: str
+    disruption: str = ""
+    """Reason of the condition DisruptionTarget; empty if the pod itself is the cause."""
 
 
 @dataclass(slots=True)

@@ -200,6 +200,9 @@ def _conditions(pod: Document, state: PodState, phase: str, now: datetime) -> li
         "ContainersReady": containers,
         "PodScheduled": ("True", "", ""),
     }
+    verdict = state.verdict
+    if verdict is not None and verdict.phase == phase and verdict.disruption:
+        conditions["DisruptionTarget"] = ("True", verdict.disruption, verdict.message)
     stored = {one.get("type"): one for one in status_of(pod).get("conditions") or ()}
     return [_condition(pod, kind, *values, stored.get(kind), now) for kind, values in conditions.items()]
 

@@ -124,7 +124,8 @@ class PodWorker:
 
     def end(self, *, grace: float | None = None, verdict: Verdict | None = None) -> None:
         """Stop the pod. `grace` in seconds shortens that of the pod; `verdict` is the phase to report."""
-        if verdict is not None and self.state.verdict is None:
+        # A pod that has ended by itself keeps its phase, also one whose end is not reported yet.
+        if verdict is not None and self.state.verdict is None and not self.state.over:
             self.state.verdict = verdict
         if grace is not None:
             self._grace = grace if self._grace is None else min(grace, self._grace)

@@ -16,6 +16,7 @@ from trainwright.api.times import wall_clock
 from trainwright.controller.local.node import temporary
 from trainwright.controller.local.node import worker as module
 from trainwright.controller.local.node.environment import ConfigError
+from trainwright.controller.local.node.node import STOPPED
 from trainwright.controller.local.node.runs import ContainerRunner
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.local.node.status import status_document
@@ -87,6 +88,7 @@ async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
     def fail(*_: Any) -> Any:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), "x" * 300)
 
+    worker.volumes = Files()  # type: ignore[assignment]
     if step == "prepare":
         worker.volumes = SimpleNamespace(prepare=fail)  # type: ignore[assignment]
     elif step == "stop":
@@ -102,6 +104,14 @@ async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
     assert (document["phase"], document["reason"]) == ("Failed", "NodeError")
     assert "File name too long" in document["message"]
     assert document["containerStatuses"][0]["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
+
+
+async def test_a_pod_that_has_ended_is_not_stopped_by_the_node(worker: PodWorker) -> None:
+    worker.volumes = Files()  # type: ignore[assignment]
+    worker.end()
+    await worker.run()
+    worker.end(verdict=STOPPED)
+    assert worker.state.verdict is None
 
 
 async def test_a_folder_that_is_made_while_the_worker_is_cancelled_is_removed(
