@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.api.objects import Document, annotations_of, labels_of, uid_of
-from trainwright.api.times import Now
+from trainwright.api.times import LOOK_SECONDS, Now
 from trainwright.controller.local.node.containers import ContainerProcess, Order
 from trainwright.controller.local.node.folders import Folders, log_folder
 from trainwright.controller.local.node.hosting import Hosting
@@ -269,7 +269,7 @@ class PodWorker:
     async def _refresh(self) -> None:
         """Keep the files of volumes up to date: when their sources change, and before tokens expire."""
         while True:
-            await _within(self.volumes.renew_after, self._files_outdated)
+            await self._files_due()
             # Before the files are read: what changes while they are written is for the next round.
             self._files_outdated.clear()
             try:
@@ -277,6 +277,15 @@ class PodWorker:
             except VolumeError as error:
                 # As on any node: the files stay as they are, and the next change is tried again.
                 log.info("volumes of %s stay as they are: %s", describe(self.pod), error)
+
+    async def _files_due(self) -> None:
+        """Wait until what files are made of has changed, or a token is due."""
+        while True:
+            left = self.volumes.renew_after
+            if left is not None and left <= 0:
+                return
+            if await _within(None if left is None else min(left, LOOK_SECONDS), self._files_outdated):
+                return
 
     async def _deadline(self) -> None:
         """Fails the pod when `activeDeadlineSeconds` have passed; the field may be set or shortened while it runs."""
@@ -290,11 +299,7 @@ class PodWorker:
                     self.state.verdict = EXPIRED
                     self.event("Warning", EXPIRED.reason, EXPIRED.message)
                     return
-            try:
-                async with asyncio.timeout(left):
-                    await self._updated.wait()
-            except TimeoutError:
-                continue
+            await _within(None if left is None else min(left, LOOK_SECONDS), self._updated)
 
     # ------------------------------------------------------------------ end
 
@@ -329,8 +334,9 @@ async def _wait(event: asyncio.Event) -> Any:
     await event.wait()
 
 
-async def _within(seconds: float | None, event: asyncio.Event) -> None:
-    """Wait for an event, at most so long."""
+async def _within(seconds: float | None, event: asyncio.Event) -> bool:
+    """Wait for an event, at most so long. Returns whether it came."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
+    return event.is_set()

@@ -5,6 +5,7 @@ import asyncio
 import errno
 import os
 import threading
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +28,7 @@ from trainwright.controller.runtime.testing.waiting import equals, eventually
 class Files:
     """Volumes that show a number. Each time they are written, they wait for the test."""
 
-    renew_after = None
+    renew_after: float | None = None
 
     def __init__(self) -> None:
         self.source, self.shown, self.writes = 1, 0, 0
@@ -112,6 +113,28 @@ async def test_a_pod_that_has_ended_is_not_stopped_by_the_node(worker: PodWorker
     await worker.run()
     worker.end(verdict=STOPPED)
     assert worker.state.verdict is None
+
+
+async def test_files_are_renewed_and_a_deadline_counts_after_a_sleep_of_the_machine(
+    worker: PodWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Timers stand still while it sleeps: the clocks are looked at again meanwhile."""
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
+    files = Files()
+    files.renew_after = 3600.0
+    worker.volumes = files  # type: ignore[assignment]
+    worker.pod["spec"]["activeDeadlineSeconds"] = 3600
+    slept = timedelta(0)
+    monkeypatch.setattr(worker, "_now", lambda: wall_clock() + slept)
+    monkeypatch.setattr(worker, "event", lambda *_: None)
+    running = asyncio.create_task(worker.run())
+    files.go_on.release()
+    await eventually(lambda: files.shown, equals(1))
+    files.renew_after = -1.0
+    await eventually(lambda: files.writes, equals(2))
+    slept = timedelta(hours=8)
+    await running
+    assert worker.state.verdict == module.EXPIRED
 
 
 async def test_a_folder_that_is_made_while_the_worker_is_cancelled_is_removed(
