@@ -195,7 +195,11 @@ async def start(
         # What starts guards was killed before it did.
         await _close(guard, reports)
         guard, reports, line = await _ordered(order, record, alone)
-    report: dict[str, Any] = json.loads(line) if line else {"failed": _last_words(record)}
+    try:
+        report: dict[str, Any] = json.loads(line)
+    except ValueError:  # it was killed before it said anything, or while it did
+        report = {"failed": _last_words(record)}
+        await finished_in_thread(lambda: processes.kill_marked(str(record)))
     if "failed" in report:
         await _close(guard, reports)
         raise StartError(str(report["failed"]))

@@ -55,9 +55,11 @@ def become_guard(guard: Any, numbers: list[int], descriptors: list[int]) -> None
             os.close(descriptor)
         guard.main(dict(zip(numbers, descriptors[STANDARD:], strict=True)))
         code = 0
-    except BaseException:  # a copy of the spawner must not go on
+    except BaseException:
         os.write(2, traceback.format_exc().encode())
-    os._exit(code)
+    finally:
+        # Whatever happens, and if the disk has no room for what happened: a copy of the spawner must not go on.
+        os._exit(code)
 
 
 class Spawner:

@@ -182,7 +182,10 @@ class PodWorker:
                 container.lose(self._now())
             self.event("Warning", "NodeError", note)
         finally:
-            self._hosting.release(self.pod)
+            try:
+                self._hosting.release(self.pod)
+            except Exception:
+                log.exception("what pod %s held cannot be given back", describe(self.pod))
             self.state.over = True
             self.done.set()
         self.changed()

@@ -82,7 +82,7 @@ async def test_a_change_while_files_are_written_is_shown(worker: PodWorker) -> N
     await running
 
 
-@pytest.mark.parametrize("step", ["prepare", "stop", "temporary"])
+@pytest.mark.parametrize("step", ["prepare", "stop", "temporary", "release"])
 async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
     worker: PodWorker, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -92,6 +92,9 @@ async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
     worker.volumes = Files()  # type: ignore[assignment]
     if step == "prepare":
         worker.volumes = SimpleNamespace(prepare=fail)  # type: ignore[assignment]
+    elif step == "release":
+        worker.volumes = SimpleNamespace(prepare=fail)  # type: ignore[assignment]
+        monkeypatch.setattr(worker._hosting, "release", fail)
     elif step == "stop":
         worker.end()
         monkeypatch.setattr(ContainerRunner, "stop", fail)
