@@ -5,6 +5,8 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
+import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -23,6 +25,8 @@ LOG_BYTES = 10 * 1024 * 1024
 LOG_FILES = 5
 ORPHAN_GRACE_SECONDS = 5.0
 """Time between SIGTERM and SIGKILL if the process of the cluster has died."""
+GUARD_SECONDS = 20.0
+"""Time for a guard to end its program and to report that, after which it is killed itself."""
 KILLED = 137
 _WORDS_BYTES = 16 * 1024
 
@@ -74,6 +78,8 @@ class ContainerProcess:
         """Identifies the process together with its pid; see `processes`."""
         self.started_at = datetime.fromtimestamp(0, UTC)
         self._end: End | None = None
+        self._guard_pid = 0
+        self._overdue: asyncio.TimerHandle | None = None
         self._code: int | None = None
         self._ended_at: datetime | None = None
         self._exit: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
@@ -94,6 +100,15 @@ class ContainerProcess:
     def kill(self) -> None:
         """SIGKILL to the process and all its descendants."""
         self._send(b"kill\n")
+        if self._overdue is None and not self.ended:
+            self._overdue = asyncio.get_running_loop().call_later(GUARD_SECONDS, self._kill_guard)
+
+    def _kill_guard(self) -> None:
+        """A guard that is stopped obeys nothing; what it leaves behind is found without it."""
+        if not self.ended and self._guard_pid:
+            log.warning("%s: guard %d does not obey and is killed", self._record, self._guard_pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._guard_pid, signal.SIGKILL)
 
     def _send(self, command: bytes) -> None:
         _give(self._guard, command)
@@ -103,6 +118,7 @@ class ContainerProcess:
             self._end = ends.watch(int(report["program"]))
         self.pid = int(report["started"])
         self.start_time = str(report["start_time"])
+        self._guard_pid = int(report["guard"])
         self.started_at = _moment(report)
         # Written before anything else happens: after a crash of both processes it is what names the survivor.
         record = {"pid": self.pid, "start_time": self.start_time, "guard": report["guard"]}
@@ -127,6 +143,8 @@ class ContainerProcess:
         finally:
             if not self._exit.done():
                 self._exit.set_result(Exit(KILLED, datetime.now(UTC)))
+            if self._overdue is not None:
+                self._overdue.cancel()
 
     async def _follow(self, reports: asyncio.StreamReader) -> None:
         async for line in reports:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.controller.local.node import containers, processes, recovery
 from trainwright.controller.local.node import guard as guard_module
-from trainwright.controller.local.node import processes, recovery
 from trainwright.controller.local.node.containers import ContainerProcess, Order, StartError, start
 from trainwright.controller.local.node.ends import End, Ends
 from trainwright.controller.local.node.logs import parse
@@ -421,6 +421,21 @@ async def test_a_killed_guard_leaves_nothing(
         await eventually(lambda: lives(detached), equals(False), seconds=10)
     assert not lives(detached)
     assert not lives(process.pid)
+
+
+@pytest.mark.only_where(sys.platform == "linux", "adoption of orphans")
+async def test_a_guard_that_does_not_obey_is_killed(
+    folder: Path, tasks: TaskScope, spawner: Spawner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(containers, "GUARD_SECONDS", 0.01)
+    wanted = order(folder, DETACH + "time.sleep(600)")
+    process = await start(wanted, record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
+    detached = await number(folder, "detached")
+    os.kill(guard_of(folder), signal.SIGSTOP)
+    process.kill()
+    assert (await process.wait()).code == 137
+    assert not lives(process.pid)
+    assert not lives(detached)
 
 
 @pytest.mark.only_where(sys.platform == "linux", "adoption of orphans")
