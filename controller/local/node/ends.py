@@ -18,6 +18,7 @@ from trainwright.api.times import Now, wall_clock
 _LATE_SECONDS = 1.0
 """Longest wait for the reports of programs that ended earlier; their guards may be stopped."""
 _STEP = timedelta(microseconds=1)
+_LATEST = timedelta(seconds=10)
 
 
 class End:
@@ -67,6 +68,10 @@ class Ends:
     def _seen(self, end: End, descriptor: int) -> None:
         asyncio.get_running_loop().remove_reader(descriptor)
         os.close(descriptor)
+        self.put(end)
+
+    def put(self, end: End) -> None:
+        """It has ended, after all that were put before."""
         if not end.settled.done():
             end.seen = True
             self._order.append(end)
@@ -83,7 +88,8 @@ class Ends:
             first = self._order.popleft()
             assert first.reported is not None
             at = first.reported
-            if self._last is not None:
+            # Guards are late by moments; by more, the clock of the machine was set back, and later ends follow it.
+            if self._last is not None and self._last - at < _LATEST:
                 at = max(at, self._last + _STEP)
             self._last = at
             first.settled.set_result(at)

@@ -4,6 +4,8 @@
 import json
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from tests.unit.local.node.pods import container, pod
 from trainwright.controller.local.node.ends import Ends
 from trainwright.controller.local.node.state import EPOCH, ContainerState, PodState, Terminated, Waiting
@@ -19,6 +21,26 @@ async def test_a_program_that_ended_before_it_could_be_watched_has_the_time_of_i
     early.report(NOW)
     assert await early.at() == NOW
     assert await late.at() == NOW + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("second", "wanted"),
+    [
+        (timedelta(milliseconds=3), timedelta(milliseconds=3)),
+        (timedelta(0), timedelta(microseconds=1)),
+        (timedelta(milliseconds=-30), timedelta(microseconds=1)),  # its guard was faster
+        (timedelta(hours=-2), timedelta(hours=-2)),  # the clock was set back
+    ],
+)
+async def test_times_ascend_in_the_order_of_the_ends(second: timedelta, wanted: timedelta) -> None:
+    ends = Ends()
+    one, two = ends.watch(0), ends.watch(0)
+    for end in (one, two):
+        ends.put(end)
+    two.report(NOW + second)
+    one.report(NOW)
+    assert await one.at() == NOW
+    assert await two.at() == NOW + wanted
 
 
 def ended(code: int, moment: datetime) -> Terminated:
