@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 
 from trainwright.api.times import Now, wall_clock
 
-_LATE_SECONDS = 1.0
-"""Longest wait for the reports of programs that ended earlier; their guards may be stopped."""
+LATE_SECONDS = 10.0
+"""Longest wait for the reports of programs that ended earlier; their guards may be stopped, or the machine is busy."""
 _STEP = timedelta(microseconds=1)
 _LATEST = timedelta(seconds=10)
 
@@ -39,7 +39,7 @@ class End:
 
     async def at(self) -> datetime:
         """When it ended; it must have been reported."""
-        await asyncio.wait({self.settled}, timeout=_LATE_SECONDS)
+        await asyncio.wait({self.settled}, timeout=LATE_SECONDS)
         if not self.settled.done():
             self._ends.settle(self, late=True)
         return self.settled.result()

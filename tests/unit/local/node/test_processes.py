@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from trainwright.controller.local.node import containers, processes, recovery
+from trainwright.controller.local.node import ends as ends_module
 from trainwright.controller.local.node import guard as guard_module
 from trainwright.controller.local.node.containers import ContainerProcess, Order, StartError, start
 from trainwright.controller.local.node.ends import End, Ends
@@ -157,8 +158,9 @@ def guard_of(folder: Path) -> int:
 
 @pytest.mark.only_where(sys.platform == "linux", "descriptors of processes")
 async def test_ends_have_the_order_in_which_the_programs_ended_whichever_guard_wakes_first(
-    folder: Path, tasks: TaskScope, spawner: Spawner
+    folder: Path, tasks: TaskScope, spawner: Spawner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(ends_module, "LATE_SECONDS", 600.0)
     ends = Watched()
     first, second = await two_sleepers(folder, tasks, spawner, ends)
     os.kill(guard_of(folder / "0"), signal.SIGSTOP)
@@ -173,8 +175,9 @@ async def test_ends_have_the_order_in_which_the_programs_ended_whichever_guard_w
 
 @pytest.mark.only_where(sys.platform == "linux", "descriptors of processes")
 async def test_the_end_of_a_program_does_not_wait_for_a_guard_that_is_stopped(
-    folder: Path, tasks: TaskScope, spawner: Spawner
+    folder: Path, tasks: TaskScope, spawner: Spawner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(ends_module, "LATE_SECONDS", 0.01)
     first, second = await two_sleepers(folder, tasks, spawner, Ends())
     guard = guard_of(folder / "0")
     os.kill(guard, signal.SIGSTOP)
