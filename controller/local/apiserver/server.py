@@ -104,6 +104,10 @@ class APIServer:
             return failure(error)
         except StateLostError as error:
             return failure(errors.internal(str(error)))
+        except RecursionError:
+            # Documents are limited where they are read. This is for what only looks flat, such as a text in them.
+            log.exception("%s %s is nested too deeply", request.method, request.path)
+            return failure(errors.bad_request("the request is nested too deeply"))
         except Exception:
             if limit is not None and limit.expired():
                 return failure(errors.too_late())
