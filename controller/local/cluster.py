@@ -140,7 +140,7 @@ async def api_server(
         if request_log is not None:
             requests = await RequestLog.open(request_log, now=now)
             stack.push_async_callback(requests.close)
-        store = Store(None if memory else folder / "state.db", now=lambda: now().timestamp())
+        store = _store(None if memory else folder / "state.db", now)
         stack.push_async_callback(store.close)
         registry = Registry()
         serve_built_in(registry, for_others=for_others)
@@ -187,6 +187,18 @@ async def api_server(
         kubeconfig = await asyncio.to_thread(_kubeconfig, folder, address.url, credentials)
         config = ClusterConfig(server=address.url, ca_data=credentials.bundle, token=credentials.token)
         yield RunningServer(server, config, kubeconfig, caller)
+
+
+def _store(path: Path | None, now: Now) -> Store:
+    """Raises StateFileError."""
+
+    def seconds() -> float:
+        return now().timestamp()
+
+    # Without a file the versions of an earlier run are not known. The clock's microseconds are above all of them, so a
+    # client that asks for changes since one of them is told that it is too old, and lists again. A version of the
+    # future would be waited for in silence.
+    return Store(path, now=seconds, first=1 if path else int(seconds() * 1_000_000))
 
 
 class _Address:

@@ -91,18 +91,19 @@ class Store:
     Args:
         path: of the state file; None keeps everything in memory.
         now: the time of changes, in seconds since the epoch.
+        first: the version that a store without objects has.
 
     Raises:
         StateFileError: the state file cannot be used.
     """
 
-    def __init__(self, path: Path | None = None, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path | None = None, *, now: Callable[[], float] = time.time, first: int = 1) -> None:
         self._now = now
-        self._version = self._told = 1
+        self._version = self._told = first
         self._collections: dict[str, Collection] = {}
         self._history: deque[Change] = deque()
         self._history_bytes = 0
-        self._oldest = 1
+        self._oldest = first
         self._uncommitted: list[Change] = []
         self._commit: asyncio.Future[None] | None = None
         self._next_commit: asyncio.Future[None] | None = None
