@@ -150,7 +150,7 @@ class WaitingConditions:
             pass  # the cache shows it in a moment
         except (KubernetesError, TimeoutError) as error:
             log.warning(
-                "%s: not explained, the next attempt is in %.0f s: %s", key, AGAIN_SECONDS, error or "no answer"
+                "%s: not explained, the next attempt is in %.0f s: %s", key, AGAIN_SECONDS, str(error) or "no answer"
             )
         except Exception:
             log.exception("%s: not explained, the next attempt is in %.0f s", key, AGAIN_SECONDS)
