@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
+from trainwright.api.nodes import is_local
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
@@ -142,8 +143,7 @@ class Site:
         """Whether the cluster is one of `trainwright local`, whose node is this machine."""
         if isinstance(self.nodes, Unread) or not self.nodes:
             return False
-        infos = [(node.get("status") or {}).get("nodeInfo") or {} for node in self.nodes]
-        return all(str(info.get("containerRuntimeVersion")).startswith("local://") for info in infos)
+        return all(map(is_local, self.nodes))
 
     @property
     def home(self) -> str:
