@@ -107,8 +107,9 @@ def test_one_rank_at_its_end_is_not_the_end_of_the_job() -> None:
     assert text.line(view, namespace=False) == "bert: Running, 99%, ETA -, reported 0s ago"
     assert "99%, the rank that reports is done" in "".join(text.detail_lines(view, NOW))
     assert (as_json(view)["progressPercentage"], as_json(view)["remainingSeconds"]) == (99, None)
+    tellings: tuple[dict[str, Any], ...] = ({}, {"estimatedRemainingSeconds": 0}, {"estimatedRemainingSeconds": 5})
     for ago in (0, 5, 3600):
-        for told in ({}, {"estimatedRemainingSeconds": 0}, {"estimatedRemainingSeconds": 5}):
+        for told in tellings:
             late = seen(job(ago=ago + 60, progressPercentage=90), job(ago=ago, progressPercentage=100, **told))
             assert (text.percent(late), text.remaining(late)) == ("99%", "-")
     assert text.remaining(seen(job(ago=3, estimatedRemainingSeconds=0))) == "-"
