@@ -24,6 +24,7 @@ from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Conflict, Done, Group, KubernetesError, Manager, NotFound, Result, RetryAfter
+from trainwright.controller.runtime.context import current
 from trainwright.controller.runtime.controller.sources import Trigger
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
@@ -50,6 +51,8 @@ AT_ONCE = 8
 """Jobs that are read at the same time, so that one that is slow to read holds up no other."""
 READ_SECONDS = 30.0
 """Limit of one read. It asks for much, and a node that does not answer must not keep a place."""
+EXPLAINED = "explained"
+"""The reason of a reconcile that shows what a read found."""
 _READS = (
     *((resource, ("get", "list")) for resource in (POD, BATCH_JOB, EVENT, kinds.NODE)),
     *(
@@ -73,7 +76,7 @@ class _Watched:
     is_asked: bool = False
     """Whether it waits for its turn to be read, or is being read."""
     has_changed: bool = False
-    """Whether something changed while it was being read, which the explanation may not hold yet."""
+    """Whether something changed since the last read began, which the explanation may not hold yet."""
     explanation: Explanation | None = None
     """What the last read says, until it is written."""
 
@@ -106,7 +109,7 @@ class WaitingConditions:
         self._running = 0
         self._wake = asyncio.Event()
         self._stopping = False
-        self._explained = Trigger("explained")
+        self._explained = Trigger(EXPLAINED)
         builder = manager.controller("waiting_controller").for_(TrainJob)
         # The counters of a TrainJob may skip a moment in which its pods were ready, as between two crashes.
         builder.owns(jobsets)
@@ -180,10 +183,12 @@ class WaitingConditions:
         if watched is None or watched.uid != uid_of(job):
             self._forget(key)
             watched = self._watched[key] = _Watched(uid_of(job), self._time())
+        call = current.get()
+        if call is None or any(reason != EXPLAINED for reason in call.reasons):
+            watched.has_changed = True
         if watched.explanation is not None:
             return await self._show(job, watched)
         if watched.is_asked:
-            watched.has_changed = True
             return Done()
         early = max(watched.since + PATIENCE_SECONDS, watched.written + WRITE_SECONDS) - self._time()
         if early > 0:

@@ -252,6 +252,19 @@ async def test_what_is_read_while_the_pods_become_ready_is_not_shown(monkeypatch
 
 
 @jumping
+async def test_what_changes_during_a_read_is_read_ten_seconds_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(World(["j"]), monkeypatch) as world:
+        await asyncio.sleep(10.1)
+        assert world.reading == 1
+        world.trains("j", ready=0)
+        await asyncio.sleep(35)
+        # The first change, a change during the first read, and the pause without any change.
+        assert [round(when) for when, _ in world.read] == [10, 20]
+        await asyncio.sleep(10)
+        assert [round(when) for when, _ in world.read] == [10, 20, 50]
+
+
+@jumping
 async def test_a_conflict_does_not_lose_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(World(["j"]), monkeypatch) as world:
         await asyncio.sleep(10.15)
