@@ -12,6 +12,8 @@ from trainwright.controller.cli.progress.history import means_of
 from trainwright.controller.cli.progress.view import COUNTERS, View
 
 NONE = "-"
+AT_END = "the rank that reports is done"
+"""Instead of 100 % and a time to go while the job runs on."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = "_.-~=+*#"
 SPARK = 24
@@ -159,7 +161,8 @@ def details(view: View, now: datetime, *, ascii_only: bool = False, width: int =
     shown = [("state", f"{state(view)}{attempt}")]
     if view.percentage is not None:
         progress = f"[{bar(view, width, ascii_only=ascii_only)}] {percent(view)}"
-        shown.append(("progress", ", ".join(filter(None, (progress, steps(view))))))
+        end = AT_END if view.at_end else ""
+        shown.append(("progress", ", ".join(filter(None, (progress, steps(view), end)))))
     elif steps(view):
         shown.append(("progress", steps(view)))
     left = view.remaining

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
+from trainwright.api.nodes import is_local
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
@@ -15,6 +16,8 @@ T = TypeVar("T")
 
 TRAINER_GROUP = "trainer.kubeflow.org"
 JOBSET_GROUP = "jobset.x-k8s.io"
+DEFAULT_HOME = "kubeflow-system"
+"""Where the manager is installed unless somebody chooses another namespace."""
 JOBSET_DEFINITION = f"jobsets.{JOBSET_GROUP}"
 
 
@@ -83,7 +86,9 @@ class Site:
     tried_in: str = "default"
     """The namespace of the dry runs."""
     denied: "Sequence[tuple[Rule, str]] | Unread" = ()
-    """The rights that the manager's service account lacks: each rule with one verb."""
+    """The rights on jobs that the manager's service account lacks: each rule with one verb, and one of its names."""
+    denied_in: Mapping[str, Sequence[tuple[Rule, str]]] = field(default_factory=dict)
+    """Those that it lacks in other namespaces, such as its own, by namespace."""
     account: str = ""
     """Namespace and name of the manager's service account."""
     configuration: "Document | Unread | None" = None
@@ -125,18 +130,26 @@ class Site:
         if isinstance(self.deployments, Unread) or len(self.managers) != 1:
             return ""
         arguments = [str(one) for container in _containers(self.managers[0]) for one in container.get("args") or ()]
-        for option, following in zip(arguments, [*arguments[1:], ""], strict=True):
-            if option == "--namespace":
-                return following
-            if option.startswith("--namespace="):
-                return option.partition("=")[2]
-        return ""
+        return _option(arguments, "--namespace")
+
+    @property
+    def feature_gates(self) -> str:
+        """The gates on the command line of the manager, which take precedence over those of its Configuration."""
+        containers = _containers(self.managers[0]) if self.managers else ()
+        return _option([str(one) for container in containers for one in container.get("args") or ()], "--feature-gates")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the cluster is one of `trainwright local`, whose node is this machine."""
+        if isinstance(self.nodes, Unread) or not self.nodes:
+            return False
+        return all(map(is_local, self.nodes))
 
     @property
     def home(self) -> str:
         """The namespace of the manager, or where it is by default."""
         if isinstance(self.deployments, Unread) or not self.managers:
-            return "kubeflow-system"
+            return DEFAULT_HOME
         return namespace_of(self.managers[0])
 
     @property
@@ -158,6 +171,17 @@ class Site:
     def serves(self, group: str) -> bool:
         """Whether the cluster has the API group."""
         return group in self.known(self.groups)
+
+
+def _option(arguments: Sequence[str], name: str) -> str:
+    """The value of an option of a command line; empty without it. The last one counts, as for the command."""
+    found = ""
+    for option, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if option == name:
+            found = following
+        elif option.startswith(f"{name}="):
+            found = option.partition("=")[2]
+    return found
 
 
 def _containers(deployment: Document) -> Iterable[Document]:
