@@ -12,9 +12,14 @@ would count the pod as succeeded.
 
 import os
 import signal
+from collections.abc import Callable
 from types import FrameType
 
-_DEFAULT = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+# Quoted: the module `typing` takes as long as all of this file.
+_DEFAULT: "dict[signal.Signals, Callable[[int, FrameType | None], None] | signal.Handlers]" = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+}
 
 
 def take_signals() -> None:

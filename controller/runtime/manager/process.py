@@ -52,22 +52,26 @@ class _Signals:
     """Stops what runs on the first signal, whether it came before or after there is something to stop."""
 
     def __init__(self) -> None:
-        self.received = False
+        self._received = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: Callable[[], object] | None = None
+
+    def received(self) -> bool:
+        """Whether there was one."""
+        return self._received
 
     def stops(self, stop: Callable[[], object]) -> None:
         """Call `stop` in the event loop on a signal; at once if there was one."""
         self._loop, self._stop = asyncio.get_running_loop(), stop
-        if self.received:
+        if self._received:
             stop()
 
     def handle(self, number: int, _: FrameType | None) -> None:
         """The handler of both signals."""
-        if self.received:
+        if self._received:
             os.write(2, b"second signal: exiting at once\n")
             os._exit(1)
-        self.received = True
+        self._received = True
         log.info("%s: stopping", signal.Signals(number).name)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._call)
@@ -90,7 +94,7 @@ async def _made(make: Callable[[], Manager | Coroutine[Any, Any, Manager]], sign
     made = make()
     if isinstance(made, Manager):
         return made
-    if signals.received:
+    if signals.received():
         made.close()
         return None
     task = asyncio.current_task()
@@ -99,7 +103,7 @@ async def _made(make: Callable[[], Manager | Coroutine[Any, Any, Manager]], sign
     try:
         return await made
     except asyncio.CancelledError:
-        if not signals.received:
+        if not signals.received():
             raise
         task.uncancel()
         return None
