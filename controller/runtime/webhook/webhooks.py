@@ -165,6 +165,10 @@ class Webhooks:
             finally:
                 await self._unregister(self._registration)
 
+    def begin_drain(self) -> None:
+        """See `WebhookServer.begin_drain`."""
+        self.server.begin_drain()
+
     async def unready(self) -> str | None:
         """A readiness check: why the API server cannot call this server; None if it can."""
         if self.keeper is not None and not self.keeper.ready.is_set():
