@@ -6,10 +6,10 @@ the parsed arguments and returns the exit code. It imports large modules only wh
 Exit codes: 0 success, 1 failure, 2 wrong command line. The installed command begins in `entry`.
 """
 
-from trainwright.controller.cli import entry  # isort: split
+from trainwright.controller.cli import early  # isort: split
 
 if __name__ == "__main__":
-    entry.take_signals()  # before the other imports
+    early.take_signals()  # before the other imports
 
 import argparse
 import io
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return 2
     if not getattr(arguments, "takes_signals", False):
-        entry.release_signals()
+        early.release_signals()
     code: int = arguments.run(arguments)
     return code
 

@@ -140,9 +140,9 @@ def test_sigint_ends_the_first_process_of_a_container() -> None:
 def test_a_signal_that_the_starter_ignores_stays_ignored(number: signal.Signals) -> None:
     source = (
         f"import signal; signal.signal({int(number)}, signal.SIG_IGN)\n"
-        "from trainwright.controller.cli import entry; entry.take_signals()\n"
+        "from trainwright.controller.cli import early; early.take_signals()\n"
         f"print(signal.getsignal({int(number)}) is signal.SIG_IGN)\n"
-        "entry.release_signals()\n"
+        "early.release_signals()\n"
         f"print(signal.getsignal({int(number)}) is signal.SIG_IGN)\n"
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, cwd=ROOT)
