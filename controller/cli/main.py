@@ -3,8 +3,13 @@
 
 The module of a sub-command has a function `add_parser(subparsers)`, which sets the default `run`: a function that takes
 the parsed arguments and returns the exit code. It imports large modules only when it runs, so that help texts are fast.
-Exit codes: 0 success, 1 failure, 2 wrong command line.
+Exit codes: 0 success, 1 failure, 2 wrong command line. The installed command begins in `entry`.
 """
+
+from trainwright.controller.cli import early  # isort: split
+
+if __name__ == "__main__":
+    early.take_signals()  # before the other imports
 
 import argparse
 import io
@@ -55,6 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not hasattr(arguments, "run"):
         parser.print_help(sys.stderr)
         return 2
+    if not getattr(arguments, "takes_signals", False):
+        early.release_signals()
     code: int = arguments.run(arguments)
     return code
 

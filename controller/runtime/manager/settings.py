@@ -40,6 +40,10 @@ class ProcessSettings:
 
     grace: float = GRACE_SECONDS
     """Seconds that the whole stop may take."""
+    drain: float = 0.0
+    """Seconds of them that this process goes on serving after the request to stop, while it is not ready. Right behind
+    a Service: the nodes of a cluster learn a moment later that the process is not ready, and send requests until then.
+    Leader-elected work ends at once."""
     streaming_lists: bool = True
     """Fill caches with a streaming list where the API server supports it; False: always with paged lists."""
     tune_collector: bool = False

@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 
 METRICS_ADDRESS = ":8443"
 """Where metrics are served in a cluster if the Configuration does not say."""
+DRAIN_SECONDS = 5.0
+"""Until all nodes of a cluster know that a pod is not ready; most know within one second. It is a part of the 30 s that
+the whole stop may take, which terminationGracePeriodSeconds of the Deployment must exceed."""
 
 
 async def make_manager(
@@ -71,7 +74,11 @@ async def make_manager(
         namespace=namespace,
         user_agent=user_agent,
         servers=_servers(cluster, settings, lambda: serving.context),
-        process=ProcessSettings(tune_collector=not detect_mutation, detect_mutation=detect_mutation),
+        process=ProcessSettings(
+            drain=drain_of(cluster, webhook_url=webhook_url, is_local=answer_here is not None),
+            tune_collector=not detect_mutation,
+            detect_mutation=detect_mutation,
+        ),
         transport=_transport(transport or HTTPTransport(cluster), settings),
         elector=elector,
     )
@@ -110,6 +117,11 @@ async def make_manager(
         await manager.client.close()
         raise
     return manager
+
+
+def drain_of(cluster: ClusterConfig, *, webhook_url: str | None, is_local: bool) -> float:
+    """How long to serve on after the request to stop: only where a Service sends requests to this process."""
+    return DRAIN_SECONDS if is_inside(cluster) and not webhook_url and not is_local else 0.0
 
 
 def _introduce(settings: Settings, registry: Registry) -> None:

@@ -240,6 +240,18 @@ async def test_open_requests_are_answered_when_the_server_stops() -> None:
     assert (await answer).endswith(b"POST /p ")
 
 
+async def test_a_server_that_drains_answers_and_sends_its_clients_elsewhere(served: Serving) -> None:
+    async with served.connection() as (reader, writer):
+        writer.write(request("/1", close=False))
+        assert b"close" not in await reader.readuntil(b"POST /1 ")
+        served.server.begin_drain()
+        writer.write(request("/2", close=False))
+        answer = await reader.read()
+        assert b"Connection: close" in answer
+        assert answer.endswith(b"POST /2 ")
+    assert (await served.raw(request("/3"))).endswith(b"POST /3 ")
+
+
 @pytest.mark.parametrize(
     "sent",
     [
