@@ -26,7 +26,18 @@ from trainwright.plugins.contract.picture import NOT_SERVED, Answer, Query, Verb
 
 _ROUNDS = 12
 """More rounds than that would be a check that wants something new each time."""
-_BUILT_IN = frozenset({"", "batch", "coordination.k8s.io", "node.k8s.io", "scheduling.k8s.io", "storage.k8s.io"})
+_BUILT_IN = frozenset(
+    {
+        "",
+        "admissionregistration.k8s.io",
+        "apps",
+        "batch",
+        "coordination.k8s.io",
+        "node.k8s.io",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+    }
+)
 _AT_ONCE = 8
 _LOG_LINES = 200
 """Enough for the traceback and the summary of a launcher after the words of the program."""
