@@ -48,6 +48,11 @@ def plain(text: str) -> str:
     return "\n".join(_INVISIBLE.sub("", _last_state(line)) for line in text.split("\n"))
 
 
+def one_line(text: str) -> str:
+    """The plain text without breaks, as sentences and tables want it."""
+    return plain(text).replace("\n", " ")
+
+
 def _last_state(line: str) -> str:
     return next((part for part in reversed(line.split("\r")) if _INVISIBLE.sub("", part).strip()), "")
 

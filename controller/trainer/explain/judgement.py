@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from trainwright.api.messages import plain
+from trainwright.api.messages import one_line
 from trainwright.controller.trainer.explain.checks import (
     claims,
     creation,
@@ -96,17 +96,13 @@ def explain(picture: Picture, plugins: Sequence[Explains] = ()) -> Explanation:
         outcome=_outcome(picture, first),
         cause=first,
         others=tuple(others),
-        unread=tuple(map(_one_line, (*_unread(picture), *failed))),
+        unread=tuple(map(one_line, (*_unread(picture), *failed))),
     )
 
 
 def _harmless(cause: Cause) -> Cause:
     """The cause as it may be shown and stored: pods, nodes and plugins give parts of its sentence."""
-    return replace(cause, message=_one_line(cause.message))
-
-
-def _one_line(text: str) -> str:
-    return plain(text).replace("\n", " ")
+    return replace(cause, message=one_line(cause.message))
 
 
 def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) -> list[Cause]:  # noqa: PLR0911 - rules
