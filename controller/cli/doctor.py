@@ -128,6 +128,7 @@ def needed_rights(site: "Site") -> "Sequence[tuple[str, Sequence[Rule]]]":
     from trainwright.controller.trainer.assembly.features import parse_gates  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.permissions import rights  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.settings import settings_of  # noqa: PLC0415
+    from trainwright.controller.trainer.doctor.site import DEFAULT_HOME  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
     from trainwright.plugins.registry import Registry  # noqa: PLC0415
 
@@ -146,4 +147,4 @@ def needed_rights(site: "Site") -> "Sequence[tuple[str, Sequence[Rule]]]":
         raise ConfigurationError(
             f"the plugins of the manager differ from those that are installed here: {problems}"
         ) from error
-    return list(placed(rights(settings, registry, site.home), site.only))
+    return list(placed(rights(settings, registry, site.home or DEFAULT_HOME), site.only))

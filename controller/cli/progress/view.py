@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from trainwright.api.conditions import find
+from trainwright.api.messages import one_line
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED
@@ -155,9 +156,10 @@ def _reason(job: TrainJob, condition: str) -> str:
 
 
 def metrics_of(job: TrainJob) -> dict[str, str]:
-    """The metrics of the last report, as text."""
+    """The metrics of the last report, as text for terminals and pages: the training may write anything."""
     status = job.status.trainer_status if job.status is not None else None
-    return {metric.name: metric.value for metric in (status.metrics if status is not None else None) or ()}
+    metrics = (status.metrics if status is not None else None) or ()
+    return {one_line(metric.name): one_line(metric.value) for metric in metrics}
 
 
 def _time(text: str | None) -> datetime | None:

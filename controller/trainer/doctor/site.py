@@ -147,10 +147,28 @@ class Site:
 
     @property
     def home(self) -> str:
-        """The namespace of the manager, or where it is by default."""
-        if isinstance(self.deployments, Unread) or not self.managers:
-            return DEFAULT_HOME
-        return namespace_of(self.managers[0])
+        """The namespace of the manager, by its Deployment, its webhooks' Service, or its Lease; empty: unknown."""
+        if not isinstance(self.deployments, Unread) and self.managers:
+            return namespace_of(self.managers[0])
+        webhooks = () if isinstance(self.webhooks, Unread) else self.webhooks
+        found = [name for one in webhooks if name_of(one).endswith(TRAINER_GROUP) for name in _namespaces(one)]
+        found += [namespace_of(one) for one in (() if isinstance(self.leases, Unread) else self.leases)]
+        return found[0] if found else ""
+
+    @property
+    def pods(self) -> str:
+        """The command that shows the pods of the manager."""
+        where = f"-n {self.home}" if self.home else "-A -l app.kubernetes.io/component=manager"
+        return f"kubectl get pods {where}"
+
+    @property
+    def jobset_pods(self) -> str:
+        """The command that shows the pods of JobSet's controller."""
+        deployments = () if isinstance(self.deployments, Unread) else self.jobset_managers
+        webhooks = () if isinstance(self.webhooks, Unread) else self.webhooks
+        found = [namespace_of(one) for one in deployments]
+        found += [name for one in webhooks if "jobset" in name_of(one) for name in _namespaces(one)]
+        return f"kubectl get pods -n {found[0] if found else 'jobset-system'}"
 
     @property
     def jobset_managers(self) -> list[Document]:
@@ -182,6 +200,13 @@ def _option(arguments: Sequence[str], name: str) -> str:
         elif option.startswith(f"{name}="):
             found = option.partition("=")[2]
     return found
+
+
+def _namespaces(configuration: Document) -> list[str]:
+    """The namespaces of the Services that a webhook configuration leads to."""
+    hooks = configuration.get("webhooks") or ()
+    services = [(hook.get("clientConfig") or {}).get("service") or {} for hook in hooks]
+    return [service["namespace"] for service in services if service.get("namespace")]
 
 
 def _containers(deployment: Document) -> Iterable[Document]:

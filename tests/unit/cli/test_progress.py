@@ -146,6 +146,11 @@ def test_what_a_job_says_at_its_end_is_shown_beside_its_state() -> None:
     assert (text.state(view), text.percent(view)) == ("Complete", "60%")
 
 
+def test_control_characters_of_metrics_reach_no_terminal() -> None:
+    view = seen(job(progressPercentage=60, metrics={"\x1b[2Jloss": "0.5\x1b]0;x\x07", "note": "a\n\u202eb\x00"}))
+    assert view.metrics == {"loss": "0.5", "note": "a b"}
+
+
 def test_the_same_report_again_is_one_point_and_old_points_are_thinned() -> None:
     history = History()
     for second in range(5000):

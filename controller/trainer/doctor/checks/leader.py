@@ -24,7 +24,7 @@ def leads(site: Site) -> Iterator[Finding]:
         renewed = f"was last renewed at {last}" if last else "was never renewed"
         yield problem(
             f"no manager works: Lease {namespace_of(lease)}/{lease['metadata']['name']} {renewed}",
-            f"look whether the manager runs: kubectl get pods -n {site.home}",
+            f"look whether the manager runs: {site.pods}",
         )
     elif not site.managers and _is_answered(site):
         return  # It runs elsewhere and alone, as that of a local cluster does.
@@ -74,7 +74,7 @@ def rights(site: Site) -> Iterator[Finding]:
 
 def _options(site: Site) -> str:
     """What `trainwright rbac` must be told to print the roles of this manager."""
-    options = f" --namespace {site.home}" if site.home != DEFAULT_HOME else ""
+    options = f" --namespace {site.home}" if site.home not in ("", DEFAULT_HOME) else ""
     if site.only:
         options += f" --only-namespace {site.only}"
     return options + (" --config FILE" if site.configuration or site.feature_gates else "")
