@@ -6,9 +6,14 @@ the parsed arguments and returns the exit code. It imports large modules only wh
 Exit codes: 0 success, 1 failure, 2 wrong command line.
 """
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # `python -m` puts the current folder first: a `queue.py` there is not ours.
+    del sys.path[0]
+
 import argparse
 import io
-import sys
 from collections.abc import Sequence
 
 import trainwright

@@ -18,6 +18,7 @@ from trainwright.controller.cli.local import feasibility, serving, state
 from trainwright.controller.cli.local.jobs import TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
 from trainwright.controller.cli.local.requested import WrongUseError, script_of
+from trainwright.controller.local.interpreter import forget_user_folders
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.client.transport import Transport
@@ -174,6 +175,7 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
     from trainwright.controller.runtime.manager import collector, logs  # noqa: PLC0415
 
     collector.tune()
+    forget_user_folders()
     state.make_folder(options.folder)
     with contextlib.ExitStack() as stack:
         try:
