@@ -69,7 +69,8 @@ from trainwright.controller.runtime.webhook.configurations import by_url
 log = logging.getLogger(__name__)
 
 _HOSTS = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-_RENEW_SECONDS = 24 * 60 * 60.0
+_RENEW_SECONDS = 300.0
+"""Often, for certificates expire also while the machine sleeps, and timers stand still then."""
 _COMPACT_SECONDS = 30.0
 _JOBSET_WEBHOOKS = "https://jobset.local"
 """Nothing listens there: these webhooks are answered in the process."""

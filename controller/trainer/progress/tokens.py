@@ -112,7 +112,8 @@ class ReportAccess:
             jobsets: how the cache holds JobSets; see `WatchedKinds.kind_of`.
             require_pod: refuse tokens that are bound to no pod.
             now: the time by which tokens expire.
-            time: a clock in seconds that never goes back; None: that of the event loop.
+            time: a clock in seconds that never goes back; None: that of the event loop, and for how long a pod is
+                remembered that of `now`, which goes on while the machine sleeps.
         """
         clock = time or asyncio.get_running_loop().time
         self._client = client
@@ -120,7 +121,7 @@ class ReportAccess:
         self._jobsets = jobsets
         self._require_pod = require_pod
         self._verifier = TokenVerifier(client, own=lambda: own_token(config), now=now, time=clock)
-        self._pods: Memory[str, _Seen] = Memory(REMEMBERED, time=clock)
+        self._pods: Memory[str, _Seen] = Memory(REMEMBERED, time=time or (lambda: now().timestamp()))
         self._reading: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         checks = Counter(
             "trainer_progress_pod_checks",

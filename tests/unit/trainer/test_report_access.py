@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from trainwright.controller.runtime.testing.scripted import (
     status_body,
 )
 from trainwright.controller.trainer.progress.tokens import (
+    POD_SECONDS,
     Forbidden,
     ReportAccess,
     Reporter,
@@ -171,6 +173,20 @@ async def test_a_pod_that_cannot_be_read_is_accepted_and_counted(caplog: Any) ->
         await asyncio.sleep(10)
         cluster.has_pod("other-set")
         await cluster.refuse(OF_POD, trainjob())
+
+
+@jumping
+async def test_a_pod_is_not_remembered_for_longer_because_the_machine_slept() -> None:
+    async with Cluster(jobset("set-uid", "job-uid", "1")) as cluster:
+        cluster.has_pod("set-uid")
+        await cluster.access.belongs(OF_POD, trainjob())
+        await cluster.access.belongs(OF_POD, trainjob())
+        assert cluster.pods_read() == 1
+        # The clock of the event loop stood still.
+        awake = cluster.loop.time()
+        cluster.loop = SimpleNamespace(time=lambda: awake + POD_SECONDS + 1)  # type: ignore[assignment]
+        await cluster.access.belongs(OF_POD, trainjob())
+        assert cluster.pods_read() == 2
 
 
 @jumping

@@ -2,11 +2,12 @@
 """The store of a cluster."""
 
 import asyncio
+import logging
 import time
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +16,8 @@ from trainwright.controller.local.apiserver.store.changes import Change, ChangeT
 from trainwright.controller.local.apiserver.store.disk import ChangeRow, Disk, StateLostError
 from trainwright.controller.local.apiserver.store.objects import Name, Stored, stored
 from trainwright.controller.local.apiserver.store.watching import Watch
+
+log = logging.getLogger(__name__)
 
 HISTORY_SECONDS = 300.0
 """How long a change is kept at least, as long as there is room: the interval of the real server's compaction."""
@@ -337,7 +340,8 @@ class Store:
         if self._history_bytes > HISTORY_BYTES:
             forgotten += self._make_room()
         if forgotten and self._disk is not None and self._writer is not None:
-            self._writer.submit(self._disk.forget, [change.version for change in forgotten])
+            deleting = self._writer.submit(self._disk.forget, [change.version for change in forgotten])
+            deleting.add_done_callback(_say_not_forgotten)
 
     def _make_room(self) -> list[Change]:
         """Forget until half of the room is free: chatty collections first, then the oldest."""
@@ -395,3 +399,9 @@ def _change_of(row: ChangeRow) -> Change:
     name = Name(row.namespace, row.name)
     before = None if row.before is None else Stored(name, row.before_version or 0, row.before)
     return Change(cast("ChangeType", row.type), row.collection, Stored(name, row.version, row.body), before, row.moment)
+
+
+def _say_not_forgotten(deleting: "Future[None]") -> None:
+    """Nothing is lost: the next compaction tries again, and until then the file grows."""
+    if not deleting.cancelled() and (error := deleting.exception()) is not None:
+        log.warning("old changes stay in the state file until the next compaction: %s", error)

@@ -16,7 +16,7 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.rights import READ, Rule
-from trainwright.api.times import Now, wall_clock
+from trainwright.api.times import LOOK_SECONDS, Now, wall_clock
 from trainwright.controller.local.workloads.documents import spec_of, status_of
 from trainwright.controller.local.workloads.job.backoff import NO_FAILURES, Failures
 from trainwright.controller.local.workloads.job.conditions import is_finished
@@ -122,7 +122,7 @@ class JobController:
             if remaining := [error for error in failures if not is_namespace_ending(error)]:
                 # Each refusal is in an event already.
                 return Backoff(str(remaining[0]), at_most=RETRY_SECONDS)
-            return None if step.look_again is None else RetryAfter(step.look_again)
+            return None if step.look_again is None else RetryAfter(min(step.look_again, LOOK_SECONDS))
 
     def _seconds_for_its_deletion(self, job: Document, step: Plan, memory: _Memory) -> float:
         """How long this step waits, because the Job is most likely gone then; 0: not at all."""

@@ -250,6 +250,24 @@ def fail(disk: Disk, event: str, how: str) -> None:
     )
 
 
+async def test_a_compaction_that_the_file_refuses_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    moment = 0.0
+    store = Store(tmp_path / "state.db", now=lambda: moment)
+    store.write("configmaps", A, document(), None)
+    await store.committed()
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Disk, "forget", full)
+    moment = HISTORY_SECONDS + 1
+    store.compact()
+    await store.close()
+    assert "old changes stay in the state file until the next compaction: database or disk is full" in caplog.text
+
+
 @pytest.mark.parametrize("how", ["ABORT", "ROLLBACK"])
 def test_history_that_cannot_be_deleted_is_deleted_with_the_next(tmp_path: Path, how: str) -> None:
     disk = Disk(tmp_path / "state.db")
