@@ -62,7 +62,11 @@ async def _run(
             return 0
         follower = Follower(transport, namespace, name, stop_at_failure=arguments.restarts == "none")
         following = asyncio.ensure_future(
-            follower.follow(start_seconds=arguments.start_timeout, seconds=arguments.timeout)
+            follower.follow(
+                start_seconds=arguments.start_timeout,
+                seconds=arguments.timeout,
+                end_job=None if arguments.keep else lambda: _delete(client, namespace, name),
+            )
         )
         if not arguments.keep:
             said = "ending the job; once more to kill it"
