@@ -366,6 +366,12 @@ def _add_run(commands: Any) -> None:
         "--nodes", type=_nodes, metavar="N", help="number of nodes of the script (default: the runtime's)"
     )
     what.add_argument("--job-name", metavar="NAME", help="name of the TrainJob of the script (default: the script's)")
+    what.add_argument(
+        "--workdir",
+        type=Path,
+        metavar="FOLDER",
+        help="the folder that the script starts in, on all nodes (default: the current one)",
+    )
     parser.set_defaults(passed_on=[], advice="what the script is given goes behind --")
     how = parser.add_argument_group("how")
     how.add_argument("--dry-run", action="store_true", help="print the TrainJob of the script, run nothing")

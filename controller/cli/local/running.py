@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from trainwright.api.base import Resource
@@ -243,6 +244,7 @@ async def _prepare(
     if arguments.file is None:
         starter = feasibility.starter_of(objects, runtime, images)
         job["spec"]["trainer"]["command"] = [*starter.command, *script_of(arguments)]
+        feasibility.start_in((arguments.workdir or Path()).resolve(), job, objects)
         if starter.missing:
             print(f"| {starter.missing}", file=sys.stderr if arguments.dry_run else sys.stdout, flush=True)
 
