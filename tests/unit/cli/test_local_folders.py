@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.cli.local import folders
 from trainwright.controller.cli.local.folders import FORMAT, MARKER, ForeignFolderError, claim
 from trainwright.controller.cli.main import main
 
@@ -188,7 +187,7 @@ def test_a_deletion_that_was_interrupted_can_be_repeated(tmp_path: Path, monkeyp
         raise PermissionError(13, "Permission denied", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(folders.shutil, "rmtree", failing)
+        patch.setattr("shutil.rmtree", failing)
         assert main(["local", "down", "--delete", f"--dir={folder}"]) == 1
     assert (folder / MARKER).exists()
     assert main(["local", "down", "--delete", f"--dir={folder}"]) == 0

@@ -72,7 +72,7 @@ def test_the_cluster_in_the_background_is_started_like_that(tmp_path: Path, monk
         started.append(command)
         raise serving.StartError
 
-    monkeypatch.setattr(serving.subprocess, "Popen", popen)
+    monkeypatch.setattr("subprocess.Popen", popen)
     with pytest.raises(serving.StartError):
         serving.start_in_background(Options(name="a", folder=tmp_path / "a"))
     assert started[0][: len(isolated_python()) + 2] == [*isolated_python(), "-m", CLI]
