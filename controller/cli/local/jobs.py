@@ -30,6 +30,8 @@ _DRAIN_SECONDS = 2.0
 _READ_SECONDS = 30.0
 """How long to read the log of a container that has ended."""
 _OTHERS_SECONDS = 0.5
+_STARTING = frozenset({None, "ContainerCreating", "PodInitializing"})
+"""Reasons of containers that wait for nothing but their node."""
 _FAILURES = "node.trainwright.dev/failures"
 """Annotation of the local node; see node/status.py."""
 OUT_OF_TIME = 124
@@ -79,9 +81,7 @@ class Follower:
         """By uid, each as it was seen last, also those that are gone."""
         self._failed: dict[tuple[str, str], int] = {}
         """The first run that failed, by pod and container."""
-        self._not_told = {None, "ContainerCreating", "PodInitializing"}
-        if stop_at_failure:
-            self._not_told.add("CrashLoopBackOff")
+        self._not_told = _STARTING | ({"CrashLoopBackOff"} if stop_at_failure else set())
         self._told: set[str] = set()
         self._last = ""
         self._reports = Reports()
@@ -179,7 +179,10 @@ class Follower:
     async def _concluded(self, ended: Followed, end_job: Callable[[], Awaitable[object]] | None) -> Followed:
         """Show what is left of the logs, end the job, and say how it ended."""
         if not ended.code:
-            await self._finish([*self._copies.values()], _READ_SECONDS)
+            # The pods have ended, but for those that the job's success does not wait for.
+            over = {(uid, *run) for uid, pod in self._pods.items() for run in ended_runs(pod)}
+            await self._finish([copy for key, copy in self._copies.items() if key in over], _READ_SECONDS)
+            await self._finish([*self._copies.values()], _DRAIN_SECONDS)
             return ended
         # A rank that failed first may be the last to say that it has started.
         await self._until(lambda: not any(map(is_starting, self._present())), _DRAIN_SECONDS)
@@ -379,6 +382,11 @@ def failed_runs(pod: Document) -> list[tuple[str, int]]:
     return sorted(seen)
 
 
+def ended_runs(pod: Document) -> list[tuple[str, int]]:
+    """The runs of the pod's containers that have ended."""
+    return [(one["name"], _run_of(one, ended)) for one in container_statuses(pod) for ended in _ends(one)]
+
+
 def runs_with_logs(pod: Document) -> list[tuple[str, int]]:
     """The runs of the pod's containers whose logs can be read: the present one and the one before."""
     found: list[tuple[str, int]] = []
@@ -400,15 +408,15 @@ def _run_of(status: Document, ended: Document) -> int:
 
 
 def is_starting(pod: Document) -> bool:
-    """Whether a node has taken the pod and has not said yet that its containers run."""
+    """Whether a node has taken the pod and has not said yet that a container of it runs, or cannot."""
     status = pod.get("status") or {}
-    return (
-        bool((pod.get("spec") or {}).get("nodeName"))
-        and status.get("phase") in (None, "Pending")
-        and not any(
-            (one.get("state") or {}).get("waiting", {}).get("reason") not in (None, "ContainerCreating")
-            for one in container_statuses(pod)
-        )
+    if not (pod.get("spec") or {}).get("nodeName") or status.get("phase") not in (None, "Pending"):
+        return False
+    return all(
+        not _ends(one)
+        and "running" not in (state := one.get("state") or {})
+        and (state.get("waiting") or {}).get("reason") in _STARTING
+        for one in container_statuses(pod)
     )
 
 
