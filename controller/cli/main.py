@@ -6,6 +6,12 @@ the parsed arguments and returns the exit code. It imports large modules only wh
 Exit codes: 0 success, 1 failure, 2 wrong command line. The installed command begins in `entry`.
 """
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # `python -m` puts the current folder first: a `queue.py` there is not ours.
+    del sys.path[0]
+
 from trainwright.controller.cli import early  # isort: split
 
 if __name__ == "__main__":
@@ -13,7 +19,6 @@ if __name__ == "__main__":
 
 import argparse
 import io
-import sys
 from collections.abc import Sequence
 
 import trainwright

@@ -321,6 +321,7 @@ def logs_of(node: Node) -> LogSource:
         options = LogOptions(
             follow=request.follow,
             previous=request.previous,
+            run=request.run,
             timestamps=request.timestamps,
             tail_lines=request.tail_lines,
             since_seconds=request.since_seconds,

@@ -158,7 +158,9 @@ class Node:
         """The log of a container; see `interface.PodLogs`."""
         found, worker = self._find(namespace, pod)
         status = status_of(found) if worker is None else status_document(found, worker.state, self._now())
-        run = run_to_show(pod, container, status, previous=options.previous)
+        run = options.run
+        if run is None:
+            run = run_to_show(pod, container, status, previous=options.previous)
         path = log_folder(self.settings.logs, found, container) / f"{run}.log"
         runner = worker.runners.get(container) if worker is not None else None
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, annotations_of
 from trainwright.controller.local.node.environment import Lookup, variables_of
 from trainwright.controller.local.node.expansion import expand
 from trainwright.controller.local.node.files import lies_below, write_fresh
@@ -107,6 +107,18 @@ class Places:
     """Put first on PATH where the names of programs need a folder of their own."""
 
 
+WORKING_FOLDER = "workdir.trainwright.dev/"
+"""Of annotations of a pod, before the name of a container: the folder of this machine that the container starts in."""
+
+
+def named_folder(pod: Document, container: Document) -> str:
+    """The working folder that the pod's annotation names; empty if it names none. Raises CreateError: there is none."""
+    folder = str(annotations_of(pod).get(f"{WORKING_FOLDER}{container['name']}") or "")
+    if folder and not Path(folder).is_dir():
+        raise CreateError(f"working folder {folder} does not exist: make it, or name another one")
+    return folder
+
+
 async def make_plan(
     pod: Document,
     container: Document,
@@ -144,7 +156,7 @@ async def make_plan(
         command = [ports.text(word) for word in command]
         document_variables = ports.variables(document_variables)
     termination = Mount(container.get("terminationMessagePath") or TERMINATION_PATH, str(places.termination), False)
-    folder = container.get("workingDir") or environment.folder or str(places.work)
+    folder = named_folder(pod, container) or container.get("workingDir") or environment.folder or str(places.work)
     replaced: Mapping[str, str] = {}
     warnings: list[str] = []
     text: Callable[[str], str] = str

@@ -46,6 +46,8 @@ async def test_the_log_of_the_run_before(pods: Pods, node: Node) -> None:
     await pods.reach("again", "Succeeded")
     assert await read(node, pods, "again", LogOptions()) == "run True\n"
     assert await read(node, pods, "again", LogOptions(previous=True)) == "run False\n"
+    assert await read(node, pods, "again", LogOptions(run=0)) == "run False\n"
+    assert await read(node, pods, "again", LogOptions(run=1, follow=True)) == "run True\n"
 
 
 async def test_logs_that_are_not_there(pods: Pods, node: Node) -> None:
