@@ -104,6 +104,11 @@ def test_what_it_may_not_install_it_names(machine: Machine, lacks: str, tmp_path
     assert errors.endswith(": python3-venv\n")
 
 
+def test_what_is_left_out_counts_in_every_step(machine: Machine) -> None:
+    machine.has("make", '[ "$CI" = true ]')
+    assert machine.run() == (0, "")
+
+
 def test_a_failing_step_ends_it(machine: Machine) -> None:
     machine.has("make", '[ "$1" != check ]')
     assert machine.run()[0] == 1
