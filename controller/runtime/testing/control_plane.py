@@ -32,6 +32,7 @@ from trainwright.controller.runtime.testing.errors import ControlPlaneError, Por
 from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
 from trainwright.controller.runtime.testing.ports import free_port, is_free
 from trainwright.controller.runtime.testing.readiness import answers, has_condition
+from trainwright.controller.runtime.testing.stored import Stored
 from trainwright.controller.runtime.testing.users import PolicyRule, Users
 
 _PORT_ATTEMPTS = 3
@@ -50,6 +51,7 @@ class _Running:
     binaries: Binaries
     components: Components
     audit_log: Path
+    stored: Stored
 
 
 class ControlPlane:
@@ -285,7 +287,8 @@ class ControlPlane:
         write_kubeconfig(
             files.kubeconfig, server=url, authority=files.authority.pem, user=programs.ADMIN, credential=credential
         )
-        return _Running(url, token, files, binaries, components, audit_log)
+        stored = Stored(url, files.authority.pem, token)
+        return _Running(url, token, files, binaries, components, audit_log, stored)
 
     def _launch_api(
         self, files: programs.Files, binaries: Binaries, components: Components, token: str, audit_log: Path | None
@@ -362,7 +365,7 @@ class ControlPlane:
 
     def _nodes_are_ready(self) -> bool:
         try:
-            nodes = json.loads(self.kubectl("get", "nodes", "--output=json"))["items"]
+            nodes = self.stored.list("nodes")
         except ControlPlaneError:
             return False  # the API server may be restarting
         # Tests can add nodes.
@@ -417,6 +420,11 @@ class ControlPlane:
         install_definitions(
             paths, kubectl=self.kubectl, field_manager=_FIELD_MANAGER, serves=lambda path: serves(state.url + path)
         )
+
+    @property
+    def stored(self) -> Stored:
+        """The objects, to read and to create without a kubectl."""
+        return self._running.stored
 
     @property
     def users(self) -> Users:
