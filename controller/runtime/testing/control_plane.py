@@ -10,7 +10,6 @@ webhooks are registered by URL.
 """
 
 import functools
-import json
 import os
 import secrets
 import shutil
@@ -393,20 +392,12 @@ class ControlPlane:
         return done.stdout
 
     def apply(self, *documents: Mapping[str, Any]) -> None:
-        """Server-side apply documents as the administrator, in one call.
+        """Server-side apply documents as the administrator.
 
         Raises:
             ControlPlaneError: the API server refused a document; with its message.
         """
-        self.kubectl(
-            "apply",
-            "--server-side",
-            f"--field-manager={_FIELD_MANAGER}",
-            "--filename=-",
-            # JSON: YAML libraries disagree about which plain words are booleans. One document: kubectl 1.31 reads no
-            # second one of JSON.
-            stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}),
-        )
+        self.stored.apply(*documents, field_manager=_FIELD_MANAGER)
 
     def install_crds(self, *paths: Path) -> None:
         """Apply the CustomResourceDefinitions in the files and folders, and wait until they are served.
@@ -418,7 +409,7 @@ class ControlPlane:
         state = self._running
         serves = functools.partial(answers, authority=state.files.authority.pem, token=state.token)
         install_definitions(
-            paths, kubectl=self.kubectl, field_manager=_FIELD_MANAGER, serves=lambda path: serves(state.url + path)
+            paths, stored=state.stored, field_manager=_FIELD_MANAGER, serves=lambda path: serves(state.url + path)
         )
 
     @property

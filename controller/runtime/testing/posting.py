@@ -4,6 +4,7 @@
 import http.client
 import json
 import ssl
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
 
 _SECONDS = 30.0
+_PAUSE_SECONDS = 0.1
 _USER_AGENT = "test-kit"
 
 
@@ -34,6 +36,25 @@ class Poster:
             raise ControlPlaneError(f"POST {path} failed: {answer.get('message')}")
         return answer
 
+    def apply(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Server-side apply; `path` has the options. Retried while the storage of the kind is being made.
+
+        Raises:
+            ControlPlaneError: the API server cannot be reached, or refused it; with its message.
+        """
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            # JSON is YAML.
+            status, answer = self._send(
+                "PATCH", path, "application/json", json.dumps(document), "application/apply-patch+yaml"
+            )
+            if status != http.client.TOO_MANY_REQUESTS or time.monotonic() > deadline:
+                break
+            time.sleep(_PAUSE_SECONDS)
+        if status >= http.client.BAD_REQUEST:
+            raise ControlPlaneError(f"apply {path.partition('?')[0]} failed: {answer.get('message')}")
+        return answer
+
     def read(self, path: str, *, accept: str = "application/json") -> dict[str, Any] | None:
         """GET a path; returns the answer, or None where nothing is.
 
@@ -47,10 +68,12 @@ class Poster:
             raise ControlPlaneError(f"GET {path} failed: {answer.get('message')}")
         return answer
 
-    def _send(self, method: str, path: str, accept: str, body: str | None) -> tuple[int, dict[str, Any]]:
+    def _send(
+        self, method: str, path: str, accept: str, body: str | None, content_type: str = "application/json"
+    ) -> tuple[int, dict[str, Any]]:
         headers = {**self._headers, "Accept": accept}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = content_type
         # A connection of its own: a test must leave none open. It is on the loopback, so no proxy applies.
         connection = http.client.HTTPSConnection(self._host, timeout=_SECONDS, context=self._context)
         try:

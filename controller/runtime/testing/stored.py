@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and creates objects as the administrator, without a kubectl for each; for tests that look again and again.
+"""Objects read, created and applied as the administrator, without a kubectl for each, as tests look again and again.
 
 Kinds are named as for kubectl: `pods`, `trainjob`, `events.events.k8s.io`. What is served is asked for once, and again
 when a kind is not known.
@@ -13,6 +13,7 @@ from urllib.parse import quote
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
 from trainwright.controller.runtime.testing.posting import Poster
 
+_STRICT = "fieldValidation=Strict"
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -76,19 +77,36 @@ class Stored:
         """
         return {group["name"] for group in (self._poster.read("/apis") or {}).get("groups") or ()}
 
+    def apply(self, *documents: Mapping[str, Any], field_manager: str) -> None:
+        """Server-side apply; fields that a kind lacks are refused. What can be applied is, also after a refusal.
+
+        Raises:
+            ControlPlaneError: the API server refused documents; with its messages.
+        """
+        refused = []
+        for document in documents:
+            try:
+                path = self._kind_of(document).path(_namespace(document), document["metadata"]["name"])
+                self._poster.apply(f"{path}?fieldManager={quote(field_manager)}&{_STRICT}", document)
+            except ControlPlaneError as error:
+                refused.append(str(error))
+        if refused:
+            raise ControlPlaneError("; ".join(refused))
+
     def create(self, document: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Create an object; fields that its kind lacks are refused. Returns what is stored.
 
         Raises:
             ControlPlaneError: the API server refused it; with its message.
         """
+        path = self._kind_of(document).path(_namespace(document))
+        return self._poster.create(f"{path}?{_STRICT}" + ("&dryRun=All" if dry_run else ""), document)
+
+    def _kind_of(self, document: Mapping[str, Any]) -> _Served:
         api_version, kind = document["apiVersion"], document["kind"]
-        served = self._find(
+        return self._find(
             f"{kind} of {api_version}", lambda served: (served.api_version, served.kind) == (api_version, kind)
         )
-        path = served.path(document["metadata"].get("namespace") or "default")
-        options = "fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
-        return self._poster.create(f"{path}?{options}", document)
 
     def _called(self, kind: str) -> _Served:
         return self._find(kind, lambda served: served.is_called(kind))
@@ -108,6 +126,10 @@ class Stored:
             for group in (self._poster.read(root, accept=_DISCOVERY) or {}).get("items") or ():
                 for version in group["versions"]:
                     yield from _served(group["metadata"].get("name", ""), version)
+
+
+def _namespace(document: Mapping[str, Any]) -> str:
+    return str(document["metadata"].get("namespace") or "default")
 
 
 def _served(group: str, version: Mapping[str, Any]) -> Iterator[_Served]:
