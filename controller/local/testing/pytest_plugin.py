@@ -7,7 +7,7 @@ of the fixture `cluster`, which has the real controllers.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,7 @@ _OPTION = "--control-plane"
 _MARKER = "real_control_plane"
 _CHAIN = "the whole chain"
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
+_OUTPUT = "trainwright_real_control_plane"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,6 +63,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (left_out if reason else kept).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the counts over from a worker of pytest-xdist; all workers collect all tests, so all counts are equal."""
+    counts = getattr(node, "workeroutput", {}).get(_OUTPUT)
+    if counts:
+        node.config.stash[_LEFT_OUT] = Counter[str](counts)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Pass the counts on from a worker of pytest-xdist, which has no terminal."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_OUTPUT] = dict(session.config.stash.get(_LEFT_OUT, None) or {})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -198,7 +198,7 @@ async def test_clients_that_send_a_byte_now_and_then_hold_up_nobody(served: Serv
 
 
 async def test_an_answer_that_takes_too_long_fails() -> None:
-    async with serving(read_seconds=0.1, answer_seconds=0.1) as served:
+    async with serving(answer_seconds=0.1) as served:
         served.echo.waits = asyncio.Event()
         assert b" 500 " in await served.raw(request("/p"))
 

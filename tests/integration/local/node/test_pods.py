@@ -4,6 +4,7 @@
 import json
 
 from tests.integration.local.node.conftest import POD, Pods, container, is_alive, python, status
+from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.core.v1 import Node
 from trainwright.api.objects import annotations_of
 from trainwright.controller.local.node.settings import NodeSettings
@@ -86,6 +87,7 @@ async def test_a_failure_keeps_its_exit_code(pods: Pods) -> None:
     assert absent["message"] == 'exec: "no-such-program": executable file not found in $PATH'
 
 
+@IN_ONE_MODE
 async def test_a_failed_container_is_started_again(pods: Pods) -> None:
     code = "import os,sys; there=os.path.exists('second'); open('second','w'); sys.exit(0 if there else 1)"
     await pods.create("again", *python(code), restartPolicy="OnFailure")
