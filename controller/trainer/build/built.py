@@ -42,7 +42,8 @@ class Built:
     """While the cache holds this very object, the job has the same runtime."""
     job: Mark
     facts: tuple[Mark | None, ...] | None
-    """None: one of the facts could not be read."""
+    """As the build left them. None: not known, because one of them could not be read, or because the build changed it
+    and its plugin has not seen the result. Then the job is built once more."""
     references: tuple[Reference, ...]
     """The facts that the job's plugins need."""
     objects: tuple[Mark | None, ...]
@@ -66,16 +67,16 @@ class Built:
             job: the one that was built.
             runtime: that of the job.
             facts: what the build saw.
-            made: its objects, as the cache held them or as the API server answered.
+            made: its objects, as the cache held them or as the API server answered; None for an object that exists and
+                that the cache does not hold, so that nothing shows when it goes.
             settled: those of them that a next build may see as facts without a difference; see `Component.settled`.
             snapshot: the object of the cache that stands for the job's snapshot.
         """
-        created = {ref: made[ref] for ref in settled if ref in facts.objects and facts.objects[ref] is None}
         return cls(
             runtime=runtime,
             snapshot=snapshot,
             job=_mark(job),
-            facts=_marks_of(replace(facts, objects={**facts.objects, **created})),
+            facts=_left_behind(facts, made, frozenset(settled)),
             references=tuple(facts.objects),
             objects=_marks(obj for reference, obj in made.items() if reference not in facts.objects),
             made=tuple(reference for reference in made if reference not in facts.objects),
@@ -109,6 +110,28 @@ class BuildMemory:
     def remember_refusal(self, component: Component) -> None:
         """Note that the document was refused and its fallback was applied."""
         self.refused[component.reference] = digest(component.document)
+
+
+def _left_behind(
+    facts: ClusterFacts, made: Mapping[Reference, AnyObject | None], settled: frozenset[Reference]
+) -> tuple[Mark | None, ...] | None:
+    """The marks of the facts after the build; None if the next build may see something that this one did not.
+
+    What the build saw must not stand for what it left behind: an object that it made and that is deleted again would
+    look as it was seen, absent, and would never be made again.
+    """
+    created = {}
+    for reference, obj in made.items():
+        if obj is None:
+            return None
+        seen = facts.objects.get(reference)
+        if reference not in facts.objects or isinstance(seen, Unreadable):
+            continue
+        if seen is None and reference in settled:
+            created[reference] = obj
+        elif seen is None or _mark(seen) != _mark(obj):
+            return None
+    return _marks_of(replace(facts, objects={**facts.objects, **created}) if created else facts)
 
 
 def _marks_of(facts: ClusterFacts) -> tuple[Mark | None, ...] | None:

@@ -76,7 +76,7 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
         created=attempt.created,
         now=lambda: now,
     )
-    if attempt.end_unknown:
+    if attempt.end_unknown and not is_over(wanted):
         wanted = with_end_unknown(wanted, attempt.end_unknown, now=lambda: now)
     # Use the status that is about to be written: the time of a job that is resumed now starts now.
     left = None if is_over(wanted) else seconds_left(job, wanted, now)

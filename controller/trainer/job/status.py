@@ -2,9 +2,10 @@
 """The status of a TrainJob: computed from what is observed, written as a patch of what changed.
 
 The framework sets the conditions `Suspended`, `Blocked` and `Created`; the status plugin sets the others and the
-counters. `trainerStatus` belongs to the status server and is never part of a patch. A change of a condition is written
-at once, together with every other change. A change of counters alone waits for a moment, because a JobSet changes them
-several times in a row. Nothing is kept meanwhile: what waits is the difference between the job and what is observed.
+counters. A job ends once: the end that is written stays, whatever is observed afterwards. `trainerStatus` belongs to
+the status server and is never part of a patch. A change of a condition is written at once, together with every other
+change. A change of counters alone waits for a moment, because a JobSet changes them several times in a row. Nothing is
+kept meanwhile: what waits is the difference between the job and what is observed.
 """
 
 from copy import copy
@@ -38,6 +39,8 @@ REASON_END_UNKNOWN = "EndUnknown"
 REASON_CREATED = "JobsCreationSucceeded"
 """The reason that versions of Kubeflow Trainer with this condition wrote."""
 _ENDS = frozenset({CONDITION_COMPLETE, CONDITION_FAILED})
+_OBSTACLES = frozenset({CONDITION_BLOCKED, CONDITION_WAITING, CONDITION_STALLED})
+"""Why a job does not train."""
 _OWN_KEYS = (("conditions", "conditions"), ("jobs_status", "jobsStatus"))
 """Attribute and wire name of what the manager writes."""
 
@@ -49,7 +52,7 @@ def is_finished(job: TrainJob) -> bool:
 
 def is_over(status: TrainJobStatus) -> bool:
     """Whether the status says Complete or Failed."""
-    return any(c.status == "True" and c.type in _ENDS for c in status.conditions or ())
+    return any(map(_is_end, status.conditions or ()))
 
 
 def wanted_status(
@@ -73,7 +76,7 @@ def wanted_status(
     """
     status = copy(observed or job.status or TrainJobStatus())  # only its conditions change, as a whole
     had = {condition.type for condition in (job.status.conditions if job.status is not None else None) or ()}
-    found = status.conditions or []
+    found = _ended_once(job, status.conditions or [])
     conditions = [condition for condition in found if condition.type in had]
     if job.spec is not None and job.spec.suspend:
         suspended = _condition(CONDITION_SUSPENDED, "True", REASON_SUSPENDED, "TrainJob is suspended")
@@ -92,8 +95,8 @@ def wanted_status(
         conditions = set_condition(conditions, condition, now=now)
     elif settled:
         conditions = remove_condition(conditions, CONDITION_BLOCKED)
-    if any(condition.type in {CONDITION_COMPLETE, CONDITION_FAILED} for condition in conditions):
-        conditions = _while_on_its_way(conditions)
+    if any(map(_is_end, conditions)):
+        conditions = _without_obstacles(conditions)
     status.conditions = _in_order(conditions) or None
     return status
 
@@ -111,8 +114,7 @@ def with_end_unknown(status: TrainJobStatus, message: str, *, now: Now = wall_cl
 def _failed(status: TrainJobStatus, reason: str, message: str, now: Now) -> TrainJobStatus:
     marked = status.deepcopy()
     failed = _condition(CONDITION_FAILED, "True", reason, message)
-    conditions = set_condition(remove_condition(status.conditions or [], CONDITION_BLOCKED), failed, now=now)
-    marked.conditions = _in_order(_while_on_its_way(conditions))
+    marked.conditions = _in_order(_without_obstacles(set_condition(status.conditions, failed, now=now)))
     return marked
 
 
@@ -143,9 +145,26 @@ def is_urgent(patch: dict[str, Any]) -> bool:
     return patch["status"] is None or "conditions" in patch["status"]
 
 
-def _while_on_its_way(conditions: list[Condition]) -> list[Condition]:
-    """The conditions without those that only a job has that is not over."""
-    return remove_condition(remove_condition(conditions, CONDITION_WAITING), CONDITION_STALLED)
+def _is_end(condition: Condition) -> bool:
+    return condition.status == "True" and condition.type in _ENDS
+
+
+def _ended_once(job: TrainJob, observed: list[Condition]) -> list[Condition]:
+    """The observed conditions with one end at most: the one that the job has, else the first one.
+
+    A JobSet may complete after its job has failed by the deadline: until it is deleted, or because its deletion failed.
+    """
+    written = (job.status.conditions if job.status is not None else None) or ()
+    end = next(filter(_is_end, written), None) or next(filter(_is_end, observed), None)
+    if end is None:
+        return observed
+    kept = [end if one.type == end.type else one for one in observed if one.type == end.type or not _is_end(one)]
+    return kept if end in kept else [*kept, end]
+
+
+def _without_obstacles(conditions: list[Condition]) -> list[Condition]:
+    """The conditions of a job that is over: nothing keeps it from training any more."""
+    return [condition for condition in conditions if condition.type not in _OBSTACLES]
 
 
 def _in_order(conditions: list[Condition]) -> list[Condition]:

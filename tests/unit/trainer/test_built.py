@@ -137,3 +137,31 @@ def test_what_a_build_has_created_is_a_changed_fact_if_its_plugin_says_nothing()
     last, job = settled_build()
     created = an_object(JobSet, "job")
     assert not is_current(last, job, RUNTIME, ClusterFacts({JOBSET: created}), lambda _: created)
+
+
+def test_what_a_build_has_created_and_somebody_has_deleted_is_made_again() -> None:
+    # A gang's PodGroup: absent when the job was built, made, and deleted before the job was built again.
+    last, job = settled_build()
+    assert not is_current(last, job, RUNTIME, ClusterFacts({JOBSET: None}), lambda _: None)
+
+
+@pytest.mark.parametrize("settled", [(), (JOBSET,)])
+def test_what_a_build_has_changed_is_not_as_it_was_seen(settled: tuple[Reference, ...]) -> None:
+    # Somebody changed a label, the build put it right, and somebody changes it in the same way again.
+    job, seen = a_job(), an_object(JobSet, "job", labels={"a": "theirs"})
+    last = Built.of(job, RUNTIME, ClusterFacts({JOBSET: seen}), {JOBSET: an_object(JobSet, "job")}, settled)
+    assert not is_current(last, job, RUNTIME, ClusterFacts({JOBSET: seen}), lambda _: seen)
+
+
+def test_what_a_build_has_found_as_it_should_be_is_no_change() -> None:
+    job, seen = a_job(), an_object(JobSet, "job")
+    last = Built.of(job, RUNTIME, ClusterFacts({JOBSET: seen}), {JOBSET: seen})
+    assert is_current(last, job, RUNTIME, ClusterFacts({JOBSET: seen}), lambda _: seen)
+
+
+@pytest.mark.parametrize("facts", [ClusterFacts(), ClusterFacts({SECRET: None})])
+def test_what_the_cache_does_not_hold_is_looked_at_again(facts: ClusterFacts) -> None:
+    # A Secret of somebody else is used as it is; nothing shows when it is deleted.
+    job = a_job()
+    last = Built.of(job, RUNTIME, facts, {SECRET: None})
+    assert not is_current(last, job, RUNTIME, facts, lambda _: None)

@@ -149,3 +149,46 @@ def test_the_inputs_stay_as_they_are() -> None:
     before = msgspec.json.encode(current)
     wanted_status(current, None, BLOCK, settled=False, now=now)
     assert msgspec.json.encode(current) == before
+
+
+COMPLETED = condition("Complete", reason="AllJobsCompleted")
+EXCEEDED = condition("Failed", reason="DeadlineExceeded")
+
+
+@pytest.mark.parametrize(
+    ("before", "observed", "after"),
+    [
+        # One replica failed the job by its deadline and lost its lease; the next one sees the JobSet complete.
+        ([EXCEEDED], [EXCEEDED, COMPLETED], [EXCEEDED]),
+        ([COMPLETED], [COMPLETED, condition("Failed", reason="FailedJobs")], [COMPLETED]),
+        # The end that is written stays as it is, also while it is no longer observed.
+        ([EXCEEDED], [condition("Failed", reason="FailedJobs")], [EXCEEDED]),
+        ([RESUMED, COMPLETED], [RESUMED], [RESUMED, COMPLETED]),
+        # Of two that are new, the first one counts.
+        ([], [COMPLETED, EXCEEDED], [COMPLETED]),
+        ([condition("Failed", "False")], [condition("Failed", "False"), COMPLETED], [COMPLETED]),
+    ],
+)
+def test_a_job_ends_once(before: list[Any], observed: list[Any], after: list[Any]) -> None:
+    seen = msgspec.convert({"conditions": observed}, TrainJobStatus)
+    status = wanted_status(job(conditions=before), seen, None, settled=True, now=now)
+    ends = [c for c in msgspec.to_builtins(status.conditions) if c["status"] == "True" or c["type"] == "Suspended"]
+    assert [(c["type"], c["reason"]) for c in ends] == [(c["type"], c["reason"]) for c in after]
+
+
+@pytest.mark.parametrize("end", [COMPLETED, EXCEEDED])
+@pytest.mark.parametrize("settled", [True, False])
+def test_obstacles_leave_a_job_that_is_over(end: dict[str, Any], settled: bool) -> None:
+    obstacles = [condition(kind) for kind in ("Blocked", "Waiting", "Stalled")]
+    blocked = Obstacle(Reason.APPLY_REFUSED, "no", RuntimeError(), final=False)
+    for before, observed in (([*obstacles, end], None), (obstacles, {"conditions": [*obstacles, end]})):
+        seen = None if observed is None else msgspec.convert(observed, TrainJobStatus)
+        for obstacle in (None, blocked):
+            status = wanted_status(job(conditions=before), seen, obstacle, settled=settled, now=now)
+            assert [c.type for c in status.conditions or ()] == [end["type"]]
+
+
+def test_a_false_end_keeps_no_obstacle_away() -> None:
+    before = [condition("Failed", "False"), condition("Waiting")]
+    status = wanted_status(job(conditions=before), None, None, settled=True, now=now)
+    assert [c.type for c in status.conditions or ()] == ["Failed", "Waiting"]

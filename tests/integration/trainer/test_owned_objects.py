@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job owns is made again when it is deleted, for each plugin and each kind: over the local API server.
+
+When all is quiet, what is stored is what a manager that starts then would apply: it has nothing to write.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from tests.integration.trainer.reporting import definitions
+from tests.repository import ROOT
+from trainwright.api.config.v1alpha1 import Configuration
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
+from trainwright.api.objects import controller_of, name_of, uid_of
+from trainwright.api.scheduling.v1alpha1 import PodGroup
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
+from trainwright.api.volcano.v1beta1 import PodGroup as VolcanoPodGroup
+from trainwright.controller.local.cluster import RunningServer, api_server, install
+from trainwright.controller.runtime import Client, Manager
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.testing.ports import free_port
+from trainwright.controller.runtime.testing.settle import settle_manager
+from trainwright.controller.trainer.assembly.manager import make_manager
+from trainwright.controller.trainer.assembly.settings import settings_of
+
+SPACE = "default"
+KINDS = {kind.RESOURCE.api_version: kind.RESOURCE for kind in (PodGroup, VolcanoPodGroup, JobSet)}
+OWNED = (ConfigMap.RESOURCE, Secret.RESOURCE, *KINDS.values())
+STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+
+
+def replicated(name: str, metadata: dict[str, Any] = STEP) -> dict[str, Any]:
+    pod = {"containers": [{"name": "node", "image": "i"}]}
+    return {"name": name, "template": {"metadata": metadata, "spec": {"template": {"spec": pod}}}}
+
+
+def runtime(*jobs: dict[str, Any], policy: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    template = {
+        "metadata": {"annotations": {"of": "the runtime"}},
+        "spec": {"replicatedJobs": list(jobs) or [replicated("node")]},
+    }
+    return {"mlPolicy": {"numNodes": 2, **(policy or {})}, "template": template, **spec}
+
+
+MPI = {"mpi": {"mpiImplementation": "OpenMPI", "runLauncherAsNode": True}}
+RUNTIMES = {
+    "torch": runtime(policy={"torch": {}}),
+    "coscheduling": runtime(podGroupPolicy={"coscheduling": {}}),
+    "volcano": runtime(podGroupPolicy={"volcano": {}}),
+    "mpi": runtime(replicated("launcher"), replicated("node", {}), policy=MPI),
+    "flux": runtime(policy={"flux": {}}),
+    "tune": runtime(policy={"torch": {}}),
+}
+CERTIFICATES = (
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow-system"}},
+    {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "kubeflow-trainer-webhook-cert", "namespace": "kubeflow-system"},
+        "data": {"ca.crt": "Y2VydGlmaWNhdGU="},
+    },
+)
+"""What the status server is verified with."""
+COMMON = {("ConfigMap", "job-tls-config"), ("ConfigMap", "job-runtime-snapshot"), ("JobSet", "job")}
+MADE = {
+    "torch": COMMON,
+    "coscheduling": COMMON | {("PodGroup", "job")},
+    "volcano": COMMON | {("PodGroup", "job")},
+    "mpi": COMMON | {("ConfigMap", "job-mpi-hostfile"), ("Secret", "job-mpi-ssh-auth")},
+    "flux": COMMON | {("ConfigMap", "job-flux-entrypoint"), ("Secret", "job-flux-curve")},
+    "tune": COMMON | {("ConfigMap", "job-progress-writer")},
+}
+"""Kind and name of what a job of each runtime owns."""
+
+
+def changed(resource: Any, obj: dict[str, Any]) -> dict[str, Any]:
+    """A patch of what the manager sets of an object and may set again while its job is suspended."""
+    if resource == ConfigMap.RESOURCE and not obj["metadata"]["name"].endswith("-runtime-snapshot"):
+        return {"data": dict.fromkeys(obj["data"], "other")}
+    if resource == JobSet.RESOURCE:
+        return {"metadata": {"annotations": {"of": "somebody else"}}}
+    return {"spec": {"minMember": 7}} if resource.kind == "PodGroup" else {}
+
+
+class World:
+    """An API server, a manager beside it, and a user."""
+
+    def __init__(self, api: RunningServer, tasks: TaskScope) -> None:
+        self.api, self._tasks = api, tasks
+        self.client = Client(api.transport(), user_agent="user")
+        self._port = free_port()
+
+    async def start(self) -> Manager:
+        """A manager that starts now, at rest."""
+        configuration = {
+            "health": {"healthProbeBindAddress": "0"},
+            "featureGates": {"TrainJobStatus": True, "ProgressPull": True},
+            "statusServer": {"port": self._port},
+        }
+        settings = settings_of(msgspec.convert(configuration, Configuration))
+        manager = await make_manager(
+            self.api.config, settings, user_agent="manager", transport=self.api.transport(), detect_mutation=True
+        )
+        self._tasks.start("manager", manager.run())
+        await manager.wait_ready()
+        await settle_manager(manager)
+        return manager
+
+    async def create(self, kind: Any, name: str, spec: dict[str, Any], annotations: dict[str, str]) -> None:
+        document = {"apiVersion": kind.RESOURCE.api_version, "kind": kind.RESOURCE.kind, "spec": spec}
+        metadata = {"name": name, "namespace": SPACE, "annotations": annotations}
+        await self.client.create({**document, "metadata": metadata}, kind=kind.RESOURCE)
+
+    async def job(self, name: str, **spec: Any) -> None:
+        """A job `job` of one of `RUNTIMES`."""
+        await self.create(TrainingRuntime, "runtime", RUNTIMES[name], {})
+        reference = {"kind": "TrainingRuntime", "name": "runtime"}
+        trainer = {"trainer": {"command": ["tune", "run"]}} if name == "tune" else {}
+        annotations = {"trainwright.dev/progress": "file"} if name == "tune" else {}
+        await self.create(TrainJob, "job", {"runtimeRef": reference, **trainer, **spec}, annotations)
+
+    async def owned(self) -> dict[tuple[Any, str], Any]:
+        """What the job `job` owns, by kind and name."""
+        found = {}
+        for resource in OWNED:
+            for obj in (await self.client.list(resource, SPACE)).items:
+                controller = controller_of(obj)
+                if controller is not None and controller.name == "job":
+                    found[resource, name_of(obj)] = obj
+        return found
+
+    async def label(self, resource: Any, name: str, **labels: str | None) -> None:
+        await self.client.patch(resource, name, SPACE, {"metadata": {"labels": labels}})
+
+
+@asynccontextmanager
+async def running(folder: Path) -> AsyncIterator[World]:
+    groups = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "tests/conformance/crds").glob("*.yaml"))]
+    async with api_server(folder, memory=True) as api, TaskScope("test") as tasks:
+        world = World(api, tasks)
+        await install(world.client, [*definitions(), *groups, *CERTIFICATES], owner="test")
+        yield world
+
+
+def content(obj: Any) -> dict[str, Any]:
+    """What a user of the object sees of it."""
+    kept = {name: value for name, value in obj.items() if name not in {"metadata", "status"}}
+    return {**kept, **{name: obj["metadata"].get(name) for name in ("labels", "annotations", "ownerReferences")}}
+
+
+async def contents(world: World) -> dict[tuple[Any, str], dict[str, Any]]:
+    return {key: content(obj) for key, obj in (await world.owned()).items()}
+
+
+async def stored(world: World) -> dict[tuple[Any, str], tuple[str, Any]]:
+    """Which objects the job owns: each with uid and version."""
+    return {key: (uid_of(obj), obj["metadata"]["resourceVersion"]) for key, obj in (await world.owned()).items()}
+
+
+async def nothing_is_left_to_do(world: World, manager: Manager) -> None:
+    """A manager that starts now changes nothing."""
+    await settle_manager(manager)
+    manager.stop()
+    before = await stored(world)
+    fresh = await world.start()
+    assert await stored(world) == before
+    fresh.stop()
+
+
+@pytest.mark.parametrize("life", ["twice", "changed"])
+@pytest.mark.parametrize("name", RUNTIMES)
+async def test_each_object_of_a_job_is_made_again(name: str, life: str, tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        manager = await world.start()
+        await world.job(name)
+        await settle_manager(manager)
+        objects = set(await world.owned())
+        assert MADE[name] == {(resource.kind, name) for resource, name in objects}
+        # The first of them in a new life is the PodGroup, if there is one.
+        for resource, own in sorted(objects, key=str, reverse=life == "twice"):
+            if life == "changed":
+                await world.label(TrainJob.RESOURCE, "job", changed=own.lower())
+                await settle_manager(manager)
+            for _ in range(2 if life == "twice" else 1):
+                await world.client.delete(resource, own, SPACE, propagation="Background")
+                await settle_manager(manager)
+                assert set(await world.owned()) == objects, f"after {resource.kind} {own} was deleted"
+        await nothing_is_left_to_do(world, manager)
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+async def test_each_object_of_a_suspended_job_that_is_changed_is_put_right(name: str, tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        manager = await world.start()
+        await world.job(name, suspend=True)
+        await settle_manager(manager)
+        before = await world.owned()
+        for _ in range(2):
+            # The second time, what is seen is what was seen before it was put right.
+            for (resource, own), obj in before.items():
+                if change := changed(resource, obj):
+                    await world.client.patch(resource, own, SPACE, change)
+            await settle_manager(manager)
+            assert await contents(world) == {key: content(obj) for key, obj in before.items()}
+        await nothing_is_left_to_do(world, manager)
