@@ -6,7 +6,7 @@ Everything is asked of the API server, so it makes no difference in which proces
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TextIO
@@ -48,6 +48,7 @@ class Follower:
         name: of the job.
         out: where lines go.
         stop_at_failure: end the job at the first failure of a container of the trainer.
+        takes: whether the lines of a pod are shown; None: those of all.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Follower:
         *,
         out: TextIO = sys.stdout,
         stop_at_failure: bool = True,
+        takes: Callable[[Document], bool] | None = None,
     ) -> None:
         self._transport = transport
         self._client = Client(transport, user_agent="trainwright-local")
@@ -65,6 +67,7 @@ class Follower:
         self._name = name
         self._out = out
         self._stop_at_failure = stop_at_failure
+        self._takes = takes
         self._streams: set[tuple[str, str, int]] = set()
         self._told: set[str] = set()
         self._last = ""
@@ -89,8 +92,9 @@ class Follower:
                 pods = await self._pods()
                 for pod in pods:
                     self._tell_waiting(pod)
-                    for container, restarts in _with_logs(pod):
-                        self._show(tasks, pod, container, restarts)
+                    if self._takes is None or self._takes(pod):
+                        for container, restarts in _with_logs(pod):
+                            self._show(tasks, pod, container, restarts)
                 await self._tell_events(job, pods)
                 ended = self._ended(job, pods)
                 if ended is not None:
