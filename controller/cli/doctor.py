@@ -6,10 +6,9 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainwright.controller.cli.reading import WRONG_USE
+from trainwright.controller.cli.reading import WRONG_USE, add_kubeconfig, chosen_cluster
 
 if TYPE_CHECKING:
     from trainwright.api.objects import Document
@@ -28,8 +27,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "It needs no manager, and works with Kubeflow Trainer's own installations. Exit code 0 if nothing is wrong, 1 "
         "if something is, 2 if the cluster cannot be examined, 3 if nothing was found and not all could be checked.",
     )
-    parser.add_argument("--kubeconfig", type=Path, help="kubeconfig of the cluster (default: as for kubectl)")
-    parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
+    add_kubeconfig(parser)
     parser.add_argument(
         "-n",
         "--namespace",
@@ -86,7 +84,7 @@ def _plain(one: "Examined") -> dict[str, Any]:
 
 
 async def _gather(arguments: argparse.Namespace) -> "Site":
-    from trainwright.controller.runtime import Client, HTTPTransport, load_config  # noqa: PLC0415 - as above
+    from trainwright.controller.runtime import Client, HTTPTransport  # noqa: PLC0415 - as above
     from trainwright.controller.trainer.doctor.gathering import Gatherer  # noqa: PLC0415
     from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
     from trainwright.plugins.registry import Registry, Selection  # noqa: PLC0415
@@ -95,9 +93,7 @@ async def _gather(arguments: argparse.Namespace) -> "Site":
         if sys.stderr.isatty():
             print(f"\r\x1b[Kreading: {what}", end="" if what else "\r\x1b[K", file=sys.stderr, flush=True)
 
-    client = Client(
-        HTTPTransport(load_config(arguments.kubeconfig, arguments.context)), user_agent="trainwright-doctor"
-    )
+    client = Client(HTTPTransport(chosen_cluster(arguments)), user_agent="trainwright-doctor")
     try:
         pipeline = Pipeline(Registry.load(Selection.of(None)))
         gatherer = Gatherer(client, pipeline, needed_rights, shipped_definitions(), arguments.namespace, tell)

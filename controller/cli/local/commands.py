@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trainwright local up | down | status | list | logs | run`."""
+"""`trainwright local up | down | status | list | run`; `job_commands` declares the commands about jobs."""
 
 import argparse
 import asyncio
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trainwright.api import extras
-from trainwright.controller.cli.local import folders, serving, state
+from trainwright.controller.cli.local import folders, job_commands, serving, state
 from trainwright.controller.cli.local.options import Options, add_node, add_place, options_of
 
 _SUCCESS, _FAILURE, _REFUSED, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 125, 130, 141
@@ -37,8 +37,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _add_down(commands)
     _add_status(commands)
     _add_list(commands)
-    _add_logs(commands)
     _add_run(commands)
+    job_commands.add_to(commands, _command)
 
     def usage(_: argparse.Namespace) -> int:
         parser.print_help(sys.stderr)
@@ -313,29 +313,6 @@ def _list(_: argparse.Namespace) -> int:
     for folder, run in found:
         print(f"{folder.name:<20} {'runs at ' + run.server if run else 'does not run':<32} {folder}")
     return _SUCCESS
-
-
-def _add_logs(commands: Any) -> None:
-    parser = _command(
-        commands,
-        "logs",
-        "show the lines of a job's ranks",
-        _logs,
-        description="Show the lines of a job's ranks. With --follow, the exit code is that of `run`.",
-    )
-    add_place(parser)
-    parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
-    parser.add_argument("--namespace", "-n", default="default", help="its namespace (default: %(default)s)")
-    parser.add_argument("--follow", "-f", action="store_true", help="go on until the job ends")
-
-
-def _logs(arguments: argparse.Namespace) -> int:
-    options = options_of(arguments)
-    if state.running(options.folder) is None:
-        return _fail(f"cluster {options.name} does not run; start it with: {options.command('up')}")
-    from trainwright.controller.cli.local import views  # noqa: PLC0415 - the help needs none of it
-
-    return asyncio.run(views.logs(options.folder, arguments.namespace, arguments.job, follow=arguments.follow))
 
 
 # ---------------------------------------------------------------------- run

@@ -59,6 +59,7 @@ class Follower:
         name: of the job.
         out: where lines go.
         stop_at_failure: end the job at the first failure of a container of the trainer.
+        takes: whether the lines of a pod are shown; None: those of all.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Follower:
         *,
         out: TextIO = sys.stdout,
         stop_at_failure: bool = True,
+        takes: Callable[[Document], bool] | None = None,
     ) -> None:
         self._transport = transport
         self._client = Client(transport, user_agent="trainwright-local")
@@ -76,6 +78,7 @@ class Follower:
         self._name = name
         self._out = out
         self._stop_at_failure = stop_at_failure
+        self._takes = takes
         self._copies: dict[tuple[str, str, int], asyncio.Task[None]] = {}
         self._pods: dict[str, Document] = {}
         """By uid, each as it was seen last, also those that are gone."""
@@ -262,7 +265,7 @@ class Follower:
 
     def _stream(self, tasks: TaskScope, pod: Document, container: str, run: int) -> None:
         key = (uid_of(pod), container, run)
-        if key not in self._copies:
+        if key not in self._copies and (self._takes is None or self._takes(pod)):
             several = len(container_statuses(pod)) > 1
             prefix = f"[{rank_of(pod)}{f'/{container}' if several else ''}]"
             self._copies[key] = tasks.start(f"log/{key[0]}", self._copy(name_of(pod), container, run, prefix))

@@ -151,8 +151,13 @@ def table(views: Sequence[View], *, namespaces: bool) -> list[str]:
         head.insert(0, "NAMESPACE")
         for row, view in zip(rows, views, strict=True):
             row.insert(0, view.namespace)
-    widths = [max(cells(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    return ["   ".join(map(filled, row, widths)).rstrip() for row in [head, *rows]]
+    return aligned([head, *rows])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows as lines whose columns begin below each other; all rows are of one length."""
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    return ["   ".join(map(filled, row, widths)).rstrip() for row in rows]
 
 
 def details(view: View, now: datetime, *, ascii_only: bool = False, width: int = 30) -> list[tuple[str, str]]:
