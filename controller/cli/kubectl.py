@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 
-from trainwright.controller.cli.local import state
+from trainwright.controller.cli import state
 
 _REFUSED, _NO_PROGRAM = 1, 127
 

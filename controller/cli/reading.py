@@ -85,7 +85,7 @@ def chosen_cluster(arguments: argparse.Namespace) -> "ClusterConfig":
 
     Raises ConfigurationError.
     """
-    from trainwright.controller.cli.local import state  # noqa: PLC0415 - as above
+    from trainwright.controller.cli import state  # noqa: PLC0415 - as above
     from trainwright.controller.runtime import load_config  # noqa: PLC0415 - as above
     from trainwright.controller.runtime.errors import NoClusterError  # noqa: PLC0415 - as above
 

@@ -27,7 +27,7 @@ from tests.managers import start_manager
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod
 from trainwright.api.manifest import documents
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainJob
-from trainwright.controller.cli.local import state
+from trainwright.controller.cli import state
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.client.transport import Request

@@ -16,7 +16,7 @@ import pytest
 from tests.processes import alive
 from tests.soak import durability
 from tests.unit.local.node.modes import REFUSED
-from trainwright.controller.cli.local import state
+from trainwright.controller.cli import state
 from trainwright.controller.cli.versions import public_data
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
-from trainwright.controller.cli.local import state
+from trainwright.controller.cli import state
 from trainwright.controller.cli.local.options import add_place, options_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
-from trainwright.controller.cli.local import feasibility, serving, state
+from trainwright.controller.cli import state
+from trainwright.controller.cli.local import feasibility, serving
 from trainwright.controller.cli.local.jobs import TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
 from trainwright.controller.cli.local.requested import WrongUseError, script_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import trainwright
 from trainwright.api.times import format_time, wall_clock
-from trainwright.controller.cli.local import state
+from trainwright.controller.cli import state
 from trainwright.controller.cli.local.options import Options
 
 if TYPE_CHECKING:
