@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
+from trainwright.api.surroundings import present
+
 Now: TypeAlias = Callable[[], datetime]
 """The source of wall-clock time that is written into objects; tests pass their own."""
 
@@ -23,7 +25,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\
 
 def wall_clock() -> datetime:
     """The current time, in UTC. Durations inside the process use the event loop's clock instead."""
-    return datetime.now(UTC)
+    return present().now()
 
 
 def parse(text: str) -> datetime:

@@ -10,12 +10,12 @@ without a byte for `IDLE_SECONDS` counts as dead.
 """
 
 import asyncio
-import random
 from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 
+from trainwright.api.surroundings import fraction
 from trainwright.controller.runtime.cache.retry_delays import RetryDelays
 from trainwright.controller.runtime.cache.scope import Scope
 from trainwright.controller.runtime.client.answers import error_of
@@ -128,7 +128,7 @@ class Reflector:
         streaming: bool = True,
         page: int = PAGE,
         idle: float | None = None,
-        rand: Callable[[], float] = random.random,
+        rand: Callable[[], float] = fraction,
     ) -> None:
         self._client = client
         self._kind = kind
