@@ -42,7 +42,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 # a sixth less.
 os.environ.setdefault("GOGC", "400")
 
-STEPS = ("unit", "integration", "e2e")
+STEPS = ("unit", "simulation", "integration", "e2e")
 _NEEDS = "needs_environment"
 _WHERE = "only_where"
 _LEFT_OUT = pytest.StashKey[Counter[str]]()

@@ -72,12 +72,10 @@ class ForeignObjectsAreKept(Rule):
     name = "foreign-kept"
 
     def changed(self, change: Change) -> None:
-        """Look for fields of ours in a PodGroup without an owner."""
-        if not change.collection.startswith("podgroups.") or change.type != "MODIFIED":
+        """Look for fields of ours that come into a PodGroup which had none."""
+        if not change.collection.startswith("podgroups.") or change.before is None:
             return
-        metadata = change.object.document()["metadata"]
-        ours = any(one["manager"] == "trainer" for one in metadata.get("managedFields") or ())
-        if ours and not metadata.get("ownerReferences"):
+        if change.type == "MODIFIED" and _is_ours(change.object.document()) and not _is_ours(change.before.document()):
             self.say(f"PodGroup {change.name.name} of somebody else was changed")
 
 
@@ -138,6 +136,10 @@ class StatesAreTold(Rule):
 
 
 RULES: tuple[type[Rule], ...] = (OneEnd, ConditionsAreKept, ForeignObjectsAreKept, OneJobSet, StatesAreTold)
+
+
+def _is_ours(document: Document) -> bool:
+    return any(one["manager"] == "trainer" for one in document["metadata"].get("managedFields") or ())
 
 
 def conditions(document: Document) -> list[Document]:

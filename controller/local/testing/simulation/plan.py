@@ -41,8 +41,8 @@ class Plan:
     """One world. Shrinking removes steps, then faults, then options."""
 
     seed: str
-    weather: Weather
-    lives: PodLives
+    weather: Weather = field(default_factory=Weather)
+    lives: PodLives = field(default_factory=PodLives)
     replicas: int = 1
     election: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)

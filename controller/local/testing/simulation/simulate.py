@@ -289,12 +289,15 @@ class _Complaints(logging.Handler):
 
 @contextmanager
 def _complaints(say: Callable[[Violation], None]) -> Iterator[None]:
-    handler = _Complaints(say)
-    logging.getLogger().addHandler(handler)
+    handler, root = _Complaints(say), logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.ERROR)  # warnings of thousands of faults say nothing
     try:
         yield
     finally:
-        logging.getLogger().removeHandler(handler)
+        root.setLevel(level)
+        root.removeHandler(handler)
 
 
 # ---------------------------------------------------------------------- shrinking
