@@ -11,6 +11,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
+from trainwright.api.surroundings import present
+
 Now: TypeAlias = Callable[[], datetime]
 """The source of wall-clock time that is written into objects; tests pass their own."""
 
@@ -30,7 +32,7 @@ _RUNNING_ON = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 def wall_clock() -> datetime:
     """The current time, in UTC. Durations inside the process use the event loop's clock instead."""
-    return datetime.now(UTC)
+    return present().now()
 
 
 def running_on() -> float:

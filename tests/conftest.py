@@ -39,7 +39,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 # a sixth less.
 os.environ.setdefault("GOGC", "400")
 
-STEPS = ("unit", "integration", "e2e")
+STEPS = ("unit", "simulation", "integration", "e2e")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trainwright.api import extras
-from trainwright.controller.cli import state
-from trainwright.controller.cli.local import folders, job_commands, serving
+from trainwright.controller.cli import folders, state
+from trainwright.controller.cli.local import job_commands, serving
 from trainwright.controller.cli.local.options import Options, add_node, add_place, options_of
 
 _SUCCESS, _FAILURE, _REFUSED, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 125, 130, 141

@@ -7,11 +7,14 @@ of the fixture `cluster`, which has the real controllers.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from trainwright.controller.local.testing.simulation.plan import Plan
+    from trainwright.controller.local.testing.simulation.simulate import Outcome, Scenario
     from trainwright.controller.runtime.testing.control_plane import ControlPlane
 
 _OPTION = "--control-plane"
@@ -19,6 +22,21 @@ _MARKER = "real_control_plane"
 _CHAIN = "the whole chain"
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 _OUTPUT = "trainwright_real_control_plane"
+
+
+@pytest.fixture
+def simulated() -> "Callable[[Scenario, str | Plan], Outcome]":
+    """Lives the world of a seed or a plan; the test fails if a rule does not hold. See docs/runtime/simulation.md."""
+    from trainwright.controller.local.testing.simulation.simulate import simulate  # noqa: PLC0415 - only if used
+
+    def live(scenario: "Scenario", seed: "str | Plan") -> "Outcome":
+        outcome = simulate(scenario, seed)
+        if outcome.violations:
+            broken = "\n".join(f"  {violation}" for violation in outcome.violations)
+            pytest.fail(f"the world of seed {outcome.plan.seed} breaks rules:\n{broken}", pytrace=False)
+        return outcome
+
+    return live
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

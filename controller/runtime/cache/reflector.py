@@ -12,12 +12,12 @@ ever. So it is asked whether it has the version.
 """
 
 import asyncio
-import random
 from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 
+from trainwright.api.surroundings import fraction
 from trainwright.controller.runtime.cache.retry_delays import RetryDelays
 from trainwright.controller.runtime.cache.scope import Scope
 from trainwright.controller.runtime.client.answers import error_of
@@ -130,7 +130,7 @@ class Reflector:
         streaming: bool = True,
         page: int = PAGE,
         idle: float | None = None,
-        rand: Callable[[], float] = random.random,
+        rand: Callable[[], float] = fraction,
     ) -> None:
         self._client = client
         self._kind = kind

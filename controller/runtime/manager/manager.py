@@ -56,6 +56,11 @@ class Elector(Protocol):
         """Checked by leader-elected work before each write."""
         ...
 
+    @property
+    def leads(self) -> bool:
+        """Whether this replica leads now."""
+        ...
+
     def watch_loop(self, silence: Callable[[], float]) -> None:
         """`silence` returns the seconds since the event loop last ran; it is called from another thread."""
         ...
@@ -131,6 +136,7 @@ class Manager:
         self.servers: dict[str, HTTPServer] = {}
         self._elector = elector
         self._tune = process.tune_collector
+        self._watchdog = process.watchdog
         self._supervisor = Supervisor(
             grace=process.grace, drain=process.drain, before=self._before, after=self._after, enter=self._enter
         )
@@ -158,7 +164,8 @@ class Manager:
         self.readyz.add("caches", self._caches_unready)
         self.readyz.add("watches", self._watches_failing)
         self.readyz.add("shutdown", lambda: "the process is stopping" if self._supervisor.stopping else None)
-        self._supervisor.add(self.lag, Group.SERVERS, "loop-lag")
+        if self._watchdog:
+            self._supervisor.add(self.lag, Group.SERVERS, "loop-lag")
         self._supervisor.add(self.cache, Group.CACHES, "cache")
         self._supervisor.add(_AfterSync(self), Group.CACHES, "after-sync")
         if self._elector is not None:

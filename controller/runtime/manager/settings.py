@@ -48,5 +48,7 @@ class ProcessSettings:
     """Fill caches with a streaming list where the API server supports it; False: always with paged lists."""
     tune_collector: bool = False
     """Tune the garbage collector of the whole process. Right for a process that only runs this manager."""
+    watchdog: bool = True
+    """Watch the event loop from a thread of its own. False where time is virtual, so that nothing can be late."""
     detect_mutation: bool = False
     """Fail when code changes an object of the cache. For tests: it keeps a copy of each object."""

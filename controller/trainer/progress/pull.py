@@ -9,11 +9,11 @@ pushed. A bad read never clears what is stored.
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
+from trainwright.api import surroundings
 from trainwright.api.conditions import find
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import AnyObject, annotations_of, uid_of
@@ -81,7 +81,7 @@ class Puller:
         synced: Callable[[], Awaitable[None]] = _at_once,
         reads_files: bool = True,
         now: Now = wall_clock,
-        uniform: Uniform = random.uniform,
+        uniform: Uniform = surroundings.uniform,
     ) -> None:
         """Args:
         client: lists pods and runs commands in them.

@@ -11,6 +11,7 @@ import pytest
 
 from trainwright.api.config.v1alpha1 import Cleanup, Configuration, ControllerHealth
 from trainwright.controller.runtime import Manager, load_config
+from trainwright.controller.runtime.manager.settings import ProcessSettings
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.assembly.manager import make_manager
@@ -39,7 +40,10 @@ async def working(
     health = ControllerHealth(health_probe_bind_address="0")
     settings = settings_of(Configuration(health=health, cleanup=cleanup))
     manager = await make_manager(
-        load_config(with_jobsets.kubeconfig), settings, user_agent=f"test/{namespace}", detect_mutation=True
+        load_config(with_jobsets.kubeconfig),
+        settings,
+        user_agent=f"test/{namespace}",
+        process=ProcessSettings(detect_mutation=True),
     )
     async with asyncio.TaskGroup() as group:
         group.create_task(manager.run(), name="manager")

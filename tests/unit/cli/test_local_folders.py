@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.controller.cli.local.folders import FORMAT, MARKER, ForeignFolderError, claim
+from trainwright.controller.cli.folders import FORMAT, MARKER, ForeignFolderError, claim
 from trainwright.controller.cli.main import main
 
 

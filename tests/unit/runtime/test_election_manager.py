@@ -30,6 +30,10 @@ class Lease:
     def permission(self) -> WritePermission:
         return Fence(Timing())
 
+    @property
+    def leads(self) -> bool:
+        return self.elected.is_set() and not self.lost.is_set()
+
     def watch_loop(self, silence: Callable[[], float]) -> None:
         """The loop of a test is never watched."""
 

@@ -54,7 +54,8 @@ class Collection:
         self.history: deque[Change] = deque()
         self.forgotten = oldest
         """The version of the newest change that history no longer has."""
-        self.watches: set[Watch] = set()
+        self.watches: dict[Watch, None] = {}
+        """In the order in which they began, which is that in which they are told."""
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -92,13 +93,22 @@ class Store:
         path: of the state file; None keeps everything in memory.
         now: the time of changes, in seconds since the epoch.
         first: the version that a store without objects has.
+        observe: called with each change once it is durable, before any watch is told.
 
     Raises:
         StateFileError: the state file cannot be used.
     """
 
-    def __init__(self, path: Path | None = None, *, now: Callable[[], float] = time.time, first: int = 1) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        now: Callable[[], float] = time.time,
+        first: int = 1,
+        observe: Callable[[Change], None] | None = None,
+    ) -> None:
         self._now = now
+        self._observe = observe
         self._version = self._told = first
         self._collections: dict[str, Collection] = {}
         self._history: deque[Change] = deque()
@@ -153,6 +163,10 @@ class Store:
         """The oldest version that a watch can begin at."""
         return self._oldest
 
+    def collections(self) -> list[str]:
+        """The names of all collections that were used."""
+        return list(self._collections)
+
     def collection(self, name: str) -> Collection:
         """A collection, by a name such as `jobs.batch`; made if it is not there."""
         found = self._collections.get(name)
@@ -203,13 +217,13 @@ class Store:
             if change.version <= self._told:
                 missed.append(change)
         watch = Watch(since, reversed(missed))
-        current.watches.add(watch)
+        current.watches[watch] = None
         return watch
 
     def unwatch(self, collection: str, watch: Watch) -> None:
         """End a watch."""
         watch.close()
-        self.collection(collection).watches.discard(watch)
+        self.collection(collection).watches.pop(watch, None)
 
     # ------------------------------------------------------------------ writing
 
@@ -319,6 +333,8 @@ class Store:
 
     def _tell(self, change: Change) -> None:
         self._told = change.version
+        if self._observe is not None:
+            self._observe(change)
         for watch in self.collection(change.collection).watches:
             watch.offer(change)
 

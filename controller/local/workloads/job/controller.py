@@ -16,6 +16,7 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.rights import READ, Rule
+from trainwright.api.surroundings import present
 from trainwright.api.times import LOOK_SECONDS, Now, wall_clock
 from trainwright.controller.local.workloads.documents import spec_of, status_of
 from trainwright.controller.local.workloads.job.backoff import NO_FAILURES, Failures
@@ -83,7 +84,7 @@ class JobController:
         """
         self._client, self._cache = manager.client, manager.cache
         self._recorder, self._now = recorder, now
-        self._chance = chance or random.Random()  # noqa: S311 - names are not secret
+        self._chance = chance or present().random()
         self._memories: dict[Key, _Memory] = {}
         manager.controller(NAME).for_(JOB).owns(POD).reconcile(self.reconcile)
         manager.controller(f"{NAME}-orphans").for_(POD, predicates=[_is_tracked]).watches(

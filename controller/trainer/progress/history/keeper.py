@@ -14,7 +14,6 @@ import asyncio
 import heapq
 import itertools
 import logging
-import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from datetime import timedelta
 
 from prometheus_client import CollectorRegistry, Counter
 
+from trainwright.api import surroundings
 from trainwright.api.conditions import find
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, key_of, resource_version_of, uid_of
@@ -129,7 +129,7 @@ class HistoryKeeper:
         attempt_of: Callable[[TrainJob], int | None],
         synced: Callable[[], Awaitable[None]] = _at_once,
         now: Now = wall_clock,
-        uniform: Uniform = random.uniform,
+        uniform: Uniform = surroundings.uniform,
     ) -> None:
         """Create it inside a running event loop.
 
