@@ -177,6 +177,7 @@ class TrainJobController:
             created=self._options.created_condition and failure is None and not end_unknown and _is_built(job),
             end_unknown=end_unknown,
             counters_in=COUNTERS_SECONDS if since is None else since + COUNTERS_SECONDS - now,
+            foreign_in=RETRY_SECONDS if memory.build.foreign and _is_built(job) else 0.0,
         )
 
     async def _carry_out(

@@ -13,11 +13,14 @@ from typing import TypeVar
 import msgspec
 
 from trainwright.api.base import Object
-from trainwright.api.objects import AnyObject
+from trainwright.api.objects import AnyObject, controller_of, uid_of
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.plugins.contract.errors import FactUnavailable
 from trainwright.plugins.contract.reference import Reference
 
 T = TypeVar("T", bound=Object)
+
+_TRAIN_JOB = (TrainJob.RESOURCE.kind, TrainJob.RESOURCE.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,17 @@ class ClusterFacts:
     def exists(self, reference: Reference) -> bool:
         """Whether the object exists. Raises like `find`."""
         return self.find(reference) is not None
+
+    def can_be_used(self, reference: Reference, job: TrainJob) -> bool:
+        """Whether the job can use the object: it exists, and does not go away with an earlier TrainJob of that name.
+
+        Raises like `find`.
+        """
+        found = self.find(reference)
+        if found is None:
+            return False
+        controller = controller_of(found)
+        return controller is None or (controller.kind, controller.group) != _TRAIN_JOB or controller.uid == uid_of(job)
 
     def get(self, reference: Reference, model: type[T]) -> T | None:
         """The object as a model, decoded if the cache holds a dictionary. Raises like `find`."""

@@ -105,12 +105,12 @@ class FluxPlugin:
                         container.set_mount(mount, why="Flux, its scripts and its certificate")
 
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        """The scripts, and the certificate unless it exists."""
+        """The scripts, and the certificate unless it exists. That of a deleted job of that name does not count."""
         policy = _policy(info)
         if policy is None:
             return
         yield _scripts(info, job, policy)
-        if not info.facts.exists(_certificate_of(job)):
+        if not info.facts.can_be_used(_certificate_of(job), job):
             yield Component.owned_by(
                 job,
                 Secret.RESOURCE,

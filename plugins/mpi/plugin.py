@@ -116,11 +116,11 @@ class MPIPlugin:
                 _point_to_hosts(policy, container, _slots(info, job))
 
     def build(self, info: Info, job: TrainJob) -> Iterable[Component]:
-        """The host file, and the keys unless they exist."""
+        """The host file, and the keys unless they exist. Those of a deleted job of that name do not count."""
         policy = _policy(info)
         if policy is None:
             return
-        if not info.facts.exists(_keys_of(job)):
+        if not info.facts.can_be_used(_keys_of(job), job):
             keys = {
                 "type": "kubernetes.io/ssh-auth",
                 "immutable": True,

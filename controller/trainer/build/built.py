@@ -100,6 +100,9 @@ class BuildMemory:
     """The last build that succeeded."""
     refused: dict[Reference, bytes] = field(default_factory=dict)
     """Digests of the documents that the API server refused, so that their fallback was applied."""
+    foreign: bool = False
+    """Whether an object of somebody else has the name of one of the job's, in the last build that succeeded. The job
+    uses it as it is. No event may show that it goes."""
     made_once: bool = False
     """Whether this process has made or found all objects of the job."""
 

@@ -85,10 +85,15 @@ class WatchedKinds:
                     # A cluster may hold many ConfigMaps and Secrets; keep those of TrainJobs only.
                     transforms = (_of_a_trainjob,) if isinstance(kind, MetadataOnly) else ()
                     builder.owns(kind, transforms=transforms, wait=waiting(watch.counters) if watch.counters else None)
+                    if not transforms:
+                        # What a job uses in place of its own object, or what keeps it from making that, goes.
+                        builder.watches(kind, _once_synced(_namesake(cache)), predicates=[_ends_foreign])
                 case Enqueue.SUSPENDED_IN_NAMESPACE:
-                    builder.watches(kind, _once_synced(lambda obj: cache.list(TrainJob, namespace_of(obj))))
+                    builder.watches(kind, _once_synced(_suspended(lambda obj: cache.list(TrainJob, namespace_of(obj)))))
                 case Enqueue.SUSPENDED_OF_RUNTIME_CLASS:
-                    builder.watches(kind, _once_synced(lambda obj: _jobs_of_class(cache, runtimes, name_of(obj))))
+                    builder.watches(
+                        kind, _once_synced(_suspended(lambda obj: _jobs_of_class(cache, runtimes, name_of(obj))))
+                    )
 
     def owned(self) -> list["Owned"]:
         """The kinds whose objects belong to TrainJobs, as the cache holds them."""
@@ -99,6 +104,12 @@ class WatchedKinds:
         """Whether a change of the object starts reconciles. True for an absent kind too, which has no objects."""
         resource = reference.resource
         return reference in self._single or resource in self._kinds or resource in self._absent
+
+    def owns(self, reference: Reference) -> bool:
+        """Whether objects of this kind belong to TrainJobs; not so an object that a watch names."""
+        return reference not in self._single and any(
+            watch.resource == reference.resource and watch.enqueue is Enqueue.OWNER for watch in self._watches
+        )
 
     def is_absent(self, resource: Resource) -> bool:
         """Whether it is an optional kind that the cluster did not serve when the manager started."""
@@ -202,15 +213,32 @@ def _of_a_trainjob(obj: AnyObject) -> AnyObject | None:
     return obj if ours else None
 
 
+def _ends_foreign(event: Event[AnyObject]) -> bool:
+    return event.new is None and event.old is not None and _of_a_trainjob(event.old) is None
+
+
+def _namesake(cache: Cache) -> Callable[[AnyObject], Iterable[TrainJob]]:
+    """The job with the name of an object: JobSets and PodGroups have the names of their jobs."""
+
+    def find(obj: AnyObject) -> Iterable[TrainJob]:
+        job = cache.get(TrainJob, name_of(obj), namespace_of(obj))
+        return (job,) if job is not None else ()
+
+    return find
+
+
+def _suspended(jobs: Callable[[AnyObject], Iterable[TrainJob]]) -> Callable[[AnyObject], Iterable[TrainJob]]:
+    return lambda obj: [job for job in jobs(obj) if job.spec is not None and job.spec.suspend]
+
+
 def _once_synced(jobs: Callable[[AnyObject], Iterable[TrainJob]]) -> Callable[[AnyObject], list[Key]]:
-    """The suspended jobs among `jobs`; none before the first lists have arrived, when every job is due anyway."""
+    """The keys of `jobs`; none before the first lists have arrived, when every job is due anyway."""
 
     def mapper(obj: AnyObject) -> list[Key]:
         try:
-            found = list(jobs(obj))
+            return [Key(job.namespace, job.name) for job in jobs(obj)]
         except NotSynced:
             return []
-        return [Key(job.namespace, job.name) for job in found if job.spec is not None and job.spec.suspend]
 
     return mapper
 

@@ -13,13 +13,14 @@ from typing import Protocol
 from trainwright.api.objects import AnyObject, Document, controller_of, deletion_timestamp_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Manager, NotFound
+from trainwright.controller.runtime.apply.owner import refuse_foreign
 from trainwright.controller.runtime.errors import AlreadyExists, Forbidden, Invalid
 from trainwright.controller.trainer.build.built import BuildMemory, Built
 from trainwright.controller.trainer.build.ends import check_end, had_pods
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
 from trainwright.controller.trainer.build.snapshot import Snapshots
-from trainwright.plugins.contract import Component, FactUnavailable, PipelineError, Reference
+from trainwright.plugins.contract import Component, FactUnavailable, PipelineError, Reference, Unreadable
 from trainwright.plugins.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
@@ -96,14 +97,17 @@ class JobObjects:
             if component.settled and run.is_asked_by(component.reference, component.plugin)
         ]
         memory.built = Built.of(job, runtime, facts, made, settled, snapshot=self._snapshots.taken(job))
+        memory.foreign = None in made.values() or any(
+            fact is not None and self._kinds.owns(reference) and not _is_of(job, fact)
+            for reference, fact in facts.objects.items()
+        )
         memory.made_once = True
 
     async def delete(self, job: TrainJob, references: Iterable[Reference]) -> None:
         """Delete the objects that the job controls, in the background. Their end starts another reconcile."""
         for reference in references:
             found = self._facts.find(reference)
-            controller = controller_of(found) if found is not None else None
-            if found is None or controller is None or controller.uid != uid_of(job) or deletion_timestamp_of(found):
+            if found is None or not _is_of(job, found) or deletion_timestamp_of(found):
                 continue
             log.info("%s/%s: deleting %s", job.namespace, job.name, reference)
             with contextlib.suppress(NotFound):
@@ -117,6 +121,11 @@ class JobObjects:
         """Returns the object; None if it exists but the cache does not hold it."""
         if component.generate is None:
             return await self._apply(job, component, memory)
+        found = self._facts.find(component.reference)
+        if found is not None:
+            # The cache holds those of TrainJobs only, perhaps of an earlier one of that name: its objects will go.
+            refuse_foreign(found, component.resource.kind, uid_of(job), adopt=False)
+            return found
         return await self._create(component.reference, component.generate, component.document, is_new=is_new)
 
     async def _apply(self, job: TrainJob, component: Component, memory: BuildMemory) -> AnyObject:
@@ -143,9 +152,6 @@ class JobObjects:
         new, the API server is asked first. A new job nearly always has no such object, so the create is sent at once
         and is refused if there is one.
         """
-        found = self._facts.find(reference)
-        if found is not None:
-            return found
         if is_new or not await self._facts.exists(reference):
             # In a thread: making keys takes time, and other jobs must not wait for it.
             filled = await asyncio.to_thread(generate, document)
@@ -156,3 +162,9 @@ class JobObjects:
             else:
                 return created
         return None
+
+
+def _is_of(job: TrainJob, obj: AnyObject | Unreadable) -> bool:
+    """Whether the job controls the object, and no other owner or earlier job of that name does."""
+    controller = controller_of(obj) if not isinstance(obj, Unreadable) else None
+    return controller is not None and controller.uid == uid_of(job)

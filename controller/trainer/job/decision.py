@@ -41,6 +41,8 @@ class Attempt:
     """Why it cannot be known how the job ended; empty if that is not so."""
     counters_in: float = COUNTERS_SECONDS
     """Seconds until changed counters are due; zero or less: write them now."""
+    foreign_in: float = 0.0
+    """Seconds until the next look at an object of somebody else that the job uses; 0: there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,7 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
     if patch is not None and not is_urgent(patch):
         pending = max(0.0, attempt.counters_in)
         counters_wait = pending > 0
-    waits = [seconds for seconds in (attempt.shown_in, left or 0.0, pending) if seconds > 0]
+    waits = [seconds for seconds in (attempt.shown_in, left or 0.0, pending, attempt.foreign_in) if seconds > 0]
     return Decision(
         status=None if counters_wait else patch,
         counters_wait=counters_wait,

@@ -23,13 +23,15 @@ from trainwright.api.scheduling.v1alpha1 import PodGroup
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.api.volcano.v1beta1 import PodGroup as VolcanoPodGroup
 from trainwright.controller.local.cluster import RunningServer, api_server, install
-from trainwright.controller.runtime import Client, Manager
+from trainwright.controller.runtime import Client, Manager, NotFound
 from trainwright.controller.runtime.manager.settings import ProcessSettings
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.settle import settle_manager
+from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
+from trainwright.controller.trainer.job import memory
 
 SPACE = "default"
 KINDS = {kind.RESOURCE.api_version: kind.RESOURCE for kind in (PodGroup, VolcanoPodGroup, JobSet)}
@@ -98,8 +100,8 @@ class World:
         self.client = Client(api.transport(), user_agent="user")
         self._port = free_port()
 
-    async def start(self) -> Manager:
-        """A manager that starts now, at rest."""
+    async def start(self, *, settled: bool = True) -> Manager:
+        """A manager that starts now, at rest unless `settled` is False."""
         configuration = {
             "health": {"healthProbeBindAddress": "0"},
             "featureGates": {"TrainJobStatus": True, "ProgressPull": True},
@@ -115,7 +117,8 @@ class World:
         )
         self._tasks.start("manager", manager.run())
         await manager.wait_ready()
-        await settle_manager(manager)
+        if settled:
+            await settle_manager(manager)
         return manager
 
     async def create(self, kind: Any, name: str, spec: dict[str, Any], annotations: dict[str, str]) -> None:
@@ -131,6 +134,12 @@ class World:
         annotations = {"trainwright.dev/progress": "file"} if name == "tune" else {}
         await self.create(TrainJob, "job", {"runtimeRef": reference, **trainer, **spec}, annotations)
 
+    async def serves_all(self) -> bool:
+        """Raises NotFound while a kind is not served."""
+        for resource in (*OWNED, TrainJob.RESOURCE, TrainingRuntime.RESOURCE):
+            await self.client.list(resource, SPACE)
+        return True
+
     async def owned(self) -> dict[tuple[Any, str], Any]:
         """What the job `job` owns, by kind and name."""
         found = {}
@@ -140,6 +149,12 @@ class World:
                 if controller is not None and controller.name == "job":
                     found[resource, name_of(obj)] = obj
         return found
+
+    async def blocked(self) -> str:
+        """The message of the job's condition `Blocked`; empty without one."""
+        status = (await self.client.get(TrainJob.RESOURCE, "job", SPACE)).get("status", {})
+        found = [one["message"] for one in status.get("conditions", ()) if one["type"] == "Blocked"]
+        return found[0] if found else ""
 
     async def label(self, resource: Any, name: str, **labels: str | None) -> None:
         await self.client.patch(resource, name, SPACE, {"metadata": {"labels": labels}})
@@ -151,6 +166,8 @@ async def running(folder: Path) -> AsyncIterator[World]:
     async with api_server(folder, memory=True) as api, TaskScope("test") as tasks:
         world = World(api, tasks)
         await install(world.client, [*definitions(), *groups, *CERTIFICATES], owner="test")
+        # A definition is served a moment after it is stored.
+        await eventually(world.serves_all, bool, ignore=(NotFound,))
         yield world
 
 
@@ -214,4 +231,52 @@ async def test_each_object_of_a_suspended_job_that_is_changed_is_put_right(name:
                     await world.client.patch(resource, own, SPACE, change)
             await settle_manager(manager)
             assert await contents(world) == {key: content(obj) for key, obj in before.items()}
+        await nothing_is_left_to_do(world, manager)
+
+
+async def foreign_group(world: World, kind: Any) -> None:
+    document = {"apiVersion": kind.RESOURCE.api_version, "kind": "PodGroup", "spec": {"minMember": 1}}
+    await world.client.create({**document, "metadata": {"name": "job", "namespace": SPACE}}, kind=kind.RESOURCE)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("coscheduling", PodGroup), ("volcano", VolcanoPodGroup)])
+async def test_a_podgroup_of_somebody_else_is_used_until_it_goes(name: str, kind: Any, tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        await foreign_group(world, kind)
+        await world.job(name)
+        manager = await world.start(settled=False)
+        theirs = kind.RESOURCE, "job"
+        made = await eventually(world.owned, lambda found: (JobSet.RESOURCE, "job") in found)
+        assert theirs not in made
+        assert (await world.client.get(kind.RESOURCE, "job", SPACE))["spec"]["minMember"] == 1
+        await world.client.delete(kind.RESOURCE, "job", SPACE)
+        made = await eventually(world.owned, lambda found: theirs in found)
+        assert made[theirs]["spec"]["minMember"] == 2
+        await nothing_is_left_to_do(world, manager)
+
+
+@pytest.mark.parametrize(("name", "secret"), [("mpi", "job-mpi-ssh-auth"), ("flux", "job-flux-curve")])
+async def test_the_secret_of_a_deleted_job_of_that_name_is_waited_out(
+    name: str, secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "PATIENCE_SECONDS", 0.0)
+    async with running(tmp_path) as world:
+        manager = await world.start()
+        owner = {
+            "apiVersion": TrainJob.RESOURCE.api_version,
+            "kind": "TrainJob",
+            "name": "job",
+            "uid": "of-the-deleted",
+        }
+        metadata = {"name": secret, "namespace": SPACE, "ownerReferences": [{**owner, "controller": True}]}
+        document = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+        earlier = await world.client.create(document, kind=Secret.RESOURCE)
+        await settle_manager(manager)
+        await world.job(name)
+        blocked = await eventually(world.blocked, lambda message: message)
+        assert blocked == f"Secret {secret} is controlled by TrainJob job and was not changed: use another name"
+        assert (JobSet.RESOURCE, "job") not in await world.owned()
+        await world.client.delete(Secret.RESOURCE, secret, SPACE)
+        made = await eventually(world.owned, lambda found: (JobSet.RESOURCE, "job") in found)
+        assert uid_of(made[Secret.RESOURCE, secret]) != uid_of(earlier)
         await nothing_is_left_to_do(world, manager)

@@ -238,3 +238,12 @@ def test_a_certificate_that_exists_is_kept() -> None:
     (secret,) = [reference for reference in facts if reference.resource.kind == "Secret"]
     live = ClusterFacts({**facts, secret: {"metadata": {}}})
     assert [c.resource.kind for c in PIPELINE.begin(wanted, made).render(live).components] == ["ConfigMap", "JobSet"]
+
+
+def test_the_certificate_of_a_deleted_job_of_that_name_is_not_taken() -> None:
+    made, wanted = blueprint("{flux: {}}"), train_job()
+    facts = dict.fromkeys(PIPELINE.begin(wanted, made).references())
+    (secret,) = [reference for reference in facts if reference.resource.kind == "Secret"]
+    owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "job", "controller": True}
+    live = ClusterFacts({**facts, secret: {"metadata": {"ownerReferences": [{**owner, "uid": "u-0"}]}}})
+    assert "Secret" in [c.resource.kind for c in PIPELINE.begin(wanted, made).render(live).components]

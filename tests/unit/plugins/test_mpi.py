@@ -122,9 +122,22 @@ def facts_of(made: TrainingRuntime, secret: Any) -> ClusterFacts:
     return ClusterFacts({ref: secret if ref.resource.kind == "Secret" else None for ref in references})
 
 
+def owned(kind: str, uid: str) -> dict[str, Any]:
+    """An object with a controller."""
+    group = "trainer.kubeflow.org/v1alpha1" if kind == "TrainJob" else "external-secrets.io/v1"
+    owner = {"apiVersion": group, "kind": kind, "name": "job", "uid": uid, "controller": True}
+    return {"metadata": {"ownerReferences": [owner]}}
+
+
 @pytest.mark.parametrize(
     ("secret", "built"),
-    [pytest.param(None, True, id="absent"), pytest.param({"metadata": {}}, False, id="130")],
+    [
+        pytest.param(None, True, id="absent"),
+        pytest.param({"metadata": {}}, False, id="130"),
+        pytest.param(owned("TrainJob", "u-1"), False, id="own"),
+        pytest.param(owned("TrainJob", "u-0"), True, id="of a deleted job of that name"),
+        pytest.param(owned("ExternalSecret", "u-0"), False, id="of another controller"),
+    ],
 )
 def test_keys_are_made_once(secret: Any, built: bool) -> None:
     components = PIPELINE.begin(train_job(), mpi()).render(facts_of(mpi(), secret)).components

@@ -50,6 +50,7 @@ class Row:
 
 TABLE = [
     Row("nothing new"),
+    Row("uses an object of somebody else", attempt=Attempt(foreign_in=60.0), look_again=60.0),
     Row(
         "suspended",
         spec={"suspend": True},
