@@ -15,7 +15,7 @@ from trainwright.api.surroundings import present
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.controller.runtime import Client, Done, Event, Manager, Result, RetryAfter
 from trainwright.controller.runtime.controller import mappers
-from trainwright.controller.runtime.errors import Conflict, NotFound
+from trainwright.controller.runtime.errors import Conflict, KubernetesError, NotFound
 
 POD, NODE, LEASE = Pod.RESOURCE, Node.RESOURCE, Lease.RESOURCE
 NAME = "simulated"
@@ -87,7 +87,8 @@ class SimulatedNode:
         while True:
             await asyncio.sleep(_BEAT_SECONDS)
             patch = {"spec": {"renewTime": format_micro_time(present().now())}}
-            await self._client.patch(LEASE, NAME, _LEASES, patch)
+            with suppress(KubernetesError):  # while the process is paused
+                await self._client.patch(LEASE, NAME, _LEASES, patch)
 
     def _life(self, pod: Document, now: float) -> _Life:
         uid = uid_of(pod)
