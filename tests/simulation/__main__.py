@@ -26,7 +26,7 @@ from trainwright.controller.local.testing.simulation.simulate import Outcome, sh
 
 def main() -> int:
     """Exit code 0, or 1 if a rule did not hold."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Live simulated worlds.")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seeds", metavar="A-B", help="seeds from A to B")
     which.add_argument("--minutes", type=float, metavar="M", help="new seeds for so many minutes")
