@@ -30,7 +30,7 @@ _FRESH_SECONDS = 100.0
 _MOST = 20
 _EXPECTED = re.compile(
     r"\(simulated\)|Unreachable|ConnectionLost|RequestTimeout|ServerError|NotLeading|Conflict|LeadershipLost|"
-    r"lost the lease"
+    r"lost the lease|AlreadyExists|NotFound"
 )
 """Errors in a log that faults explain."""
 
@@ -289,15 +289,16 @@ class _Complaints(logging.Handler):
 
 @contextmanager
 def _complaints(say: Callable[[Violation], None]) -> Iterator[None]:
-    handler, root = _Complaints(say), logging.getLogger()
-    level = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.ERROR)  # warnings of thousands of faults say nothing
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    # Only errors, and only here: the warnings and tracebacks of thousands of faults say nothing.
+    root.handlers = [_Complaints(say)]
+    root.setLevel(logging.ERROR)
     try:
         yield
     finally:
+        root.handlers = handlers
         root.setLevel(level)
-        root.removeHandler(handler)
 
 
 # ---------------------------------------------------------------------- shrinking
