@@ -30,7 +30,7 @@ _FRESH_SECONDS = 100.0
 _MOST = 20
 _EXPECTED = re.compile(
     r"\(simulated\)|Unreachable|ConnectionLost|RequestTimeout|ServerError|NotLeading|Conflict|LeadershipLost|"
-    r"lost the lease|AlreadyExists|NotFound"
+    r"lost the lease|leadership failed|AlreadyExists|NotFound"
 )
 """Errors in a log that faults explain."""
 
