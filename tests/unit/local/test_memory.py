@@ -44,6 +44,13 @@ async def test_a_version_of_an_earlier_run_is_too_old(tmp_path: Path) -> None:
         assert (status["code"], status["reason"]) == (410, "Expired")
 
 
+async def test_version_1_is_the_beginning(tmp_path: Path) -> None:
+    async with api_server(tmp_path, memory=True) as api:
+        assert (await Asker(api)("POST", MAPS, {"metadata": {"name": "a"}}))[0] == 201
+        frame = await first_frame(api, "1")
+        assert frame["type"] == "ADDED", frame
+
+
 async def test_versions_are_exact_in_every_client(tmp_path: Path) -> None:
     async with api_server(tmp_path, memory=True) as api:
         assert 0 < api.server.store.version < 2**53, "JavaScript, and Go's float64, hold it"

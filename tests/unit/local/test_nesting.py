@@ -145,12 +145,11 @@ async def test_schemas(ask: Asker, levels: int) -> None:
 async def test_texts_in_documents(ask: Asker, levels: int) -> None:
     """Such as an annotation that holds JSON, and keys of managed fields."""
     last = {"kubectl.kubernetes.io/last-applied-configuration": objects(levels)}
-    metadata: dict[str, Any] = {"name": "t", "annotations": last}
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    body: Document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "t", "annotations": last}}
     assert (await ask("POST", MAPS, body))[0] == 201
-    metadata["annotations"] = None
+    body["metadata"]["annotations"] = None
     assert (await sent(ask, "PATCH", f"{MAPS}/t", json.dumps(body), APPLY))[0] in (200, 409)
-    fields: dict[str, Any] = {f"v:{lists(levels)}": {}, f'k:{{"a":{lists(levels)}}}': {}}
+    fields: Document = {f"v:{lists(levels)}": {}, f'k:{{"a":{lists(levels)}}}': {}}
     entry = {"manager": "a", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
     answer = await ask("POST", MAPS, {"metadata": {"name": f"f{levels}", "managedFields": [entry]}})
     assert answer[0] in (201, 400)

@@ -27,6 +27,10 @@ _CHATTY = ("leases.coordination.k8s.io", "events")
 """Collections that write all the time. Their history goes first where room is short."""
 
 
+_BEGINNING = 1
+"""The version of a new etcd."""
+
+
 class Changed(Exception):  # noqa: N818 - an outcome, not a defect
     """The object is not the expected one any more."""
 
@@ -109,6 +113,7 @@ class Store:
     ) -> None:
         self._now = now
         self._observe = observe
+        self._first = first
         self._version = self._told = first
         self._collections: dict[str, Collection] = {}
         self._history: deque[Change] = deque()
@@ -185,6 +190,7 @@ class Store:
             Expired: that is too long ago.
         """
         current = self.collection(collection)
+        version = self._from_the_beginning(version)
         if version >= self._version or not current.history or current.history[-1].version <= version:
             if version < current.forgotten:
                 raise Expired(version, current.forgotten)
@@ -208,6 +214,7 @@ class Store:
             Expired: that is too long ago.
         """
         current = self.collection(collection)
+        since = self._from_the_beginning(since)
         if since < current.forgotten:
             raise Expired(since, current.forgotten)
         missed: list[Change] = []
@@ -219,6 +226,10 @@ class Store:
         watch = Watch(since, reversed(missed))
         current.watches[watch] = None
         return watch
+
+    def _from_the_beginning(self, version: int) -> int:
+        """Version 1 is that of a store without any write, whatever number this one begins with."""
+        return self._first if version == _BEGINNING else version
 
     def unwatch(self, collection: str, watch: Watch) -> None:
         """End a watch."""
