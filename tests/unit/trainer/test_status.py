@@ -202,4 +202,4 @@ def test_a_patch_that_only_takes_away_names_its_version() -> None:
     patch = status_patch(current, observed)
     assert patch is not None
     assert patch["status"] == {"jobsStatus": None}
-    assert patch["metadata"] == {"resourceVersion": current.metadata.resource_version}
+    assert patch["metadata"] == {"resourceVersion": "5"}
