@@ -449,7 +449,7 @@ async def compacting(store: Store, now: Now) -> None:
     while True:
         await asyncio.sleep(_COMPACT_SECONDS)
         expire_events(store, now())
-        store.compact()
+        await store.compact()
 
 
 async def _renew(credentials: Credentials, now: Now) -> None:

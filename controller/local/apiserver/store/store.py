@@ -3,11 +3,12 @@
 
 import asyncio
 import logging
+import sqlite3
 import time
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
@@ -23,6 +24,8 @@ HISTORY_SECONDS = 300.0
 """How long a change is kept at least, as long as there is room: the interval of the real server's compaction."""
 HISTORY_BYTES = 64 * 2**20
 """What history may hold at most."""
+_SLICE = 500
+"""Changes that are forgotten in one turn of the event loop."""
 _CHATTY = ("leases.coordination.k8s.io", "events")
 """Collections that write all the time. Their history goes first where room is short."""
 
@@ -356,35 +359,57 @@ class Store:
         self._history.append(change)
         self._history_bytes += change.size
 
-    def compact(self) -> None:
-        """Forget changes that are too old, or too many; called from time to time."""
+    async def compact(self) -> None:
+        """Forget changes that are too old, or too many; called from time to time, and never twice at once.
+
+        It works in slices: between two of them the event loop answers requests, and the file takes their commits.
+        """
         limit = self._now() - HISTORY_SECONDS
-        forgotten: list[Change] = []
+        forgotten = [version async for version in self._too_old(limit)]
+        if self._history_bytes > HISTORY_BYTES:
+            for chatty in (True, False):  # chatty collections first, then the oldest
+                forgotten += [version async for version in self._make_room(only_chatty=chatty)]
+        if self._disk is not None and self._writer is not None:
+            await self._take_out(self._disk, self._writer, forgotten)
+
+    async def _too_old(self, limit: float) -> AsyncIterator[int]:
+        done = 0
         # What is not in the file yet cannot be taken out of it.
         while self._history and self._history[0].moment < limit and self._history[0].version <= self._told:
-            forgotten.append(self._history.popleft())
-        for change in forgotten:
+            change = self._history.popleft()
             self._forget(change)
-        if self._history_bytes > HISTORY_BYTES:
-            forgotten += self._make_room()
-        if forgotten and self._disk is not None and self._writer is not None:
-            deleting = self._writer.submit(self._disk.forget, [change.version for change in forgotten])
-            deleting.add_done_callback(_say_not_forgotten)
+            yield change.version
+            done += 1
+            if done % _SLICE == 0:
+                await asyncio.sleep(0)
 
-    def _make_room(self) -> list[Change]:
-        """Forget until half of the room is free: chatty collections first, then the oldest."""
-        forgotten: list[Change] = []
-        for chatty in (True, False):
-            kept: deque[Change] = deque()
-            for change in self._history:
-                wanted = self._history_bytes > HISTORY_BYTES // 2 and change.version <= self._told
-                if wanted and (change.collection in _CHATTY or not chatty):
-                    self._forget(change)
-                    forgotten.append(change)
-                else:
-                    kept.append(change)
-            self._history = kept
-        return forgotten
+    async def _make_room(self, *, only_chatty: bool) -> AsyncIterator[int]:
+        """Forget the oldest changes until half of the room is free."""
+        kept: list[Change] = []
+        for done in range(1, len(self._history) + 1):
+            # Changes are added on the right meanwhile; the collections forget theirs from the left, in this order.
+            if self._history_bytes <= HISTORY_BYTES // 2 or self._history[0].version > self._told:
+                break
+            change = self._history.popleft()
+            if change.collection in _CHATTY or not only_chatty:
+                self._forget(change)
+                yield change.version
+            else:
+                kept.append(change)
+            if done % _SLICE == 0:
+                await asyncio.sleep(0)
+        self._history.extendleft(reversed(kept))
+
+    async def _take_out(self, disk: Disk, writer: ThreadPoolExecutor, versions: list[int]) -> None:
+        """Delete changes from the file. Each slice waits behind the commits that came before it."""
+        loop = asyncio.get_running_loop()
+        try:
+            more = bool(versions) and await loop.run_in_executor(writer, disk.forget, versions)
+            while more:
+                more = await loop.run_in_executor(writer, disk.forget)
+        except (OSError, sqlite3.Error) as error:
+            # Nothing is lost: the next compaction tries again, and until then the file grows.
+            log.warning("old changes stay in the state file until the next compaction: %s", error)
 
     def _forget(self, change: Change) -> None:
         collection = self.collection(change.collection)
@@ -427,9 +452,3 @@ def _change_of(row: ChangeRow) -> Change:
     name = Name(row.namespace, row.name)
     before = None if row.before is None else Stored(name, row.before_version or 0, row.before)
     return Change(cast("ChangeType", row.type), row.collection, Stored(name, row.version, row.body), before, row.moment)
-
-
-def _say_not_forgotten(deleting: "Future[None]") -> None:
-    """Nothing is lost: the next compaction tries again, and until then the file grows."""
-    if not deleting.cancelled() and (error := deleting.exception()) is not None:
-        log.warning("old changes stay in the state file until the next compaction: %s", error)
