@@ -11,10 +11,10 @@ from typing import Any, Final
 LIBRARIES: Final = {
     "dashboard": {"aiohttp": "aiohttp"},
     "fast": {"uvloop": "uvloop"},
-    "local": {"cel_expr_python": "cel-expr-python"},
+    "local": {"cel_expr_python": "cel-expr-python", "re2": "google-re2"},
     "progress": {"rich": "rich"},
     "testing": {"cryptography": "cryptography", "pytest": "pytest"},
-    "validate": {"cel_expr_python": "cel-expr-python", "jsonschema": "jsonschema"},
+    "validate": {"cel_expr_python": "cel-expr-python", "jsonschema": "jsonschema", "re2": "google-re2"},
 }
 """Modules and their distributions by extra, as in pyproject.toml."""
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on the length of messages for users, and how a longer message is cut."""
+"""Messages for users: how long they may be, how a longer one is cut, and how foreign text becomes harmless."""
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -19,6 +20,41 @@ def shortened(text: str, limit: int = CONDITION_LIMIT) -> str:
         return text
     end = limit // 2
     return f"{text[: limit - end - 1]}…{text[-end:]}"
+
+
+_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours and movements of the cursor
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"  # titles and links
+    r"|\x1b[ -/]*[0-~]"
+)
+_BREAKS = re.compile("\x0b|\x0c|\x85|\u2028|\u2029")
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f"  # what is left of C0 and C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that change the direction of writing
+    "\u200b\u2060-\u2064\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def plain(text: str) -> str:
+    """A text that a pod, a node or a user wrote, without what would act on a terminal or hide other text.
+
+    Lines and tabs stay. Of a line that was written over with carriage returns, as progress bars do, its last state is
+    kept.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    # Whole sequences first: a lone escape character would leave the rest of its sequence behind.
+    text = _BREAKS.sub("\n", _SEQUENCES.sub("", text))
+    return "\n".join(_INVISIBLE.sub("", _last_state(line)) for line in text.split("\n"))
+
+
+def one_line(text: str) -> str:
+    """The plain text without breaks, as sentences and tables want it."""
+    return plain(text).replace("\n", " ")
+
+
+def _last_state(line: str) -> str:
+    return next((part for part in reversed(line.split("\r")) if _INVISIBLE.sub("", part).strip()), "")
 
 
 def value_text(value: Any, limit: int) -> str:

@@ -6,9 +6,12 @@ and a Time has none, which a datetime would lose.
 """
 
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
+
+from trainwright.api.surroundings import present
 
 Now: TypeAlias = Callable[[], datetime]
 """The source of wall-clock time that is written into objects; tests pass their own."""
@@ -21,9 +24,20 @@ _LONGEST_SECONDS = 2**63 / 1e9
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
+LOOK_SECONDS = 30.0
+"""Upper bound of one wait for a moment that comes whether the machine sleeps or not: timers stand still meanwhile."""
+_RUNNING_ON = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux stops its monotonic clock while the machine sleeps; macOS does not."""
+
+
 def wall_clock() -> datetime:
     """The current time, in UTC. Durations inside the process use the event loop's clock instead."""
-    return datetime.now(UTC)
+    return present().now()
+
+
+def running_on() -> float:
+    """Seconds on a clock that goes on while the machine sleeps, and that nobody sets."""
+    return time.clock_gettime(_RUNNING_ON)
 
 
 def parse(text: str) -> datetime:

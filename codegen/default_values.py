@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that a default is valid by its own schema."""
 
-import re
 from typing import Any
 
+from trainwright.api.validation.patterns import PatternError, compiled
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.definition import Schema
 
@@ -71,7 +71,7 @@ def _broken_limits(schema: Schema, value: Any) -> list[str]:
             broken.append(f"is shorter than minLength {schema['minLength']}")
         if len(value) > schema.get("maxLength", len(value)):
             broken.append(f"is longer than maxLength {schema['maxLength']}")
-        if "pattern" in schema and compiles(schema["pattern"]) and not re.search(schema["pattern"], value):
+        if "pattern" in schema and compiles(schema["pattern"]) and not compiled(schema["pattern"]).search(value):
             broken.append(f"does not match {schema['pattern']}")
     return broken
 
@@ -84,9 +84,9 @@ def is_of_type(value: Any, kind: str) -> bool:
 
 
 def compiles(pattern: str) -> bool:
-    """Whether a pattern is a regular expression."""
+    """Whether a pattern is a regular expression of API servers."""
     try:
-        re.compile(pattern)
-    except re.error:
+        compiled(pattern)
+    except PatternError:
         return False
     return True

@@ -117,11 +117,20 @@ def is_whole(target: Target) -> bool:
     return done.returncode == 0
 
 
+_OF_VENV = frozenset(
+    {"bin", "include", "lib", "lib64", "share", "etc", "man", "installed", ".gitignore", ".lock", "CACHEDIR.TAG"}
+)
+"""What an environment that was not finished may hold before its pyvenv.cfg."""
+
+
 def clear(target: Target) -> None:
     """Empty the environment if it cannot be used. Keep the folder, which may be a link to a larger disk."""
     venv = target.venv
     if not venv.is_dir() or not any(venv.iterdir()) or (is_current(target) and is_whole(target)):
         return
+    others = {entry.name for entry in venv.iterdir()} - _OF_VENV
+    if others and not (venv / "pyvenv.cfg").is_file():
+        raise SystemExit(f"error: {target.name} holds {min(others)} and is not an environment; move it away")
     print(f"replacing {target.name}: it is broken or was made by another Python", flush=True)
     for entry in venv.iterdir():
         if entry.is_dir() and not entry.is_symlink():

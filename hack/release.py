@@ -40,6 +40,8 @@ from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sy
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKSUMS = "SHA256SUMS"
+_MADE = re.compile(rf"trainwright[-_].*\.(whl|tar\.gz|tgz)|image-.*|CHANGELOG\.md|{CHECKSUMS}")
+"""Names of the files of a release."""
 SAMPLE = ROOT / "config" / "samples" / "02-torch.yaml"
 CHARTS = {
     "trainwright": ("deployment",),
@@ -86,7 +88,7 @@ def make(folder: Path, output: Path, url: str, *, image: bool) -> list[Path]:
     """Make the files.
 
     Raises:
-        ReleaseError: the checkout is no state to release, or a chart is of another version.
+        ReleaseError: the checkout is no state to release, the output is in use, or a chart is of another version.
         CalledProcessError: a program failed.
     """
     check()
@@ -94,8 +96,7 @@ def make(folder: Path, output: Path, url: str, *, image: bool) -> list[Path]:
     tree = sources.committed(folder / "tree")
     if url:
         add_address(tree / "pyproject.toml", url)
-    shutil.rmtree(output, ignore_errors=True)
-    output.mkdir(parents=True)
+    empty(output)
     sdist = sources.build("sdist", tree, output, epoch)
     wheel = sources.build("wheel", tree, output, epoch)
     try:
@@ -113,6 +114,20 @@ def make(folder: Path, output: Path, url: str, *, image: bool) -> list[Path]:
     sums = output / CHECKSUMS
     sums.write_text("".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(made)))
     return [*made, sums]
+
+
+def empty(output: Path) -> None:
+    """Make the folder, or delete the files of an earlier release in it.
+
+    Raises:
+        ReleaseError: it holds something else.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    found = sorted(output.iterdir())
+    if others := [one.name for one in found if one.is_dir() or not _MADE.fullmatch(one.name)]:
+        raise ReleaseError(f"{output} holds {others[0]}, which no release made: empty it, or give another --output")
+    for one in found:
+        one.unlink()
 
 
 def check() -> None:

@@ -15,7 +15,6 @@ import gc
 import inspect
 import os
 import signal
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,7 @@ from hypothesis import HealthCheck, settings
 from tests.jobset_definition import _jobset_definition as _jobset_definition  # noqa: PLC0414 - fixtures of this file
 from tests.jobset_definition import with_jobsets as with_jobsets  # noqa: PLC0414
 from tests.jobset_definition import without_jobsets as without_jobsets  # noqa: PLC0414
-from tests.skips import pytest_collectreport as pytest_collectreport  # noqa: PLC0414 - hooks of this file
-from tests.skips import pytest_runtest_logreport as pytest_runtest_logreport  # noqa: PLC0414
-from tests.skips import pytest_sessionfinish as pytest_sessionfinish  # noqa: PLC0414
+from tests.skips import register
 
 TESTS = Path(__file__).parent
 # No time limits: they would fail on a busy machine. In CI every change is tested with the same examples; elsewhere
@@ -42,10 +39,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 # a sixth less.
 os.environ.setdefault("GOGC", "400")
 
-STEPS = ("unit", "integration", "e2e")
-_NEEDS = "needs_environment"
-_WHERE = "only_where"
-_LEFT_OUT = pytest.StashKey[Counter[str]]()
+STEPS = ("unit", "simulation", "integration", "e2e")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,22 +49,11 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for step in STEPS:
         config.addinivalue_line("markers", f"{step}: set from the folder tests/{step}")
-    config.addinivalue_line(
-        "markers",
-        "needs_environment(variable): left out unless the variable names a virtual environment that the project does "
-        "not install, such as one with a framework",
-    )
-    config.addinivalue_line(
-        "markers", f"{_WHERE}(condition, reason): left out unless the condition holds, such as on another system"
-    )
+    register(config)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark every test with its step; a test outside of the ladder is an error. Nothing is skipped: see the marker."""
-    reasons = {item: reason for item in items if (reason := _why_not(item))}
-    config.stash[_LEFT_OUT] = Counter(reasons.values())
-    items[:] = [item for item in items if item not in reasons]
-    config.hook.pytest_deselected(items=list(reasons))
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test with its step; a test outside of the ladder is an error. Nothing is skipped: see `skips.py`."""
     for item in items:
         if _step(item) not in STEPS:
             raise pytest.UsageError(f"{item.path} is not on the ladder: tests live in {', '.join(STEPS)}")
@@ -88,20 +71,6 @@ def _time_limit(item: pytest.Item) -> float:
     """How long the test may take, in seconds, if that is not the usual time."""
     marker = item.get_closest_marker("timeout")
     return float(marker.args[0]) if marker is not None and marker.args else 0.0
-
-
-def _why_not(item: pytest.Item) -> str:
-    """Why a test cannot run here; empty if it can."""
-    for marker in item.iter_markers(_NEEDS):
-        if not os.environ.get(marker.args[0]):
-            return f"{marker.args[0]} is not set"
-    return next((marker.args[1] for marker in item.iter_markers(_WHERE) if not marker.args[0]), "")
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Tell what was left out, and why."""
-    for reason, count in config.stash.get(_LEFT_OUT, Counter[str]()).items():
-        terminalreporter.write_line(f"left out {count}: {reason}")
 
 
 def _step(item: pytest.Item) -> str:

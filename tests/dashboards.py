@@ -96,6 +96,8 @@ class Browser:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.root = f"http://127.0.0.1:{server.port}"
+        self.place = ""
+        """The path of the page, which only who has brought the token is told."""
         # The jar does not keep cookies of addresses by default.
         self._session = aiohttp.ClientSession(
             cookie_jar=aiohttp.CookieJar(unsafe=True), read_bufsize=2**23, max_line_size=2**23
@@ -111,33 +113,38 @@ class Browser:
 
     async def enter(self) -> Got:
         """Bring the token."""
-        return await self.get(self.server.address.removeprefix(self.root))
+        got = await self.get(self.server.address.removeprefix(self.root))
+        self.place = got.headers.get("Location", "").rstrip("/")
+        return got
 
     async def get(self, path: str, *, method: str = "GET", **headers: str) -> Got:
         """Ask; `_` in names of headers stands for `-`. Redirects are not followed."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        url = URL(self.root + path, encoded=True)  # as it is: two dots stay two dots
+        url = URL(self._address(path), encoded=True)  # as it is: two dots stay two dots
         async with self._session.request(method, url, headers=named, allow_redirects=False) as answer:
             return Got(answer.status, answer.headers, await answer.read())
 
+    def _address(self, path: str) -> str:
+        return self.root + ("" if path.startswith("/?token=") else self.place) + path
+
     @asynccontextmanager
     async def stream(self, path: str) -> AsyncIterator[Events]:
-        async with self._session.get(self.root + path) as answer:
+        async with self._session.get(self._address(path)) as answer:
             assert answer.status == 200
             assert answer.headers["Content-Type"].startswith("text/event-stream")
             yield Events(answer)
 
     @asynccontextmanager
     async def raw(self, path: str) -> AsyncIterator[aiohttp.ClientResponse]:
-        async with self._session.get(self.root + path) as answer:
+        async with self._session.get(self._address(path)) as answer:
             yield answer
 
     @contextmanager
     def unread(self, path: str) -> Iterator[None]:
         """Ask, and read nothing of the answer."""
-        cookies = self._session.cookie_jar.filter_cookies(URL(self.root))
+        cookies = self._session.cookie_jar.filter_cookies(URL(self._address("/")))
         cookie = "; ".join(f"{name}={morsel.value}" for name, morsel in cookies.items())
-        head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.server.port}\r\nCookie: {cookie}\r\n\r\n"
+        head = f"GET {self.place}{path} HTTP/1.1\r\nHost: 127.0.0.1:{self.server.port}\r\nCookie: {cookie}\r\n\r\n"
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.connect(("127.0.0.1", self.server.port))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """JobSet's definition on the shared API server: there or not, as each test needs it, whatever ran before."""
 
-import json
 from contextlib import suppress
 
 import pytest
@@ -38,15 +37,17 @@ class JobSetDefinition:
 
     def _left(self) -> list[str]:
         """What is still served. JobSets with a finalizer would stay: here is no garbage collector to remove it."""
-        kubectl = self._control_plane.kubectl
-        if GROUP not in kubectl("get", "--raw=/apis"):
+        stored = self._control_plane.stored
+        if GROUP not in stored.groups():
             return []
         with suppress(ControlPlaneError):  # gone meanwhile
-            for jobset in json.loads(kubectl("get", CRD, "--all-namespaces", "--output=json"))["items"]:
+            for jobset in stored.list(CRD):
                 metadata = jobset["metadata"]
                 if metadata.get("finalizers"):
                     place = (metadata["name"], f"--namespace={metadata['namespace']}")
-                    kubectl("patch", CRD, *place, "--type=merge", "--patch", '{"metadata": {"finalizers": null}}')
+                    self._control_plane.kubectl(
+                        "patch", CRD, *place, "--type=merge", "--patch", '{"metadata": {"finalizers": null}}'
+                    )
         return [CRD]
 
 

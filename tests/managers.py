@@ -65,7 +65,7 @@ def is_asked(control_plane: ControlPlane, namespace: str = "default") -> bool:
     document = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata}
     document["spec"] = {"runtimeRef": {"name": "nobody-has-this-name"}}
     try:
-        control_plane.kubectl("create", "--dry-run=server", "--filename=-", stdin=json.dumps(document))
+        control_plane.stored.create(document, dry_run=True)
     except ControlPlaneError as error:
         return "denied the request" in str(error)
     return False

@@ -149,13 +149,12 @@ def _last_index_of(items: list[Any], wanted: Any) -> int:
 
 
 def _find(text: str, pattern: str) -> str:
-    found = compiled(pattern).search(text)
-    return found[0] if found else ""
+    return next(compiled(pattern).find(text), "")
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match[0] for match in compiled(pattern).finditer(text)]
-    return found if limit < 0 else found[:limit]
+    found = compiled(pattern).find(text)
+    return list(found if limit < 0 else itertools.islice(found, limit))
 
 
 def _unless(check: Callable[[str], bool], text: str) -> names.NameRule:

@@ -6,18 +6,15 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainwright.controller.cli.reading import WRONG_USE
+from trainwright.controller.cli.reading import WRONG_USE, add_kubeconfig, chosen_cluster
 
 if TYPE_CHECKING:
     from trainwright.api.objects import Document
     from trainwright.api.rights import Rule
     from trainwright.controller.trainer.doctor.examination import Examined
     from trainwright.controller.trainer.doctor.site import Site
-
-_NAMESPACE = "kubeflow-system"
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -30,8 +27,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "It needs no manager, and works with Kubeflow Trainer's own installations. Exit code 0 if nothing is wrong, 1 "
         "if something is, 2 if the cluster cannot be examined, 3 if nothing was found and not all could be checked.",
     )
-    parser.add_argument("--kubeconfig", type=Path, help="kubeconfig of the cluster (default: as for kubectl)")
-    parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
+    add_kubeconfig(parser)
     parser.add_argument(
         "-n",
         "--namespace",
@@ -88,7 +84,7 @@ def _plain(one: "Examined") -> dict[str, Any]:
 
 
 async def _gather(arguments: argparse.Namespace) -> "Site":
-    from trainwright.controller.runtime import Client, HTTPTransport, load_config  # noqa: PLC0415 - as above
+    from trainwright.controller.runtime import Client, HTTPTransport  # noqa: PLC0415 - as above
     from trainwright.controller.trainer.doctor.gathering import Gatherer  # noqa: PLC0415
     from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
     from trainwright.plugins.registry import Registry, Selection  # noqa: PLC0415
@@ -97,12 +93,10 @@ async def _gather(arguments: argparse.Namespace) -> "Site":
         if sys.stderr.isatty():
             print(f"\r\x1b[Kreading: {what}", end="" if what else "\r\x1b[K", file=sys.stderr, flush=True)
 
-    client = Client(
-        HTTPTransport(load_config(arguments.kubeconfig, arguments.context)), user_agent="trainwright-doctor"
-    )
+    client = Client(HTTPTransport(chosen_cluster(arguments)), user_agent="trainwright-doctor")
     try:
         pipeline = Pipeline(Registry.load(Selection.of(None)))
-        gatherer = Gatherer(client, pipeline, _rules, shipped_definitions(), arguments.namespace, tell)
+        gatherer = Gatherer(client, pipeline, needed_rights, shipped_definitions(), arguments.namespace, tell)
         return await gatherer.gather()
     finally:
         if sys.stderr.isatty():
@@ -117,19 +111,36 @@ def shipped_definitions() -> "Mapping[str, Document]":
     return {one["metadata"]["name"]: one for one in definitions()}
 
 
-def _rules(configuration: "Document | None") -> "Sequence[Rule]":
-    """The rights that a manager with this Configuration needs. Raises ConfigurationError."""
+def needed_rights(site: "Site") -> "Sequence[tuple[str, Sequence[Rule]]]":
+    """The rights that the manager of the site needs, by the namespace in which; empty for the whole cluster.
+
+    They are those of the roles that `trainwright rbac` prints for it. Raises ConfigurationError.
+    """
     import msgspec  # noqa: PLC0415 - as above
 
     from trainwright.api.config.v1alpha1 import Configuration  # noqa: PLC0415
+    from trainwright.controller.cli.rbac import placed  # noqa: PLC0415
     from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
+    from trainwright.controller.trainer.assembly.features import parse_gates  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.permissions import rights  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.settings import settings_of  # noqa: PLC0415
+    from trainwright.controller.trainer.doctor.site import DEFAULT_HOME  # noqa: PLC0415
+    from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
     from trainwright.plugins.registry import Registry  # noqa: PLC0415
 
+    found = site.configuration if isinstance(site.configuration, dict) else {}
     try:
-        settings = settings_of(msgspec.convert(configuration or {}, Configuration))
-    except msgspec.ValidationError as error:
+        configuration = msgspec.convert(found, Configuration)
+        gates = parse_gates(site.feature_gates)
+    except (msgspec.ValidationError, ValueError) as error:
         raise ConfigurationError(f"the manager's Configuration: {error}") from error
-    found = rights(settings, Registry.load(settings.plugins), _NAMESPACE)
-    return found.on_jobs
+    configuration.feature_gates = {**(configuration.feature_gates or {}), **gates}
+    settings = settings_of(configuration)
+    try:
+        registry = Registry.load(settings.plugins)
+    except RegistryError as error:
+        problems = "; ".join(str(problem) for problem in error.problems)
+        raise ConfigurationError(
+            f"the plugins of the manager differ from those that are installed here: {problems}"
+        ) from error
+    return list(placed(rights(settings, registry, site.home or DEFAULT_HOME), site.only))

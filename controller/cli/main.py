@@ -3,21 +3,31 @@
 
 The module of a sub-command has a function `add_parser(subparsers)`, which sets the default `run`: a function that takes
 the parsed arguments and returns the exit code. It imports large modules only when it runs, so that help texts are fast.
-Exit codes: 0 success, 1 failure, 2 wrong command line.
+Exit codes: 0 success, 1 failure, 2 wrong command line. The installed command begins in `entry`.
 """
+
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # `python -m` puts the current folder first: a `queue.py` there is not ours.
+    del sys.path[0]
+
+from trainwright.controller.cli import early  # isort: split
+
+if __name__ == "__main__":
+    early.take_signals()  # before the other imports
 
 import argparse
 import io
-import sys
 from collections.abc import Sequence
 
 import trainwright
-from trainwright.controller.cli import doctor, explain, manager, plugins, rbac, render
+from trainwright.controller.cli import doctor, explain, kubectl, manager, plugins, rbac, render
 from trainwright.controller.cli.dashboard import commands as dashboard
 from trainwright.controller.cli.local import commands as local
 from trainwright.controller.cli.progress import commands as progress
 
-COMMANDS = (dashboard, doctor, explain, local, manager, plugins, progress, rbac, render)
+COMMANDS = (dashboard, doctor, explain, kubectl, local, manager, plugins, progress, rbac, render)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -55,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not hasattr(arguments, "run"):
         parser.print_help(sys.stderr)
         return 2
+    if not getattr(arguments, "takes_signals", False):
+        early.release_signals()
     code: int = arguments.run(arguments)
     return code
 

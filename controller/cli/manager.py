@@ -60,7 +60,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="format of the log; auto is json in a cluster and text elsewhere (default: %(default)s)",
     )
     _add_kubeflow_flags(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, takes_signals=True)
 
 
 def _add_kubeflow_flags(parser: argparse.ArgumentParser) -> None:

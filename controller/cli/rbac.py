@@ -85,13 +85,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def roles(needed: "Rights", jobs_in: str = "") -> Iterator[Document]:
     """The roles. `jobs_in` is the only namespace whose TrainJobs the manager manages; empty for all."""
-    for namespace, rules in _placed(needed, jobs_in):
+    for namespace, rules in placed(needed, jobs_in):
         yield _object("Role" if namespace else "ClusterRole", namespace) | {"rules": [*map(_rule, rules)]}
 
 
 def bindings(needed: "Rights", home: str, jobs_in: str = "") -> Iterator[Document]:
     """The bindings of the roles to the service account in the namespace `home`."""
-    for namespace, _ in _placed(needed, jobs_in):
+    for namespace, _ in placed(needed, jobs_in):
         kind = "Role" if namespace else "ClusterRole"
         yield _object(f"{kind}Binding", namespace) | {
             "roleRef": {"apiGroup": API_GROUP, "kind": kind, "name": NAME},
@@ -99,7 +99,7 @@ def bindings(needed: "Rights", home: str, jobs_in: str = "") -> Iterator[Documen
         }
 
 
-def _placed(needed: "Rights", jobs_in: str) -> Iterator[tuple[str, list[Rule]]]:
+def placed(needed: "Rights", jobs_in: str) -> Iterator[tuple[str, list[Rule]]]:
     """Namespaces and the rules that are granted there; the first entry is for the whole cluster."""
     here = [rule for rule in needed.on_jobs if jobs_in and rule.namespaced]
     everywhere = [rule for rule in needed.on_jobs if rule not in here]

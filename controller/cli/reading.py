@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainwright.controller.runtime import Client
+    from trainwright.controller.runtime import Client, ClusterConfig
 
 WRONG_USE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 2, 130, 141, 143
 
@@ -22,7 +22,11 @@ Command = Callable[[argparse.Namespace], Coroutine[Any, Any, int]]
 
 def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
     """Declare the options that choose the cluster."""
-    parser.add_argument("--kubeconfig", type=Path, help="kubeconfig (default: as for kubectl)")
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        help="kubeconfig (default: as for kubectl, and where there is none the local cluster)",
+    )
     parser.add_argument("--context", help="context of the kubeconfig (default: the current one)")
 
 
@@ -76,15 +80,35 @@ async def _until_terminated(command: Coroutine[Any, Any, int]) -> int:
         loop.remove_signal_handler(signal.SIGTERM)
 
 
+def chosen_cluster(arguments: argparse.Namespace) -> "ClusterConfig":
+    """The cluster of the options, or as for kubectl; where nothing is configured, the local cluster, which is said.
+
+    Raises ConfigurationError.
+    """
+    from trainwright.controller.cli import state  # noqa: PLC0415 - as above
+    from trainwright.controller.runtime import load_config  # noqa: PLC0415 - as above
+    from trainwright.controller.runtime.errors import NoClusterError  # noqa: PLC0415 - as above
+
+    try:
+        return load_config(arguments.kubeconfig, arguments.context)
+    except NoClusterError as error:
+        folder, why = state.only_running()
+        if folder is None:
+            raise NoClusterError(f"{error}; and {why}") from None
+        print(f"no kubeconfig is set: using the local cluster {folder.name}", file=sys.stderr)
+        arguments.kubeconfig = folder / "kubeconfig"  # for those that read it again later
+        return load_config(arguments.kubeconfig, arguments.context)
+
+
 @asynccontextmanager
 async def reading(arguments: argparse.Namespace, user_agent: str) -> "AsyncIterator[Client]":
     """The client of a command. `arguments.namespace` is set to that of the context where it is not given.
 
     Raises KubernetesError for a kubeconfig that cannot be used.
     """
-    from trainwright.controller.runtime import Client, HTTPTransport, load_config  # noqa: PLC0415 - as above
+    from trainwright.controller.runtime import Client, HTTPTransport  # noqa: PLC0415 - as above
 
-    config = load_config(arguments.kubeconfig, arguments.context)
+    config = chosen_cluster(arguments)
     arguments.namespace = arguments.namespace or config.namespace
     client = Client(HTTPTransport(config), user_agent=user_agent)
     try:

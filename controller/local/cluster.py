@@ -7,7 +7,7 @@ Whoever uses it adds what is to run on it: a manager of an operator, with `trans
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.evictions import Evictions
 from trainwright.controller.local.apiserver.execs import PodExecs
 from trainwright.controller.local.apiserver.expiry import expire_events
-from trainwright.controller.local.apiserver.identity import AccountTokens, TokenAuthenticator
+from trainwright.controller.local.apiserver.identity import AccountTokens, SigningKey, TokenAuthenticator
 from trainwright.controller.local.apiserver.identity.endpoints import serve_identity
 from trainwright.controller.local.apiserver.identity.pages import IssuerPages
 from trainwright.controller.local.apiserver.pages import DiscoveryPages, OpenAPIPages, RootPage, health, version
@@ -69,9 +69,10 @@ from trainwright.controller.runtime.webhook.configurations import by_url
 log = logging.getLogger(__name__)
 
 _HOSTS = (HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-_RENEW_SECONDS = 24 * 60 * 60.0
+_RENEW_SECONDS = 300.0
+"""Often, for certificates expire also while the machine sleeps, and timers stand still then."""
 _COMPACT_SECONDS = 30.0
-_JOBSET_WEBHOOKS = "https://jobset.local"
+JOBSET_WEBHOOKS = "https://jobset.local"
 """Nothing listens there: these webhooks are answered in the process."""
 _NO_PORT = "node(s) didn't have free ports for the requested pod ports"
 """As kube-scheduler says it."""
@@ -102,6 +103,79 @@ class RunningCluster:
     manager: Manager
     """Runs the controllers and the node."""
     node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledServer:
+    """An API server that answers in the process, and what has to run beside it."""
+
+    server: APIServer
+    definitions: Definitions
+    """To be run."""
+    webhooks: WebhookCaller
+    """To be closed."""
+
+
+async def assembled(
+    store: Store,
+    *,
+    token: str,
+    signing_key: SigningKey,
+    authority: bytes,
+    service_accounts: bool,
+    for_others: bool,
+    requests: RequestLog | None,
+    address: Callable[[], str],
+    now: Now,
+) -> AssembledServer:
+    """Put an API server together; `api_server` describes the arguments.
+
+    Args:
+        store: of its objects.
+        token: of the administrator.
+        signing_key: signs the tokens of service accounts.
+        authority: PEM that verifies its certificate.
+        service_accounts: as there.
+        for_others: as there.
+        requests: takes a line about each request.
+        address: its URL, once it has one.
+        now: the time of day.
+    """
+    registry = Registry()
+    serve_built_in(registry, for_others=for_others)
+    definitions = Definitions(store, registry, now=now)
+    caller = WebhookCaller()
+    discovered = DiscoveryPages(registry)
+    tokens = AccountTokens(store, signing_key, now=now)
+    authenticator = TokenAuthenticator(token, tokens.check)
+    plugins = Plugins(store, service_accounts=service_accounts)
+    server = APIServer(
+        store,
+        registry,
+        authenticator,
+        Chain(plugins, Policies(store, registry), Webhooks(store, registry, caller)),
+        pages=(
+            health,
+            version,
+            discovered,
+            RootPage(discovered),
+            OpenAPIPages(discovered, registry),
+            IssuerPages(signing_key, tokens.issuer, address),
+        ),
+        requests=requests,
+        now=now,
+    )
+    serve_identity(server, tokens, authenticator, plugins)
+    server.handle_specially("", "pods", "binding", Bindings(server.writes, server.admission).create)
+    server.handle_specially("", "pods", "log", PodLogs(store, _no_logs).get)
+    server.handle_specially("", "pods", "exec", PodExecs(store, _no_execs, server.admission).connect)
+    attaches = PodExecs(store, _no_execs, server.admission, attach=True)
+    server.handle_specially("", "pods", "attach", attaches.connect)
+    evictions = Evictions(server.writes, Deletes(store, Chain()), server.admission)
+    server.handle_specially("", "pods", "eviction", evictions.create)
+    definitions.load()
+    await add_presets(server.writes, registry, authority=authority, now=now)
+    return AssembledServer(server, definitions, caller)
 
 
 @asynccontextmanager
@@ -139,53 +213,43 @@ async def api_server(
         if request_log is not None:
             requests = await RequestLog.open(request_log, now=now)
             stack.push_async_callback(requests.close)
-        store = Store(None if memory else folder / "state.db", now=lambda: now().timestamp())
+        store = _store(None if memory else folder / "state.db", now)
         stack.push_async_callback(store.close)
-        registry = Registry()
-        serve_built_in(registry, for_others=for_others)
-        definitions = Definitions(store, registry, now=now)
-        caller = WebhookCaller()
-        stack.push_async_callback(caller.close)
-        discovered = DiscoveryPages(registry)
-        tokens = AccountTokens(store, credentials.signing_key, now=now)
-        authenticator = TokenAuthenticator(credentials.token, tokens.check)
-        plugins = Plugins(store, service_accounts=service_accounts)
         address = _Address()
-        server = APIServer(
+        made = await assembled(
             store,
-            registry,
-            authenticator,
-            Chain(plugins, Policies(store, registry), Webhooks(store, registry, caller)),
-            pages=(
-                health,
-                version,
-                discovered,
-                RootPage(discovered),
-                OpenAPIPages(discovered, registry),
-                IssuerPages(credentials.signing_key, tokens.issuer, lambda: address.url),
-            ),
+            token=credentials.token,
+            signing_key=credentials.signing_key,
+            authority=credentials.bundle,
+            service_accounts=service_accounts,
+            for_others=for_others,
             requests=requests,
+            address=lambda: address.url,
             now=now,
         )
-        serve_identity(server, tokens, authenticator, plugins)
-        server.handle_specially("", "pods", "binding", Bindings(server.writes, server.admission).create)
-        server.handle_specially("", "pods", "log", PodLogs(store, _no_logs).get)
-        server.handle_specially("", "pods", "exec", PodExecs(store, _no_execs, server.admission).connect)
-        attaches = PodExecs(store, _no_execs, server.admission, attach=True)
-        server.handle_specially("", "pods", "attach", attaches.connect)
-        evictions = Evictions(server.writes, Deletes(store, Chain()), server.admission)
-        server.handle_specially("", "pods", "eviction", evictions.create)
-        definitions.load()
-        await add_presets(server.writes, registry, authority=credentials.bundle, now=now)
+        stack.push_async_callback(made.webhooks.close)
+        server = made.server
         tasks = await stack.enter_async_context(TaskScope("api server"))
         tasks.start("state file", store.watch_file())
-        tasks.start("definitions", definitions.run())
-        tasks.start("compaction", _compact(store, now))
+        tasks.start("definitions", made.definitions.run())
+        tasks.start("compaction", compacting(store, now))
         tasks.start("certificate", _renew(credentials, now))
         address.port = await _listen(stack, server, credentials, folder, port)
         kubeconfig = await asyncio.to_thread(_kubeconfig, folder, address.url, credentials)
         config = ClusterConfig(server=address.url, ca_data=credentials.bundle, token=credentials.token)
-        yield RunningServer(server, config, kubeconfig, caller)
+        yield RunningServer(server, config, kubeconfig, made.webhooks)
+
+
+def _store(path: Path | None, now: Now) -> Store:
+    """Raises StateFileError."""
+
+    def seconds() -> float:
+        return now().timestamp()
+
+    # Without a file the versions of an earlier run are not known. The clock's microseconds are above all of them, so a
+    # client that asks for changes since one of them is told that it is too old, and lists again. A version of the
+    # future would be waited for in silence.
+    return Store(path, now=seconds, first=1 if path else int(seconds() * 1_000_000))
 
 
 class _Address:
@@ -260,8 +324,8 @@ async def local_cluster(
             process=ProcessSettings(grace=STOP_SECONDS + GRACE_SECONDS),
             transport=api.transport(),
         )
-        api.webhooks.answer_here(_JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
-        await _install(manager.client)
+        api.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
+        await install_jobset(manager.client)
         node = Node(manager.client, settings, server=api.config.server, now=now)
         workloads = WorkloadSettings(
             now=now,
@@ -308,6 +372,7 @@ def logs_of(node: Node) -> LogSource:
         options = LogOptions(
             follow=request.follow,
             previous=request.previous,
+            run=request.run,
             timestamps=request.timestamps,
             tail_lines=request.tail_lines,
             since_seconds=request.since_seconds,
@@ -371,19 +436,20 @@ def _holds(stored: Any, wanted: Any) -> bool:
     return bool(stored == wanted)
 
 
-async def _install(client: Client) -> None:
-    """JobSet, as its own installation has it: the definition and the webhooks."""
+async def install_jobset(client: Client) -> None:
+    """JobSet, as its own installation has it: the definition, and the webhooks, which `JOBSET_WEBHOOKS` stands for."""
     definition = msgspec.json.decode(_JOBSET_DEFINITION.read_bytes())
     definition.pop("//")
-    hooks = [by_url(one, _JOBSET_WEBHOOKS, b"", {}) for one in jobset_webhooks.configurations()]
+    hooks = [by_url(one, JOBSET_WEBHOOKS, b"", {}) for one in jobset_webhooks.configurations()]
     await install(client, [definition, *hooks], owner="trainwright-local")
 
 
-async def _compact(store: Store, now: Now) -> None:
+async def compacting(store: Store, now: Now) -> None:
+    """Forget old changes and events until cancelled."""
     while True:
         await asyncio.sleep(_COMPACT_SECONDS)
         expire_events(store, now())
-        store.compact()
+        await store.compact()
 
 
 async def _renew(credentials: Credentials, now: Now) -> None:

@@ -187,6 +187,10 @@ class ConfigurationError(KubernetesError):
     """A kubeconfig, a credential or an option is wrong; the message says which and why."""
 
 
+class NoClusterError(ConfigurationError):
+    """Nothing says which cluster: no file, no variable, no service account."""
+
+
 class CertificateError(KubernetesError):
     """A certificate and its key cannot be loaded or do not match. The previous pair stays in use."""
 

@@ -20,7 +20,8 @@ class TaskScope:
     def __init__(self, name: str) -> None:
         self.name = name
         self._group = asyncio.TaskGroup()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        """In the order of their start, which is that of their end."""
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
@@ -39,8 +40,8 @@ class TaskScope:
     def start(self, name: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run `work` as a task of this scope. Raises RuntimeError once the scope is being left."""
         task = self._group.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
 

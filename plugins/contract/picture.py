@@ -21,6 +21,7 @@ from trainwright.api.jobset.v1alpha2.labels import (
     LABEL_JOBSET,
     LABEL_REPLICATED_JOB,
 )
+from trainwright.api.messages import plain
 from trainwright.api.objects import Document, annotations_of, labels_of, name_of, namespace_of, uid_of
 from trainwright.api.times import parse
 from trainwright.plugins.contract.facts import Unreadable
@@ -117,10 +118,10 @@ class Picture:
         return None if found is None or isinstance(found, Unreadable) else found is not NOT_SERVED
 
     def log(self, pod: Document, container: str, *, previous: bool = False) -> tuple[str, ...]:
-        """The last lines of a container; empty if they cannot be read."""
+        """The last lines of a container, made harmless; empty if they cannot be read."""
         run = "previous" if previous else "current"
         found = self._ask(Query(Verb.LOG, POD, namespace_of(pod), name_of(pod), fields=f"{container},{run}"))
-        return tuple(found[0]["lines"]) if isinstance(found, tuple) and found else ()
+        return tuple(map(plain, found[0]["lines"])) if isinstance(found, tuple) and found else ()
 
     def events(self, *objects: Document | None) -> tuple[Document, ...]:
         """The events about these objects, the latest first."""

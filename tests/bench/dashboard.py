@@ -183,7 +183,7 @@ class Page:
 
     def __init__(self, port: int, cookie: str, path: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port)
-        self._connection.request("GET", path, headers={"Cookie": cookie})
+        self._connection.request("GET", *entered(cookie, path))
         self._answer = self._connection.getresponse()
         assert self._answer.status == 200, self._answer.status
         self.bytes = 0
@@ -205,14 +205,21 @@ def dashboard(kubeconfig: Path) -> Iterator[tuple[int, int, str, float]]:
         seconds = time.monotonic() - begin
         connection = http.client.HTTPConnection("127.0.0.1", int(found[1]))
         connection.request("GET", found[2])
-        cookie = connection.getresponse().headers["Set-Cookie"].partition(";")[0]
+        cookie = connection.getresponse().headers["Set-Cookie"]
         yield started.pid, int(found[1]), cookie, seconds
+
+
+def entered(cookie: str, path: str) -> tuple[str, None, dict[str, str]]:
+    """Path, body and headers of a request with a cookie, which is for the paths below its own."""
+    value, *attributes = cookie.split("; ")
+    place = next(one.removeprefix("Path=") for one in attributes if one.startswith("Path="))
+    return place + path, None, {"Cookie": value}
 
 
 def listed(port: int, cookie: str) -> tuple[int, int]:
     """How many jobs the list has, and its bytes."""
     connection = http.client.HTTPConnection("127.0.0.1", port)
-    connection.request("GET", "/api/v1/jobs", headers={"Cookie": cookie})
+    connection.request("GET", *entered(cookie, "/api/v1/jobs"))
     body = connection.getresponse().read()
     return len(json.loads(body)["jobs"]), len(body)
 

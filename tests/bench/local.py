@@ -27,7 +27,7 @@ from tests.managers import start_manager
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod
 from trainwright.api.manifest import documents
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainJob
-from trainwright.controller.cli.local import state
+from trainwright.controller.cli import state
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.client.transport import Request
@@ -85,13 +85,14 @@ def start(*arguments: str) -> float:
 
 def first_line(folder: Path) -> float:
     """Seconds from the command to the first line of a job's log."""
-    file = folder / "job.yaml"
-    file.write_text(JOB.replace("suspend: true", "suspend: false"))
     began = time.perf_counter()
     with subprocess.Popen(
-        [*COMMAND, "run", f"--dir={folder}", f"--file={file}"], stdout=subprocess.PIPE, text=True
+        [*COMMAND, "run", f"--dir={folder}", "--file=-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as run:
+        assert run.stdin is not None
         assert run.stdout is not None
+        run.stdin.write(JOB.replace("suspend: true", "suspend: false"))
+        run.stdin.close()
         for line in run.stdout:
             if "first line" in line:
                 seconds = time.perf_counter() - began

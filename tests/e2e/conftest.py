@@ -69,7 +69,7 @@ class Trainer:
         if self._file is not None:
             self._file.append(document)
         else:
-            self.cluster.kubectl("create", "--filename=-", stdin=json.dumps(document))
+            self.cluster.stored.create(document)
 
     @contextmanager
     def one_file(self) -> Iterator[None]:
@@ -85,9 +85,9 @@ class Trainer:
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         """The object, or None."""
-        found: dict[str, Any] = json.loads(
-            self.kubectl("get", kind, name, "--ignore-not-found", "--output=json") or "null"
-        )
+        found = self.cluster.stored.get(kind, name, self.namespace)
+        if found is not None:
+            found["metadata"].pop("managedFields", None)
         return found
 
     def calls(self) -> list[Call]:
@@ -97,8 +97,8 @@ class Trainer:
 
     def pods(self) -> list[dict[str, Any]]:
         """All pods that are not on their way out."""
-        items = json.loads(self.kubectl("get", "pods", "--output=json"))["items"]
-        return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
+        found = self.cluster.stored.list("pods", self.namespace)
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
     def conditions(self, name: str) -> dict[str, tuple[str, str]]:
         """Status and reason of each condition of a TrainJob, by type."""

@@ -66,6 +66,11 @@ def test_an_unusual_release_works_and_doctor_knows_it(tmp_path: Path) -> None:
         plane.kubectl("patch", *role, "--type=json", '--patch=[{"op": "remove", "path": "/rules/0"}]')
         (lost,) = wrong(doctor(plane))
         assert f"in namespace {trainer.namespace}, as the manager must" in lost["message"]
+        own = ("role", NAME, f"--namespace={HOME}")
+        plane.kubectl("patch", *own, "--type=json", '--patch=[{"op": "remove", "path": "/rules/0"}]')
+        messages = [one["message"] for one in wrong(doctor(plane))]
+        assert lost["message"] in messages
+        assert any(f"in namespace {HOME}, as the manager must" in message for message in messages), messages
 
 
 def doctor(plane: ControlPlane, *arguments: str) -> dict[str, list[dict[str, str]]]:

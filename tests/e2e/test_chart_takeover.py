@@ -44,8 +44,7 @@ def plane() -> Iterator[ControlPlane]:
 
 
 def items(plane: ControlPlane, kind: str) -> list[Document]:
-    found: list[Document] = json.loads(plane.kubectl("get", kind, "--all-namespaces", "--output=json"))["items"]
-    return found
+    return plane.stored.list(kind)
 
 
 def work(plane: ControlPlane) -> dict[tuple[str, str, str], tuple[str, int, str]]:

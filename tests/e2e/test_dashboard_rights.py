@@ -15,7 +15,7 @@ from tests.repository import ROOT
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.answering import Site
 from trainwright.controller.runtime import HTTPTransport, load_config
-from trainwright.controller.runtime.testing.waiting import eventually, eventually_sync
+from trainwright.controller.runtime.testing.waiting import contains, eventually, eventually_sync
 
 pytestmark = pytest.mark.parity
 Rules = Sequence[Mapping[str, Any]]
@@ -51,7 +51,8 @@ def jobs(trainer: Trainer) -> Trainer:
     trainer.job("plain", trainer.runtime("plain"))
     eventually_sync(lambda: "Complete" in trainer.conditions("plain"))
     eventually_sync(
-        lambda: trainer.kubectl("get", "events", "--field-selector=reason=FailedScheduling", "--output=name")
+        lambda: [event["reason"] for event in trainer.cluster.stored.list("events", trainer.namespace)],
+        contains("FailedScheduling"),
     )
     return trainer
 

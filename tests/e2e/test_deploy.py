@@ -15,7 +15,7 @@ from tests.e2e.conftest import NOWHERE, Trainer
 from tests.installation import NAME, NAMESPACE, Installation, kustomized
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
-from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
+from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 IMAGE = "registry.example.com/trainwright:1"
 
@@ -82,8 +82,8 @@ def deploy(control_plane: ControlPlane) -> str:
     """The first deployment, with the manager started once its pods are there; returns what make printed."""
     process = make(control_plane, "deploy", f"IMG={IMAGE}")
     try:
-        eventually_sync(lambda: control_plane.kubectl("get", "deployments", "--all-namespaces", "--output=name"))
-        eventually_sync(lambda: control_plane.kubectl("get", "validatingwebhookconfigurations"), contains("validator"))
+        eventually_sync(lambda: control_plane.stored.list("deployments"))
+        eventually_sync(lambda: control_plane.stored.list("validatingwebhookconfigurations"))
         Installation(control_plane).start()
         code, output, errors = done(process)
     except BaseException:
@@ -159,10 +159,13 @@ def change_configuration(control_plane: ControlPlane) -> None:
     try:
         assert process.stdout is not None
         assert "the Configuration changed: restarting the manager, which reads it at the start\n" in process.stdout
-        annotation = "jsonpath={.spec.template.metadata.annotations.kubectl\\.kubernetes\\.io/restartedAt}"
-        eventually_sync(
-            lambda: control_plane.kubectl("get", "deployment", NAME, f"--namespace={NAMESPACE}", "-o", annotation)
-        )
+
+        def restarted() -> str:
+            deployment = control_plane.stored.get("deployment", NAME, NAMESPACE) or {}
+            annotations = deployment["spec"]["template"]["metadata"].get("annotations", {})
+            return str(annotations.get("kubectl.kubernetes.io/restartedAt", ""))
+
+        eventually_sync(restarted)
     finally:
         # Pretended pods are not always reported as ready again.
         end(process)

@@ -86,7 +86,7 @@ def test_the_pods_of_a_shipped_runtime_are_gone_after_the_last_restart(trainer: 
     trainer.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "--patch", json.dumps(body))
     eventually_sync(lambda: trainer.conditions("crashing"), equals({"Failed": ("True", "FailedJobs")}))
     # The crashed pod, and those of the other nodes.
-    eventually_sync(lambda: trainer.kubectl("get", "pods", "--output=name"), is_empty)
+    eventually_sync(lambda: trainer.cluster.stored.list("pods", trainer.namespace), is_empty)
 
 
 def test_a_job_beyond_its_deadline_frees_what_it_held(trainer: Trainer) -> None:

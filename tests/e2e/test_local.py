@@ -16,7 +16,7 @@ import pytest
 from tests.processes import alive
 from tests.soak import durability
 from tests.unit.local.node.modes import REFUSED
-from trainwright.controller.cli.local import state
+from trainwright.controller.cli import state
 from trainwright.controller.cli.versions import public_data
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
@@ -183,55 +183,12 @@ def test_what_cannot_start_is_told_once_and_ends_in_time(shell: Shell) -> None:
     assert "nothing of the job runs after 12 s: no node has 1000 cpu (the largest has " in done.stderr
 
 
-def test_wrong_use_is_refused_with_a_sentence(shell: Shell) -> None:
-    (shell.folder / "two.yaml").write_text("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
-    (shell.folder / "broken.yaml").write_text("a: [\n")
-    (shell.folder / "binary.yaml").write_bytes(b"\xff")
-    script = str(shell.folder / "a.py")
-    Path(script).touch()
-    for arguments, text in (
-        (["run"], "say what to run"),
-        (["run", "absent.py"], "absent.py: there is no such file"),
-        (["run", "--file", str(shell.folder / "absent.yaml")], "absent.yaml: No such file or directory"),
-        (["run", "--file", str(shell.folder / "two.yaml")], "has 0 TrainJobs; it must have one"),
-        (["run", "--file", str(shell.folder / "broken.yaml")], "broken.yaml: line"),
-        (["run", "--file", str(shell.folder / "binary.yaml")], "binary.yaml is not UTF-8 text\n"),
-        (["run", str(shell.folder / "two.yaml")], "a manifest is given with --file"),
-        (["run", "--nodes=2", "--file", shell.job("pass")], "--nodes: for a script only"),
-        (["run", "--job-name=a", "--file", shell.job("pass")], "--job-name: for a script only"),
-        (["run", "--file", shell.job("pass"), "--", "--lr"], "arguments behind --: for a script only"),
-        (["run", "--dry-run", "--runtime=mlx-distributed", script], "cannot run on a local cluster: container node of"),
-        (["run", "--detach", "--file", shell.job("pass")], "--detach needs a cluster that runs"),
-        (["run", "--detach", "--name=b", "--file", shell.job("pass")], "trainwright local up --name=b"),
-    ):
-        done = shell.local(*arguments)
-        assert done.returncode == 125, arguments
-        assert done.stderr.startswith("error: "), done.stderr
-        assert text in done.stderr
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--nodes=x", "a.py"],
-        ["--nosuch", "a.py"],
-        ["--nodes=0", "a.py"],
-        ["--restarts=never", "a.py"],
-        ["--timeout=0", "a.py"],
-    ],
-)
-def test_a_wrong_command_line_of_run_has_no_exit_code_that_a_container_may_have(
-    shell: Shell, arguments: list[str]
-) -> None:
-    done = shell.local("run", *arguments)
+@pytest.mark.parametrize("arguments", [["run"], ["run", "--nosuch"]])
+def test_wrong_use_ends_the_command_with_its_code(shell: Shell, arguments: list[str]) -> None:
+    """What else is wrong use, and what is said: tests/unit/cli/test_local_wrong_use.py."""
+    done = shell.local(*arguments)
     assert done.returncode == 125, done.stderr
     assert "error: " in done.stderr
-
-
-def test_what_is_meant_for_the_script_is_shown_its_place(shell: Shell) -> None:
-    done = shell.local("run", "a.py", "--lr=1")
-    assert done.returncode == 125
-    assert "unknown arguments: --lr=1; what the script is given goes behind --" in done.stderr
 
 
 def test_what_cannot_run_here_is_refused_before_anything_is_created(shell: Shell) -> None:

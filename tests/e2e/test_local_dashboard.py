@@ -26,14 +26,17 @@ class Page:
     """A browser that has the address."""
 
     def __init__(self, address: str) -> None:
-        self.root, _, self._entry = address.partition("/?")
+        self._address = address
+        self.root = address.partition("/?")[0]
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
         )
 
     def enter(self) -> None:
-        code, body = self.get(f"/?{self._entry}")  # the redirect to / is followed, with the cookie
-        assert (code, b"<title>" in body) == (200, True)
+        # The redirect is followed, with the cookie.
+        with self._opener.open(self._address, timeout=60) as answer:
+            assert (answer.status, b"<title>" in answer.read()) == (200, True)
+            self.root = answer.url.rstrip("/")
 
     def get(self, path: str) -> tuple[int, bytes]:
         try:

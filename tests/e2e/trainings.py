@@ -91,13 +91,15 @@ def job_of(name: str, nodes: int) -> dict[str, Any]:
 def trained(name: str, folder: Path, *, nodes: int, isolation: str = "auto", without: str = "NOTHING") -> list[str]:
     """The lines of the sample on that many nodes, each without its node. `without` is a variable that they lack."""
     framework = FRAMEWORKS[name]
-    write_images(name, folder)
+    cluster = folder / "cluster"
+    cluster.mkdir(exist_ok=True)
+    write_images(name, cluster)
     job = job_of(name, nodes)
     trainer = job["spec"]["trainer"]
     trainer["command"] = ["env", "-u", without, *trainer["command"]]
     file = folder / "job.yaml"
     file.write_text(yaml.safe_dump(job))
-    command = (sys.executable, "-m", "trainwright.controller.cli.main", "local", "run", f"--dir={folder}")
+    command = (sys.executable, "-m", "trainwright.controller.cli.main", "local", "run", f"--dir={cluster}")
     how = ("--capacity=cpu=8,memory=8Gi", f"--isolation={isolation}", "--timeout=400", f"--file={file}")
     done = subprocess.run([*command, *how], capture_output=True, text=True, timeout=440, check=False)
     assert without == framework.variable or done.returncode == 0, done.stdout + done.stderr

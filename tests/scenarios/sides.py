@@ -99,7 +99,7 @@ class LocalSide:
         """See Side."""
         self._passed += timedelta(hours=1)
         expire_events(self._running.server.store, self._now())
-        self._running.server.store.compact()
+        await self._running.server.store.compact()
 
     async def restart(self) -> None:
         """See Side."""

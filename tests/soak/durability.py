@@ -22,7 +22,7 @@ from pathlib import Path
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Document
-from trainwright.controller.cli.local import state
+from trainwright.controller.cli import state
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import KubernetesError

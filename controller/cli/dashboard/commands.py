@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from trainwright.controller.cli.reading import BROKEN_PIPE, WRONG_USE, add_kubeconfig
+from trainwright.controller.cli.reading import BROKEN_PIPE, WRONG_USE, add_kubeconfig, chosen_cluster
 
 if TYPE_CHECKING:
     from trainwright.controller.cli.dashboard.serving import Server
@@ -76,7 +76,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     from trainwright.controller.runtime import Client, load_config  # noqa: PLC0415
     from trainwright.controller.runtime.tasks import TaskScope  # noqa: PLC0415
 
-    config = load_config(arguments.kubeconfig, arguments.context)
+    config = chosen_cluster(arguments)
     namespace = "" if arguments.all_namespaces else arguments.namespace or config.namespace
     transport = Renewing(config, lambda: load_config(arguments.kubeconfig, arguments.context))
     client = Client(transport, user_agent="trainwright-dashboard")

@@ -173,9 +173,9 @@ class Row(Answer):
     deleting: bool
     """The job is being deleted."""
     percentage: int | None
-    """0 to 100, as reported."""
+    """0 to 100, as reported; below 100 until the job has ended."""
     remaining: Remaining | None
-    """Only while the job runs."""
+    """Only while the job runs, and not once the rank that reports is done: nothing tells when the others are."""
     last_report: str | None
     """When the training sent its last report, by its own clock. Null: never."""
     age_seconds: int | None

@@ -24,10 +24,13 @@ from trainwright.controller.trainer.explain import Explanation, Reader
 from trainwright.controller.trainer.explain.judgement import why_unread
 from trainwright.controller.trainer.explain.kinds import CONFIG_MAP
 from trainwright.controller.trainer.failures.first import first_failures
+from trainwright.controller.trainer.failures.last_words import without_answers
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.plugins.contract import About, Cause, Explains, Picture
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, EVENTS_OF, JOBSET, POD, Verb
 
+_LOG_LINES = 20
+"""Of a failed container, that are shown."""
 _PARTS = {POD.plural: "pods", EVENT.plural: "events", CONFIG_MAP.plural: "attempts"}
 
 
@@ -157,7 +160,8 @@ def _failures(picture: Picture) -> dict[int, contract.Failure]:
     for attempt, failure in first_failures(picture.pods).items():
         log: Sequence[str] = ()
         if failure.container:
-            log = picture.log(by_name[failure.pod], failure.container, previous=failure.previous)
+            lines = picture.log(by_name[failure.pod], failure.container, previous=failure.previous)
+            log = without_answers(lines)[-_LOG_LINES:]
         found[attempt + 1] = failure_of(failure, log)
     if record is not None and picture.is_controller_of(record):
         for attempt, entry in entries_of(record.get("data")).items():

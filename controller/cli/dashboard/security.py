@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who gets an answer: the browser that opened the address with the token, and no page of another site.
 
-Other programs and web pages of this machine can reach the port. The token keeps programs and other users out. A page
-of another site has no cookie (SameSite), may not read answers (Origin, Fetch Metadata), and cannot pretend to be this
-site by a name of its own that resolves to 127.0.0.1 (Host; https://en.wikipedia.org/wiki/DNS_rebinding).
+Other programs and web pages of this machine can reach the port. The token keeps programs and other users out. Browsers
+send a cookie to each port of 127.0.0.1, so another local server would be given it: the cookie is for a path that holds
+a secret, to which browsers send it here alone, and where alone it counts. A page of another site has no cookie
+(SameSite), may not read answers (Origin, Fetch Metadata), and cannot pretend to be this site by a name of its own that
+resolves to 127.0.0.1 (Host; https://en.wikipedia.org/wiki/DNS_rebinding).
 """
 
 import secrets
@@ -52,6 +54,8 @@ class Guard:
     """In the address that the user opens."""
     session: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     """In the cookie that the token is exchanged for."""
+    place: str = field(default_factory=lambda: f"/{secrets.token_urlsafe(16)}", repr=False)
+    """The path below which the page and its data are, and to which the cookie goes."""
 
     def refusal(self, asked: Asked, cookie: str) -> Problem | None:
         """Why a request is not answered; None: it is. `cookie`: its name."""
@@ -61,12 +65,15 @@ class Guard:
         origin = asked.headers.get("Origin")
         if origin is not None and origin.lower() != f"http://{host}".lower():
             return _refused("ForeignOrigin", "this server answers no pages of other sites")
-        is_entry = asked.path == "/" and asked.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
+        is_entry = (
+            asked.path in ("/", f"{self.place}/") and asked.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
+        )
         if not is_entry and asked.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
             return _refused("ForeignOrigin", "this server answers no pages of other sites")
         if asked.method != "GET":
             return Problem(code=405, reason="MethodNotAllowed", message="the dashboard only reads: use GET")
-        if not self.is_entering(asked) and not _same(asked.cookies.get(cookie), self.session):
+        is_inside = _same(asked.path[: len(self.place) + 1], f"{self.place}/")
+        if not self.is_entering(asked) and not (is_inside and _same(asked.cookies.get(cookie), self.session)):
             return _refused(
                 "NoToken",
                 "open the address that `trainwright dashboard` printed: it holds the token that this page lacks",
@@ -79,7 +86,7 @@ class Guard:
 
     def cookie(self, name: str) -> str:
         """The value of Set-Cookie. Cookies do not know ports, so the name has to."""
-        return f"{name}={self.session}; Path=/; HttpOnly; SameSite=Strict"
+        return f"{name}={self.session}; Path={self.place}; HttpOnly; SameSite=Strict"
 
 
 def cookie_name(port: int) -> str:

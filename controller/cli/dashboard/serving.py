@@ -39,7 +39,7 @@ _NO_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">%s<title>Trai
 <h1>This page needs its token</h1>
 <p>Open the address that <code>trainwright dashboard</code> printed.</p></html>
 """
-_GO_ON = '<meta http-equiv="refresh" content="0;url=/">'
+_GO_ON = '<meta http-equiv="refresh" content="0;url=./">'
 """For who came by a link of another page, or of a file: browsers send the cookie only when this site leads on."""
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -74,16 +74,17 @@ class Server:
         application = web.Application(middlewares=[self._guarded])
         application.on_shutdown.append(self._end_streams)
         routes = application.router
-        routes.add_get("/", self._page)
-        routes.add_get("/api/v1/jobs", self._jobs)
-        routes.add_get("/api/v1/jobs/stream", self._jobs_stream)
-        job = "/api/v1/jobs/{namespace}/{name}"
+        place = self._guard.place
+        routes.add_get(f"{place}/", self._page)
+        routes.add_get(f"{place}/api/v1/jobs", self._jobs)
+        routes.add_get(f"{place}/api/v1/jobs/stream", self._jobs_stream)
+        job = f"{place}/api/v1/jobs/{{namespace}}/{{name}}"
         routes.add_get(job, self._job)
         routes.add_get(f"{job}/stream", self._job_stream)
         routes.add_get(f"{job}/series", self._series)
         routes.add_get(f"{job}/objects", self._objects)
         routes.add_get(f"{job}/pods/{{pod}}/log", self._log)
-        routes.add_get("/{file:.+}", self._page)
+        routes.add_get(f"{place}/{{file:.+}}", self._page)
         runner = web.AppRunner(
             application, access_log=None, logger=_protocol, shutdown_timeout=SHUTDOWN_SECONDS, handler_cancellation=True
         )
@@ -108,10 +109,15 @@ class Server:
             cookie = cookie_name(self.port)
             refusal = self._guard.refusal(asked, cookie)
             if refusal is not None:
-                response: web.StreamResponse = _refusal(request, refusal)
+                response: web.StreamResponse = _refusal(request, refusal, f"{self._guard.place}/")
             elif self._guard.is_entering(asked):
                 response = web.Response(
-                    status=303, headers={**HEADERS, "Location": "/", "Set-Cookie": self._guard.cookie(cookie)}
+                    status=303,
+                    headers={
+                        **HEADERS,
+                        "Location": f"{self._guard.place}/",
+                        "Set-Cookie": self._guard.cookie(cookie),
+                    },
                 )
             else:
                 response = await handler(request)
@@ -132,7 +138,7 @@ class Server:
     # ------------------------------------------------------------------ answers
 
     async def _page(self, request: web.Request) -> web.Response:
-        found = self._files.get(request.path)
+        found = self._files.get(request.path.removeprefix(self._guard.place))
         if found is None:
             raise web.HTTPNotFound
         body = found.path.read_bytes()
@@ -214,12 +220,12 @@ def _problem(problem: contract.Problem) -> web.Response:
     return _answer(problem, problem.code)
 
 
-def _refusal(request: web.Request, problem: contract.Problem) -> web.Response:
+def _refusal(request: web.Request, problem: contract.Problem, home: str) -> web.Response:
     """For a person who opened the page without its token, a page that says so."""
-    is_page = request.path == "/" and "text/html" in request.headers.get("Accept", "")
+    is_page = request.path in ("/", home) and "text/html" in request.headers.get("Accept", "")
     if problem.reason != "NoToken" or not is_page:
         return _problem(problem)
-    came_by_link = request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site")
+    came_by_link = request.path == home and request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site")
     text = _NO_PAGE % (_GO_ON if came_by_link else "")
     return web.Response(text=text, status=problem.code, headers={**HEADERS, "Content-Type": "text/html"})
 

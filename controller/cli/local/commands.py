@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trainwright local up | down | status | list | logs | run`."""
+"""`trainwright local up | down | status | list | run`; `job_commands` declares the commands about jobs."""
 
 import argparse
 import asyncio
 import math
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from trainwright.api import extras
-from trainwright.controller.cli.local import serving, state
+from trainwright.controller.cli import folders, state
+from trainwright.controller.cli.local import job_commands, serving
 from trainwright.controller.cli.local.options import Options, add_node, add_place, options_of
 
 _SUCCESS, _FAILURE, _REFUSED, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 125, 130, 141
@@ -38,8 +38,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _add_down(commands)
     _add_status(commands)
     _add_list(commands)
-    _add_logs(commands)
     _add_run(commands)
+    job_commands.add_to(commands, _command)
 
     def usage(_: argparse.Namespace) -> int:
         parser.print_help(sys.stderr)
@@ -75,8 +75,8 @@ def _unless_interrupted(run: Callable[[argparse.Namespace], int], arguments: arg
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     except Exception as error:
-        # What the cluster, or the way to it, did not do: the text says all.
-        if _is_of(error, "StateLostError", "KubernetesError"):
+        # What the cluster, or the way to it, did not do, or what is no folder of one: the text says all.
+        if _is_of(error, "StateLostError", "KubernetesError", "ForeignFolderError"):
             return _fail(error)
         raise
 
@@ -170,7 +170,7 @@ def _start(options: Options) -> state.Run:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether the text of the error is all that a user needs. By name: importing the classes would slow every help."""
-    return _is_of(error, "StateFileError", "ConfigurationError", "MissingExtraError")
+    return _is_of(error, "StateFileError", "ConfigurationError", "MissingExtraError", "ForeignFolderError")
 
 
 def _words(error: Exception, options: Options) -> str:
@@ -195,12 +195,16 @@ def _add_down(commands: Any) -> None:
     )
     add_place(parser)
     parser.add_argument(
-        "--delete", action="store_true", help="delete its folder too, with all objects, logs and volumes"
+        "--delete",
+        action="store_true",
+        help="delete its files too: all objects, logs and volumes; what others put into its folder stays",
     )
 
 
 def _down(arguments: argparse.Namespace) -> int:
     options = options_of(arguments)
+    if arguments.delete:
+        folders.check_deletable(options.folder, arguments.dir)
     run = state.running(options.folder)
     if run is None:
         if state.is_held(options.folder):
@@ -220,10 +224,21 @@ def _down(arguments: argparse.Namespace) -> int:
             return _fail(error)
         raise
     if arguments.delete and options.folder.exists():
-        if not state.is_cluster(options.folder):
-            return _fail(f"{options.folder}: not deleted, because it is not the folder of a cluster")
-        _end_what_is_left(options)
-        shutil.rmtree(options.folder)
+        return _delete(options)
+    return _SUCCESS
+
+
+def _delete(options: Options) -> int:
+    try:
+        with state.held(options.folder):
+            _end_what_is_left(options)
+            stays = folders.delete(options.folder)
+    except (state.InUseError, OSError) as error:
+        return _fail(_words(error, options))
+    if stays:
+        more = f" and {len(stays) - 1} more" if stays[1:] else ""
+        print(f"{options.folder}: the cluster's files are deleted; the folder stays, because it holds {stays[0]}{more}")
+    else:
         print(f"{options.folder}: deleted")
     return _SUCCESS
 
@@ -301,29 +316,6 @@ def _list(_: argparse.Namespace) -> int:
     return _SUCCESS
 
 
-def _add_logs(commands: Any) -> None:
-    parser = _command(
-        commands,
-        "logs",
-        "show the lines of a job's ranks",
-        _logs,
-        description="Show the lines of a job's ranks. With --follow, the exit code is that of `run`.",
-    )
-    add_place(parser)
-    parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
-    parser.add_argument("--namespace", "-n", default="default", help="its namespace (default: %(default)s)")
-    parser.add_argument("--follow", "-f", action="store_true", help="go on until the job ends")
-
-
-def _logs(arguments: argparse.Namespace) -> int:
-    options = options_of(arguments)
-    if state.running(options.folder) is None:
-        return _fail(f"cluster {options.name} does not run; start it with: {options.command('up')}")
-    from trainwright.controller.cli.local import views  # noqa: PLC0415 - the help needs none of it
-
-    return asyncio.run(views.logs(options.folder, arguments.namespace, arguments.job, follow=arguments.follow))
-
-
 # ---------------------------------------------------------------------- run
 
 
@@ -352,6 +344,12 @@ def _add_run(commands: Any) -> None:
         "--nodes", type=_nodes, metavar="N", help="number of nodes of the script (default: the runtime's)"
     )
     what.add_argument("--job-name", metavar="NAME", help="name of the TrainJob of the script (default: the script's)")
+    what.add_argument(
+        "--workdir",
+        type=Path,
+        metavar="FOLDER",
+        help="the folder that the script starts in, on all nodes (default: the current one)",
+    )
     parser.set_defaults(passed_on=[], advice="what the script is given goes behind --")
     how = parser.add_argument_group("how")
     how.add_argument("--dry-run", action="store_true", help="print the TrainJob of the script, run nothing")

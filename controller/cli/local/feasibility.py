@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,8 +18,10 @@ from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, labels_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
 from trainwright.controller.cli.rendering.sources import Inputs
 from trainwright.controller.local.node.images import Environment, Images
+from trainwright.controller.local.node.plan import WORKING_FOLDER
 from trainwright.controller.local.node.refusals import unrunnable
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.discovery import Discovery
@@ -31,6 +34,8 @@ from trainwright.plugins.registry import Registry, Selection
 _FRAMEWORK = "trainer.kubeflow.org/framework"
 _PYTHON = "python"
 _TORCHRUN = "torchrun"
+_PATCHER = "trainwright.dev/local-run"
+"""Who the patch of a job's runtime is from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,29 @@ def starter_of(objects: Sequence[Document], runtime: Runtime, images: Images) ->
     where = f"/{found[0].name.lstrip('/')}"
     lacking = f"{where} has no torchrun: python starts the script, which has to join the other nodes by itself"
     return Starter((_PYTHON,), lacking)
+
+
+def start_in(folder: Path, job: Document, objects: Sequence[Document]) -> None:
+    """Let the containers of the trainer start in a folder of this machine.
+
+    A TrainJob has no field for it. The annotation means something to the node of a local cluster only.
+    """
+    parts = [
+        part["name"]
+        for document in objects
+        if document["kind"] == JobSet.RESOURCE.kind
+        for part in document["spec"]["replicatedJobs"]
+        if ((part["template"].get("metadata") or {}).get("labels") or {}).get(LABEL_ANCESTOR_STEP) == STEP_TRAINER
+    ]
+    annotations = {f"{WORKING_FOLDER}{NODE}": str(folder)}
+    if parts:
+        patched = [
+            {"name": part, "template": {"spec": {"template": {"metadata": {"annotations": annotations}}}}}
+            for part in parts
+        ]
+        job["spec"]["runtimePatches"] = [
+            {"manager": _PATCHER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": patched}}}}
+        ]
 
 
 def containers_of(objects: Sequence[Document]) -> Iterator[Container]:

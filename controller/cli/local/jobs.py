@@ -5,26 +5,35 @@ Everything is asked of the API server, so it makes no difference in which proces
 """
 
 import asyncio
+import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TextIO
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
-from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
-from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.api.objects import Document, annotations_of, name_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.local.podwatch import PodWatch
 from trainwright.controller.cli.local.reports import Reports
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Transport
-from trainwright.controller.runtime.errors import KubernetesError, NotFound
+from trainwright.controller.runtime.errors import KubernetesError
 from trainwright.controller.runtime.tasks import TaskScope
 
 TRAINJOB = TrainJob.RESOURCE
 _LOOK_SECONDS = 0.1
 _DRAIN_SECONDS = 2.0
+_READ_SECONDS = 30.0
+"""How long to read the log of a container that has ended."""
+_OTHERS_SECONDS = 0.5
+_STARTING = frozenset({None, "ContainerCreating", "PodInitializing"})
+"""Reasons of containers that wait for nothing but their node."""
+_FAILURES = "node.trainwright.dev/failures"
+"""Annotation of the local node; see node/status.py."""
 OUT_OF_TIME = 124
 _TOLD_BY_STATUS = frozenset({"FailedScheduling", "Failed", "BackOff", "TrainJobResourcesCreationFailed"})
 """Reasons of events whose text is in the status of the pod or the job too, from where it is told."""
@@ -37,6 +46,8 @@ class Followed:
     code: int
     """Exit code of the command: 0 if it is Complete."""
     message: str
+    failed: bool = False
+    """The job has the condition Failed, of which the message is."""
 
 
 class Follower:
@@ -48,6 +59,7 @@ class Follower:
         name: of the job.
         out: where lines go.
         stop_at_failure: end the job at the first failure of a container of the trainer.
+        takes: whether the lines of a pod are shown; None: those of all.
     """
 
     def __init__(
@@ -58,6 +70,7 @@ class Follower:
         *,
         out: TextIO = sys.stdout,
         stop_at_failure: bool = True,
+        takes: Callable[[Document], bool] | None = None,
     ) -> None:
         self._transport = transport
         self._client = Client(transport, user_agent="trainwright-local")
@@ -65,37 +78,49 @@ class Follower:
         self._name = name
         self._out = out
         self._stop_at_failure = stop_at_failure
-        self._streams: set[tuple[str, str, int]] = set()
+        self._takes = takes
+        self._copies: dict[tuple[str, str, int], asyncio.Task[None]] = {}
+        self._pods: dict[str, Document] = {}
+        """By uid, each as it was seen last, also those that are gone."""
+        self._failed: dict[tuple[str, str], int] = {}
+        """The first run that failed, by pod and container."""
+        self._not_told = _STARTING | ({"CrashLoopBackOff"} if stop_at_failure else set())
         self._told: set[str] = set()
         self._last = ""
         self._reports = Reports()
         self._started = False
-        self._copies: list[asyncio.Task[None]] = []
 
-    async def follow(self, *, start_seconds: float, seconds: float | None = None) -> Followed:
+    async def follow(
+        self,
+        *,
+        start_seconds: float,
+        seconds: float | None = None,
+        end_job: Callable[[], Awaitable[object]] | None = None,
+    ) -> Followed:
         """Follow until the job is finished, a container of it failed, or nothing started in time.
 
         Args:
             start_seconds: how long to wait for the first container that runs.
             seconds: how long the job may take from now on; None: as long as it likes.
+            end_job: ends a job that failed, and returns when its pods are gone. Only then is known how each of them
+                ended, and so which failed first.
         """
         loop = asyncio.get_running_loop()
         limit = loop.time() + start_seconds
         end = None if seconds is None else loop.time() + seconds
         async with TaskScope("following") as tasks:
+            watch = PodWatch(
+                self._client, self._namespace, f"{LABEL_JOBSET}={self._name}", lambda pod: self._take(tasks, pod)
+            )
+            tasks.start("pods", watch.run())
+            self._watch = watch
             while True:
                 job = await self._job()
                 self._tell_progress(job)
-                pods = await self._pods()
-                for pod in pods:
-                    self._tell_waiting(pod)
-                    for container, restarts in _with_logs(pod):
-                        self._show(tasks, pod, container, restarts)
-                await self._tell_events(job, pods)
-                ended = self._ended(job, pods)
+                await self._tell_events(job)
+                ended = self._ended(job)
                 if ended is not None:
-                    await self._drain()
-                    return ended
+                    return await self._concluded(ended, end_job)
                 if not self._started and loop.time() > limit:
                     said = await self._why()
                     why = f": {said}" if said else ""
@@ -103,6 +128,18 @@ class Follower:
                 if end is not None and loop.time() > end:
                     return Followed(OUT_OF_TIME, f"the job is not finished after {seconds:g} s")
                 await asyncio.sleep(_LOOK_SECONDS)
+
+    def _take(self, tasks: TaskScope, pod: Document) -> None:
+        """What the watch says of a pod: each state that it had, also if it was gone a moment later."""
+        self._pods[uid_of(pod)] = pod
+        self._tell_waiting(pod)
+        for container, run in failed_runs(pod):
+            self._failed.setdefault((uid_of(pod), container), run)
+        first = [(container, run) for (uid, container), run in self._failed.items() if uid == uid_of(pod)]
+        for container, run in [*first, *runs_with_logs(pod)]:
+            # Where the first failure ends the job, the runs after it are noise.
+            if not (self._stop_at_failure and run > self._failed.get((uid_of(pod), container), run)):
+                self._stream(tasks, pod, container, run)
 
     async def _why(self) -> str:
         """Why nothing runs: the sentence of `trainwright explain`; of a job that is only slow, what was said last."""
@@ -119,26 +156,73 @@ class Follower:
     async def _job(self) -> Document:
         return await self._client.get(TRAINJOB, self._name, self._namespace)
 
-    async def _pods(self) -> list[Document]:
-        listed = await self._client.list(Pod.RESOURCE, self._namespace, label_selector=f"{LABEL_JOBSET}={self._name}")
-        return sorted(listed.items, key=rank_of)
-
     # ------------------------------------------------------------------ the end
 
-    def _ended(self, job: Document, pods: list[Document]) -> Followed | None:
+    def _ended(self, job: Document) -> Followed | None:
         conditions = {entry["type"]: entry for entry in (job.get("status") or {}).get("conditions") or ()}
         for kind, condition in conditions.items():
             if condition["status"] == "True":
                 self._say(f"{kind}: {condition.get('message') or condition.get('reason')}")
         if conditions.get("Complete", {}).get("status") == "True":
             return Followed(0, "the job is Complete")
-        failure = first_failure(pods)
+        failure = self._first_failure()
         if conditions.get("Failed", {}).get("status") == "True":
             text = conditions["Failed"].get("message") or conditions["Failed"].get("reason") or "it failed"
-            return Followed(failure.code if failure else 1, f"the job failed: {text}")
+            return Followed(failure.code if failure else 1, f"the job failed: {text}", failed=True)
         if failure is not None and self._stop_at_failure:
             return Followed(failure.code, failure.text)
         return None
+
+    def _first_failure(self) -> "Failure | None":
+        """Of the pods that are there; of all that there were, where one failure ends the job."""
+        known = list(self._pods.values())
+        present = [pod for pod in known if uid_of(pod) in self._watch.present]
+        return first_failure(known) if self._stop_at_failure else first_failure(present) or first_failure(known)
+
+    async def _concluded(self, ended: Followed, end_job: Callable[[], Awaitable[object]] | None) -> Followed:
+        """Show what is left of the logs, end the job, and say how it ended."""
+        if not ended.code:
+            # The pods have ended, but for those that the job's success does not wait for.
+            over = {(uid, *run) for uid, pod in self._pods.items() for run in ended_runs(pod)}
+            await self._finish([copy for key, copy in self._copies.items() if key in over], _READ_SECONDS)
+            await self._finish([*self._copies.values()], _DRAIN_SECONDS)
+            return ended
+        # A rank that failed first may be the last to say that it has started.
+        await self._until(lambda: not any(map(is_starting, self._present())), _DRAIN_SECONDS)
+        await self._finish(self._of_failed(), _READ_SECONDS)
+        if end_job is not None:
+            await end_job()
+            await self._until(lambda: not self._watch.present, _DRAIN_SECONDS)
+            await self._finish(self._of_failed(), _READ_SECONDS)
+        elif self._stop_at_failure:
+            # The others may have failed before, and have not said so yet.
+            await self._until(lambda: all(map(first_failure, ([pod] for pod in self._present()))), _OTHERS_SECONDS)
+        await self._finish([*self._copies.values()], _DRAIN_SECONDS)
+        failure = self._first_failure()
+        if failure is None:
+            return ended
+        return Followed(failure.code, ended.message if ended.failed else failure.text, failed=ended.failed)
+
+    def _present(self) -> list[Document]:
+        return [pod for uid, pod in self._pods.items() if uid in self._watch.present]
+
+    def _of_failed(self) -> list[asyncio.Task[None]]:
+        """The copies of logs of runs that failed."""
+        failed = {(uid, container, run) for uid, pod in self._pods.items() for container, run in failed_runs(pod)}
+        return [copy for key, copy in self._copies.items() if key in failed]
+
+    async def _until(self, reached: Callable[[], bool], seconds: float) -> None:
+        """Wait until something is seen, but not for ever."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not reached():
+                    self._watch.changed.clear()
+                    await self._watch.changed.wait()
+
+    async def _finish(self, copies: list[asyncio.Task[None]], seconds: float) -> None:
+        """Let copies of logs come to their end."""
+        if waiting := [copy for copy in copies if not copy.done()]:
+            await asyncio.wait(waiting, timeout=seconds)
 
     # ------------------------------------------------------------------ what is said
 
@@ -159,15 +243,15 @@ class Follower:
             waiting = state.get("waiting")
             if "running" in state or "terminated" in state:
                 self._started = True
-            if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            if waiting and waiting.get("reason") not in self._not_told:
                 detail = f": {waiting['message']}" if waiting.get("message") else ""
                 self._say(f"{rank} waits: {waiting['reason']}{detail}")
         for condition in (pod.get("status") or {}).get("conditions") or ():
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 self._say(f"{rank} waits for room: {condition.get('message')}")
 
-    async def _tell_events(self, job: Document, pods: list[Document]) -> None:
-        uids = {uid_of(job), *(uid_of(pod) for pod in pods)}
+    async def _tell_events(self, job: Document) -> None:
+        uids = {uid_of(job), *self._pods}
         with suppress(KubernetesError):
             listed = await self._client.list(ClusterEvent.RESOURCE, self._namespace)
             for event in listed.items:
@@ -179,42 +263,38 @@ class Follower:
 
     # ------------------------------------------------------------------ lines
 
-    def _show(self, tasks: TaskScope, pod: Document, container: str, restarts: int) -> None:
-        """Show the lines of the container's run, and of the one before if that was too short to be seen."""
-        if restarts:
-            self._stream(tasks, pod, container, restarts - 1, previous=True)
-        # A container that fails is restarted at once. Where its first failure ends the job, the second run is noise.
-        if not (restarts and self._stop_at_failure):
-            self._stream(tasks, pod, container, restarts, previous=False)
-
-    def _stream(self, tasks: TaskScope, pod: Document, container: str, run: int, *, previous: bool) -> None:
+    def _stream(self, tasks: TaskScope, pod: Document, container: str, run: int) -> None:
         key = (uid_of(pod), container, run)
-        if key not in self._streams:
-            self._streams.add(key)
+        if key not in self._copies and (self._takes is None or self._takes(pod)):
             several = len(container_statuses(pod)) > 1
             prefix = f"[{rank_of(pod)}{f'/{container}' if several else ''}]"
-            which = {"previous": "true"} if previous else {"follow": "true"}
-            self._copies.append(tasks.start(f"log/{key[0]}", self._copy(name_of(pod), container, which, prefix)))
+            self._copies[key] = tasks.start(f"log/{key[0]}", self._copy(name_of(pod), container, run, prefix))
 
-    async def _copy(self, pod: str, container: str, which: dict[str, str], prefix: str) -> None:
+    async def _copy(self, pod: str, container: str, run: int, prefix: str) -> None:
+        """Show the whole log of a run once; where reading it breaks, go on with the next line."""
         request = Request(
             "GET",
             f"/api/v1/namespaces/{self._namespace}/pods/{pod}/log",
-            query={"container": container, **which},
+            # A container that fails is restarted at once: without the number, the log may be that of the next run.
+            query={"container": container, "follow": "true", "run": str(run)},
             timeout=None,
         )
-        with suppress(NotFound, KubernetesError):
-            async with self._transport.open(request) as stream:
-                if stream.status == 200:
-                    async with aclosing(stream.chunks()) as chunks:
-                        async for line in _lines(chunks):
-                            print(f"{prefix} {line}", file=self._out, flush=True)
-
-    async def _drain(self) -> None:
-        """Let the streams of containers that have ended come to their end."""
-        waiting = [copy for copy in self._copies if not copy.done()]
-        if waiting:
-            await asyncio.wait(waiting, timeout=_DRAIN_SECONDS)
+        shown = 0
+        while True:
+            with suppress(KubernetesError):
+                async with self._transport.open(request) as stream:
+                    if stream.status == HTTPStatus.NOT_FOUND:
+                        return
+                    if stream.status == HTTPStatus.OK:
+                        number = 0
+                        async with aclosing(stream.chunks()) as chunks:
+                            async for line in _lines(chunks):
+                                number += 1
+                                if number > shown:
+                                    shown = number
+                                    print(f"{prefix} {line}", file=self._out, flush=True)
+                        return
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,21 +306,121 @@ class Failure:
 
 
 def first_failure(pods: list[Document]) -> Failure | None:
-    """The container of the job that ended first with an exit code other than 0, in its present or its last run."""
-    found: list[tuple[str, int, str]] = []
-    for pod in pods:
-        for status in container_statuses(pod):
-            for state in (status.get("lastState") or {}, status.get("state") or {}):
-                ended = state.get("terminated")
-                if ended and ended.get("exitCode"):
-                    text = f"{rank_of(pod)} failed with exit code {ended['exitCode']} ({ended.get('reason')})"
-                    if ended.get("reason") == "StartError" and ended.get("message"):
-                        text += f": {ended['message']}"
-                    found.append((str(ended.get("finishedAt")), int(ended["exitCode"]), text))
+    """The container of the job that ended first with an exit code other than 0.
+
+    As the node wrote it down; it knows the order of all ends. Else, in its present or its last run, in whole seconds.
+    """
+    written = [
+        (entry.stopped, entry.at, index, entry) for index, pod in enumerate(pods) for entry in written_failures(pod)
+    ]
+    if written:
+        _, _, index, entry = min(written, key=lambda one: one[:3])
+        return _failure(pods[index], entry.code, _ended_with(pods[index], entry.container, entry.code))
+    found = [
+        (str(ended.get("finishedAt")), int(ended["exitCode"]), pod, ended)
+        for pod in pods
+        for status in container_statuses(pod)
+        for ended in _ends(status)
+        if ended.get("exitCode")
+    ]
     if not found:
         return None
-    _, code, text = min(found)
+    _, code, pod, ended = min(found, key=lambda one: one[:2])
+    return _failure(pod, code, ended)
+
+
+def _failure(pod: Document, code: int, ended: Document) -> Failure:
+    text = f"{rank_of(pod)} failed with exit code {code} ({ended.get('reason') or 'Error'})"
+    if ended.get("reason") == "StartError" and ended.get("message"):
+        text += f": {ended['message']}"
     return Failure(code, text)
+
+
+def _ended_with(pod: Document, container: str, code: int) -> Document:
+    """What the status says of an end of the container with that code."""
+    for status in container_statuses(pod):
+        for ended in _ends(status):
+            if status.get("name") == container and ended.get("exitCode") == code:
+                return ended
+    return {}
+
+
+def _ends(status: Document) -> list[Document]:
+    """The ends of the container's last run and of its present one."""
+    states = (status.get("lastState") or {}, status.get("state") or {})
+    return [ended for state in states if (ended := state.get("terminated"))]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFailure:
+    """A container's end, as the node of a local cluster wrote it down."""
+
+    container: str
+    run: int
+    code: int
+    at: str
+    """RFC 3339 with microseconds, so that the text sorts as the time does."""
+    stopped: bool
+    """The node ended it: a victim."""
+
+
+def written_failures(pod: Document) -> list[WrittenFailure]:
+    """What the local node wrote down of a pod; a real one writes nothing."""
+    try:
+        return [
+            WrittenFailure(
+                str(one["container"]), int(one["run"]), int(one["exitCode"]), str(one["at"]), bool(one.get("stopped"))
+            )
+            for one in json.loads(annotations_of(pod).get(_FAILURES, "[]"))
+        ]
+    except (ValueError, TypeError, KeyError):  # changed by hand
+        return []
+
+
+def failed_runs(pod: Document) -> list[tuple[str, int]]:
+    """The runs of the pod's containers that failed."""
+    seen = {(one.container, one.run) for one in written_failures(pod)}
+    for status in container_statuses(pod):
+        seen |= {(status["name"], _run_of(status, ended)) for ended in _ends(status) if ended.get("exitCode")}
+    return sorted(seen)
+
+
+def ended_runs(pod: Document) -> list[tuple[str, int]]:
+    """The runs of the pod's containers that have ended."""
+    return [(one["name"], _run_of(one, ended)) for one in container_statuses(pod) for ended in _ends(one)]
+
+
+def runs_with_logs(pod: Document) -> list[tuple[str, int]]:
+    """The runs of the pod's containers whose logs can be read: the present one and the one before."""
+    found: list[tuple[str, int]] = []
+    for status in container_statuses(pod):
+        runs = {_run_of(status, ended) for ended in _ends(status)}
+        if "running" in (status.get("state") or {}):
+            runs.add(status.get("restartCount") or 0)
+        found += [(status["name"], run) for run in sorted(runs)]
+    return found
+
+
+def _run_of(status: Document, ended: Document) -> int:
+    """The number of a run that ended, which is at the end of its id."""
+    number = str(ended.get("containerID") or "").rpartition("/")[2]
+    if number.isdecimal():
+        return int(number)
+    restarts = status.get("restartCount") or 0
+    return restarts if ended is (status.get("state") or {}).get("terminated") else max(0, restarts - 1)
+
+
+def is_starting(pod: Document) -> bool:
+    """Whether a node has taken the pod and has not said yet that a container of it runs, or cannot."""
+    status = pod.get("status") or {}
+    if not (pod.get("spec") or {}).get("nodeName") or status.get("phase") not in (None, "Pending"):
+        return False
+    return all(
+        not _ends(one)
+        and "running" not in (state := one.get("state") or {})
+        and (state.get("waiting") or {}).get("reason") in _STARTING
+        for one in container_statuses(pod)
+    )
 
 
 def rank_of(pod: Document) -> str:
@@ -253,14 +433,6 @@ def container_statuses(pod: Document) -> list[Document]:
     """The statuses of all containers, those of initialisation first."""
     status = pod.get("status") or {}
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-
-
-def _with_logs(pod: Document) -> list[tuple[str, int]]:
-    return [
-        (status["name"], status.get("restartCount") or 0)
-        for status in container_statuses(pod)
-        if {"running", "terminated"} & (status.get("state") or {}).keys()
-    ]
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.controller.cli.local import state
+from trainwright.controller.cli import state
 
 if TYPE_CHECKING:
     from trainwright.controller.local.node.images import Images

@@ -23,7 +23,7 @@ class Reports:
     def __init__(self, now: Callable[[], datetime] = wall_clock) -> None:
         self._now = now
         self._history = History()
-        self._percentage: int | None = None
+        self._reported: tuple[int | None, bool] | None = None
         self._told_at: datetime | None = None
 
     def line(self, document: Document) -> str:
@@ -35,11 +35,12 @@ class Reports:
             return ""
         now = self._now()
         view = view_of(job, self._history, now)
-        if self._told_at is not None and view.percentage == self._percentage and now - self._told_at < QUIET:
+        reported = (view.percentage, view.at_end)
+        if self._told_at is not None and reported == self._reported and now - self._told_at < QUIET:
             return ""
-        self._percentage, self._told_at = view.percentage, now
-        is_told = view.remaining is not None and not view.remaining.late and view.percentage != 100
+        self._reported, self._told_at = reported, now
+        is_told = view.remaining is not None and not view.remaining.late
         left = f"{text.remaining(view)} to go" if is_told else ""
         loss = f"{text.printable(view.loss)} {text.loss(view)}" if view.loss is not None else ""
-        percent = text.percent(view) if view.percentage is not None else ""
+        percent = text.AT_END if view.at_end else text.percent(view) if view.percentage is not None else ""
         return ", ".join(part for part in (percent, left, text.steps(view), loss) if part)

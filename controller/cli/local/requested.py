@@ -58,6 +58,8 @@ def _job_of(arguments: argparse.Namespace) -> Document:
         raise WrongUseError(f"{script}: there is no such file")
     if script.suffix in (".yaml", ".yml", ".json"):
         raise WrongUseError(f"{script} is not a Python script; a manifest is given with --file")
+    if arguments.workdir is not None and not arguments.workdir.is_dir():
+        raise WrongUseError(f"--workdir: there is no folder {arguments.workdir}")
     trainer: Document = {"command": ["python", *script_of(arguments)]}
     if arguments.nodes is not None:
         trainer["numNodes"] = arguments.nodes
@@ -90,6 +92,7 @@ def _only_for_scripts(arguments: argparse.Namespace) -> None:
         "--runtime": arguments.runtime is not None,
         "--nodes": arguments.nodes is not None,
         "--job-name": arguments.job_name is not None,
+        "--workdir": arguments.workdir is not None,
         "arguments behind --": bool(arguments.passed_on),
     }
     if named := [name for name, is_given in given.items() if is_given]:

@@ -8,16 +8,19 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from trainwright.api.base import Resource
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
-from trainwright.controller.cli.local import feasibility, serving, state
+from trainwright.controller.cli import state
+from trainwright.controller.cli.local import feasibility, serving
 from trainwright.controller.cli.local.jobs import TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
 from trainwright.controller.cli.local.requested import WrongUseError, script_of
+from trainwright.controller.local.interpreter import forget_user_folders
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.client.transport import Transport
@@ -61,7 +64,11 @@ async def _run(
             return 0
         follower = Follower(transport, namespace, name, stop_at_failure=arguments.restarts == "none")
         following = asyncio.ensure_future(
-            follower.follow(start_seconds=arguments.start_timeout, seconds=arguments.timeout)
+            follower.follow(
+                start_seconds=arguments.start_timeout,
+                seconds=arguments.timeout,
+                end_job=None if arguments.keep else lambda: _delete(client, namespace, name),
+            )
         )
         if not arguments.keep:
             said = "ending the job; once more to kill it"
@@ -174,6 +181,7 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
     from trainwright.controller.runtime.manager import collector, logs  # noqa: PLC0415
 
     collector.tune()
+    forget_user_folders()
     state.make_folder(options.folder)
     with contextlib.ExitStack() as stack:
         try:
@@ -237,6 +245,7 @@ async def _prepare(
     if arguments.file is None:
         starter = feasibility.starter_of(objects, runtime, images)
         job["spec"]["trainer"]["command"] = [*starter.command, *script_of(arguments)]
+        feasibility.start_in((arguments.workdir or Path()).resolve(), job, objects)
         if starter.missing:
             print(f"| {starter.missing}", file=sys.stderr if arguments.dry_run else sys.stdout, flush=True)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import trainwright
 from trainwright.api.times import format_time, wall_clock
-from trainwright.controller.cli.local import state
+from trainwright.controller.cli import state
 from trainwright.controller.cli.local.options import Options
 
 if TYPE_CHECKING:
@@ -114,9 +114,11 @@ async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, s
 
 def run_in_foreground(options: Options) -> None:
     """`local up --foreground`. Raises as `serve`."""
+    from trainwright.controller.local.interpreter import forget_user_folders  # noqa: PLC0415 - as above
     from trainwright.controller.runtime.manager import logs  # noqa: PLC0415 - as above
 
     logs.configure("INFO" if options.verbose else "WARNING", "text")
+    forget_user_folders()
 
     async def ready(run: state.Run) -> None:
         print(f"ready: {run.server}", flush=True)
@@ -133,12 +135,14 @@ def start_in_background(options: Options) -> state.Run:
     Raises:
         StartError: it ended or took too long; the text has its last lines.
     """
+    from trainwright.controller.local.interpreter import isolated_python  # noqa: PLC0415 - as above
+
     state.make_folder(options.folder)
     log = options.folder / LOG
     with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(
             [
-                sys.executable,
+                *isolated_python(),
                 "-m",
                 "trainwright.controller.cli.main",
                 "local",

@@ -12,6 +12,8 @@ from trainwright.controller.cli.progress.history import means_of
 from trainwright.controller.cli.progress.view import COUNTERS, View
 
 NONE = "-"
+AT_END = "the rank that reports is done"
+"""Instead of 100 % and a time to go while the job runs on."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = "_.-~=+*#"
 SPARK = 24
@@ -149,8 +151,13 @@ def table(views: Sequence[View], *, namespaces: bool) -> list[str]:
         head.insert(0, "NAMESPACE")
         for row, view in zip(rows, views, strict=True):
             row.insert(0, view.namespace)
-    widths = [max(cells(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    return ["   ".join(map(filled, row, widths)).rstrip() for row in [head, *rows]]
+    return aligned([head, *rows])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows as lines whose columns begin below each other; all rows are of one length."""
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    return ["   ".join(map(filled, row, widths)).rstrip() for row in rows]
 
 
 def details(view: View, now: datetime, *, ascii_only: bool = False, width: int = 30) -> list[tuple[str, str]]:
@@ -159,7 +166,8 @@ def details(view: View, now: datetime, *, ascii_only: bool = False, width: int =
     shown = [("state", f"{state(view)}{attempt}")]
     if view.percentage is not None:
         progress = f"[{bar(view, width, ascii_only=ascii_only)}] {percent(view)}"
-        shown.append(("progress", ", ".join(filter(None, (progress, steps(view))))))
+        end = AT_END if view.at_end else ""
+        shown.append(("progress", ", ".join(filter(None, (progress, steps(view), end)))))
     elif steps(view):
         shown.append(("progress", steps(view)))
     left = view.remaining

@@ -7,10 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from trainwright.api.conditions import find
+from trainwright.api.messages import one_line
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, CONDITION_WAITING, State, state_of
+from trainwright.controller.trainer.progress.shown import is_at_end, percentage_of, remaining_seconds_of
 
 LATE = 0.2
 """A job is late when its time to go has passed by this part of it."""
@@ -51,6 +54,7 @@ class View:
     reason: str
     created: datetime | None
     percentage: int | None
+    """Below 100 until the job has ended."""
     remaining: Remaining | None
     reported: datetime | None
     """When the training sent its last report, by its own clock."""
@@ -60,6 +64,8 @@ class View:
     history: History
     attempt: int | None = None
     """1 for the first. None: not known."""
+    at_end: bool = False
+    """The rank that reports says that it is done, and the job has not ended."""
     stalled: str = ""
     """The reason of the condition `Stalled` while it is True."""
     waiting: str = ""
@@ -109,26 +115,39 @@ def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | No
         state=standing.state,
         reason=standing.reason,
         created=_time(metadata.creation_timestamp) if metadata is not None else None,
-        percentage=status.progress_percentage if status is not None else None,
+        percentage=percentage_of(job),
         remaining=_remaining(job, history, age) if standing.state is State.RUNNING else None,
         reported=reported,
         age=age,
         metrics=metrics_of(job),
         history=history,
         attempt=attempt,
+        at_end=is_at_end(job),
         stalled=_reason(job, CONDITION_STALLED),
         waiting=_reason(job, CONDITION_WAITING),
     )
 
 
 def _remaining(job: TrainJob, history: History, age: float | None) -> Remaining | None:
-    status = job.status.trainer_status if job.status is not None else None
-    told = status.estimated_remaining_seconds if status is not None else None
+    if is_at_end(job) or _reason(job, CONDITION_WAITING) or _is_of_pods_before(job):
+        return None
+    told = remaining_seconds_of(job)
     seconds = float(told) if told is not None else history.seconds_left()
     if seconds is None or age is None:
         return None
     found = Remaining(max(0.0, seconds - age), late=False, reported=told is not None, told=seconds)
-    return replace(found, late=age > found.late_after)
+    late = age > found.late_after
+    # A rank that is done tells 0, which says nothing of the others.
+    return None if told == 0 and not late else replace(found, late=late)
+
+
+def _is_of_pods_before(job: TrainJob) -> bool:
+    """Whether the last report was sent before the job was resumed: the pods that run now have told nothing yet."""
+    status = job.status
+    resumed = find(status.conditions if status is not None else None, CONDITION_SUSPENDED)
+    moment = _time(resumed.last_transition_time) if resumed is not None else None
+    reported = _time(status.trainer_status.last_updated_time) if status and status.trainer_status is not None else None
+    return moment is not None and reported is not None and reported < moment
 
 
 def _reason(job: TrainJob, condition: str) -> str:
@@ -137,9 +156,10 @@ def _reason(job: TrainJob, condition: str) -> str:
 
 
 def metrics_of(job: TrainJob) -> dict[str, str]:
-    """The metrics of the last report, as text."""
+    """The metrics of the last report, as text for terminals and pages: the training may write anything."""
     status = job.status.trainer_status if job.status is not None else None
-    return {metric.name: metric.value for metric in (status.metrics if status is not None else None) or ()}
+    metrics = (status.metrics if status is not None else None) or ()
+    return {one_line(metric.name): one_line(metric.value) for metric in metrics}
 
 
 def _time(text: str | None) -> datetime | None:

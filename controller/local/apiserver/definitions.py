@@ -17,7 +17,7 @@ from trainwright.controller.local.apiserver.discovery.priority import priority
 from trainwright.controller.local.apiserver.resources import Registry, ResourceType, ServedResource, Subresource
 from trainwright.controller.local.apiserver.schema import Schema, compile_schema
 from trainwright.controller.local.apiserver.schema.definition import accepted_names
-from trainwright.controller.local.apiserver.store import Changed, Name, Store, Stored
+from trainwright.controller.local.apiserver.store import Changed, Name, Overflow, Store, Stored, Watch
 from trainwright.controller.local.apiserver.strategies.custom import CustomStrategy
 from trainwright.controller.local.apiserver.strategies.definitions import CLEANUP, set_terminating
 from trainwright.controller.local.apiserver.tables import custom_table_format
@@ -46,32 +46,45 @@ class Definitions:
         self._store = store
         self._registry = registry
         self._now = now
-        self._specs: dict[Name, Document] = {}
+        self._served: dict[Name, tuple[str, Document]] = {}
+        """What is served of which definition: its uid, since another one may get the name, and its spec."""
         self._held: dict[_Held, asyncio.Task[None] | None] = {}
         """With what follows their objects."""
 
     def load(self) -> None:
-        """Serve what the definitions in the store define."""
-        for one in list(self._store.collection(COLLECTION).listed()):
+        """Serve what the definitions in the store define, and nothing else."""
+        there = list(self._store.collection(COLLECTION).listed())
+        uids = {one.name: one.document()["metadata"]["uid"] for one in there}
+        for name in [name for name, (uid, _) in self._served.items() if uids.get(name) != uid]:
+            self._forget(name)
+        for one in there:
             self._serve(one)
 
     async def run(self) -> None:
         """Follow the definitions until cancelled."""
-        since = self._store.version
-        self.load()
-        watch = self._store.watch(COLLECTION, since)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                while True:
-                    for held in [held for held, following in self._held.items() if following is None]:
-                        self._held[held] = tasks.create_task(self._follow(held))
-                    for change in await watch.take():
-                        if change.type == "DELETED":
-                            self._forget(change.name)
-                        elif self._store.get(COLLECTION, change.name) is change.object:
-                            self._serve(change.object)
-        finally:
-            self._store.unwatch(COLLECTION, watch)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                since = self._store.version
+                self.load()
+                watch = self._store.watch(COLLECTION, since)
+                try:
+                    await self._keep_up(watch, tasks)
+                except Overflow:
+                    log.info("more definitions changed at once than a watch holds; all are looked at again")
+                finally:
+                    self._store.unwatch(COLLECTION, watch)
+
+    async def _keep_up(self, watch: Watch, tasks: asyncio.TaskGroup) -> None:
+        """Act on what changes. Raises Overflow."""
+        while True:
+            for held in [held for held, following in self._held.items() if following is None]:
+                self._held[held] = tasks.create_task(self._follow(held))
+            for change in await watch.take():
+                if change.type == "DELETED":
+                    self._forget(change.name)
+                    self._reconsider(change.object.document()["spec"]["group"], change.name)
+                elif self._store.get(COLLECTION, change.name) is change.object:
+                    self._serve(change.object)
 
     async def _follow(self, held: _Held) -> None:
         """Clean up a definition again whenever one of its objects goes, until it is gone itself."""
@@ -82,16 +95,30 @@ class Definitions:
                 if document["metadata"]["uid"] != held.uid:
                     return
                 self._clean_up(one, document)
-                await watch.take()
+                try:
+                    await watch.take()
+                except Overflow:
+                    # The objects are looked at again, whatever became of them.
+                    self._store.unwatch(held.collection, watch)
+                    watch = self._store.watch(held.collection, self._store.version)
         finally:
             self._store.unwatch(held.collection, watch)
             del self._held[held]
+
+    def _reconsider(self, group: str, name: Name) -> None:
+        """Look at the other definitions of a group again: one of them may want a name that is free now."""
+        for one in list(self._store.collection(COLLECTION).listed()):
+            # An earlier one of them may have changed it.
+            if one.name != name and self._store.get(COLLECTION, one.name) is one:
+                document = one.document()
+                if document["spec"]["group"] == group and not document["metadata"].get("deletionTimestamp"):
+                    self._serve(one)
 
     def _serve(self, one: Stored) -> None:
         document = one.document()
         spec = document["spec"]
         if document["metadata"].get("deletionTimestamp"):
-            if one.name not in self._specs:
+            if one.name not in self._served:
                 # After a restart: objects that are still there are served until their finalizers are gone.
                 self._register(one.name, document)
             if _terminating(document).get("reason") == "InstanceDeletionPending":
@@ -99,7 +126,7 @@ class Definitions:
                 self._write(one, self._tracked(one, document))
             else:
                 self._clean_up(one, document)
-        elif self._write_status(one, document) and self._specs.get(one.name) != spec:
+        elif self._write_status(one, document) and self._served.get(one.name, ("", None))[1] != spec:
             self._register(one.name, document)
 
     def _register(self, name: Name, document: Document) -> None:
@@ -107,7 +134,7 @@ class Definitions:
         self._registry.remove(spec["group"], spec["names"]["plural"])
         for served in served_versions(spec, changed=document["metadata"].get("generation", 1) > 1):
             self._registry.add(served)
-        self._specs[name] = spec
+        self._served[name] = document["metadata"]["uid"], spec
 
     def _write_status(self, one: Stored, document: Document) -> bool:
         """Say in the status which names it has; returns whether it is established."""
@@ -130,6 +157,8 @@ class Definitions:
         made = {**status, "conditions": list(conditions.values()), "acceptedNames": accepted.names}
         if status != made:
             self._write(one, self._tracked(one, {**document, "metadata": dict(document["metadata"]), "status": made}))
+        if status.get("acceptedNames") != accepted.names:
+            self._reconsider(document["spec"]["group"], one.name)
         return accepted.conditions[1].status == "True"
 
     def _tracked(self, one: Stored, document: Document) -> Document:
@@ -174,7 +203,7 @@ class Definitions:
             log.debug("the definition %s changed meanwhile", one.name.name)
 
     def _forget(self, name: Name) -> None:
-        spec = self._specs.pop(name, None)
+        _, spec = self._served.pop(name, ("", None))
         if spec is not None:
             self._registry.remove(spec["group"], spec["names"]["plural"])
             for watch in list(self._store.collection(_collection(spec)).watches):

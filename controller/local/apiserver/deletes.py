@@ -86,33 +86,18 @@ class Deletes:
         waits = bool(meta.get("finalizers")) or strategy.is_held(document)
         if not grace.graceful and waits:
             self._mark(call, document)
-        if grace.graceful or waits:
-            marked = await self._store_mark(call, options, document, before, existing)
-            if waits or grace.seconds > 0:
-                return marked, False
-            if options.dry_run:
-                return marked, True
-            # Without grace, watchers still see the mark first.
-            found = self._store.get(served.type.stored_in, call.key)
-            if found is None or found.document()["metadata"]["uid"] != meta["uid"]:
-                # It went while its mark was written; another object that has the name by now is not meant.
-                return marked, True
-            existing = found
+        stays = waits or grace.seconds > 0
         if options.dry_run:
-            return document, True
-        gone = self._store.delete(served.type.stored_in, existing)
-        await self._store.committed()
-        return served.named(gone.document()), True
-
-    async def _store_mark(
-        self, call: Call, options: DeleteOptions, document: Document, before: Document, existing: Stored
-    ) -> Document:
-        if options.dry_run or document == before:
             await self._store.committed()
-            return document
-        one = self._store.write(call.served.type.stored_in, call.key, call.served.stored(document), existing)
+            return document, not stays
+        if (grace.graceful or waits) and document != before:
+            existing = self._store.write(served.type.stored_in, call.key, served.stored(document), existing)
+        if not stays:
+            # Nothing is awaited between the mark, which watchers see first, and the removal: the client may go at any
+            # moment, and nothing else would remove what is only marked.
+            existing = self._store.delete(served.type.stored_in, existing)
         await self._store.committed()
-        return call.served.named(one.document())
+        return served.named(existing.document()), not stays
 
     def _grace(self, call: Call, options: DeleteOptions, document: Document) -> "_Grace":
         """Mark a graceful deletion in the metadata, and say what it means."""

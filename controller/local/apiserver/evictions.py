@@ -59,7 +59,8 @@ class Evictions:
                 check_preconditions(pod, wanted, live["metadata"])
                 return _with_condition(pod, live)
 
-            await self._writes.change(pod, note, options)
+            # Nothing is awaited before the deletion: a client that goes must not leave a pod that is only noted.
+            self._writes.begin_change(pod, note, options)
             wanted = replace(wanted, version=None)  # The note changed it.
         await self._deletes.delete(pod, wanted)
         return Answer.of(errors.status("Success", code=201), 201)

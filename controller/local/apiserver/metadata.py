@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of `metadata`, which hold for all kinds."""
 
-import uuid
 from datetime import datetime
 from typing import Any
 
 from trainwright.api import times
 from trainwright.api.objects import Document
+from trainwright.api.surroundings import new_uid
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver import errors, names
 from trainwright.controller.local.apiserver.fields import not_allowed, required, too_long, wrong
@@ -38,7 +38,7 @@ def wipe(metadata: Document) -> None:
 
 def begin(metadata: Document, now: datetime) -> None:
     """Give a new object its identity."""
-    metadata["uid"] = str(uuid.uuid4())
+    metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = times.format_time(now)
     if metadata.get("generateName") and not metadata.get("name"):
         metadata["name"] = names.generated(metadata["generateName"])

@@ -6,9 +6,10 @@ for a good name.
 """
 
 import re
-import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
+
+from trainwright.api.surroundings import letters
 
 NameRule: TypeAlias = Callable[[str, bool], list[str]]
 """Checks a name; the flag says that more characters will follow, as with `generateName`."""
@@ -134,9 +135,4 @@ def label_value(value: str) -> list[str]:
 
 def generated(base: str) -> str:
     """A name for `generateName`: the base, cut if it is long, and five random characters."""
-    return base[:_LONGEST_BASE] + "".join(_suffix())
-
-
-def _suffix() -> Iterator[str]:
-    for _ in range(_SUFFIX):
-        yield secrets.choice(_ALPHABET)
+    return base[:_LONGEST_BASE] + letters(_ALPHABET, _SUFFIX)

@@ -34,6 +34,8 @@ class LogRequest:
     container: str
     follow: bool = False
     previous: bool = False
+    run: int | None = None
+    """Which run of the container, from 0: what the API of Kubernetes lacks; a reader may find another one running."""
     timestamps: bool = False
     tail_lines: int | None = None
     since_seconds: int | None = None
@@ -178,6 +180,7 @@ def _log_request(call: Call) -> LogRequest:
         container=request.asked("container"),
         follow=request.flag("follow"),
         previous=request.flag("previous"),
+        run=int(run) if (run := request.asked("run")).isdecimal() else None,
         timestamps=request.flag("timestamps"),
         tail_lines=tail,
         since_seconds=since,

@@ -8,7 +8,6 @@ followed logs, exec) get a line of the stage ResponseStarted, and one more when 
 
 import asyncio
 import os
-import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ import msgspec
 
 from trainwright.api import times
 from trainwright.api.objects import Document
+from trainwright.api.surroundings import new_uid
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.call import Call
 from trainwright.controller.local.apiserver.requests import Answer, ServerRequest, Upgrade, User, WebSocket, encode
@@ -112,7 +112,7 @@ def _document(exchange: Exchange, answer: Answer) -> Document:
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
         "level": "Metadata",
-        "auditID": str(uuid.uuid4()),
+        "auditID": new_uid(),
         "stage": "",
         "requestURI": quote(request.path) + (f"?{urlencode(request.query)}" if request.query else ""),
         "verb": verb_of(request, route),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API server: a request in, an answer out. It knows no sockets; `serving` and `transport` bring the requests."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias
@@ -9,6 +10,7 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.admission import Admission, Chain
 from trainwright.controller.local.apiserver.call import Call
+from trainwright.controller.local.apiserver.deadlines import deadline
 from trainwright.controller.local.apiserver.deletes import Deletes
 from trainwright.controller.local.apiserver.endpoints import Endpoints
 from trainwright.controller.local.apiserver.impersonation import impersonated
@@ -93,28 +95,41 @@ class APIServer:
         return answer if self._requests is None else await self._requests.finish(exchange, answer)
 
     async def _answered(self, exchange: Exchange) -> Answer:
-        request, route = exchange.request, exchange.route
+        request = exchange.request
+        limit: asyncio.Timeout | None = None
         try:
-            user = exchange.user = await self._authenticator.user(request)
-            if user is None:
-                raise errors.unauthorized()
-            wanted = impersonated(request.impersonation)
-            if wanted is not None:
-                if user == ANONYMOUS:
-                    raise forbidden(user, request, route)
-                user = exchange.impersonated = wanted
-            if user == ANONYMOUS and request.path.rstrip("/") not in PUBLIC:
-                raise forbidden(user, request, route)
-            if route is None:
-                return self._page(request)
-            return await self._resource(exchange, user, route)
+            async with asyncio.timeout(deadline(request, exchange.route)) as limit:
+                return await self._done(exchange)
         except errors.StatusError as error:
             return failure(error)
         except StateLostError as error:
             return failure(errors.internal(str(error)))
+        except RecursionError:
+            # Documents are limited where they are read. This is for what only looks flat, such as a text in them.
+            log.exception("%s %s is nested too deeply", request.method, request.path)
+            return failure(errors.bad_request("the request is nested too deeply"))
         except Exception:
+            if limit is not None and limit.expired():
+                return failure(errors.too_late())
             log.exception("%s %s failed; this is a defect", request.method, request.path)
             return failure(errors.internal("the request could not be answered; the server's log has the reason"))
+
+    async def _done(self, exchange: Exchange) -> Answer:
+        """Find out who asks, and do what is asked. Raises StatusError."""
+        request, route = exchange.request, exchange.route
+        user = exchange.user = await self._authenticator.user(request)
+        if user is None:
+            raise errors.unauthorized()
+        wanted = impersonated(request.impersonation)
+        if wanted is not None:
+            if user == ANONYMOUS:
+                raise forbidden(user, request, route)
+            user = exchange.impersonated = wanted
+        if user == ANONYMOUS and request.path.rstrip("/") not in PUBLIC:
+            raise forbidden(user, request, route)
+        if route is None:
+            return self._page(request)
+        return await self._resource(exchange, user, route)
 
     def _page(self, request: ServerRequest) -> Answer:
         for page in self._pages:

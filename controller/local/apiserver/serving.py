@@ -43,6 +43,7 @@ async def served(server: APIServer, tls: ssl.SSLContext, port: int = 0) -> Async
         handler_cancellation=True,
         shutdown_timeout=_SHUTDOWN_SECONDS,
         keepalive_timeout=_KEEPALIVE_SECONDS,
+        auto_decompress=False,  # as kube-apiserver, which reads a body as it is
     )
     async with listening("API server", runner, HOST, port, tls=tls) as used:
         yield used
@@ -60,11 +61,11 @@ class _Handler:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
             return _whole(failure(too_large(f"limit is {LIMIT}")))
-        headers = [(name.lower(), value) for name, value in request.headers.items()]
+        headers = [(name.lower(), _text(value)) for name, value in request.headers.items()]
         asked = ServerRequest(
             method=request.method,
-            path=request.path,
-            query=list(request.query.items()),
+            path=_text(request.path),
+            query=[(_text(name), _text(value)) for name, value in request.query.items()],
             headers=dict(headers),
             impersonation=[header for header in headers if header[0].startswith("impersonate-")],
             body=body,
@@ -88,6 +89,11 @@ class _Handler:
             if isinstance(answer.stream, AsyncGenerator):
                 await answer.stream.aclose()
         return response
+
+
+def _text(sent: str) -> str:
+    """What was sent, without the surrogates that stand for bytes that are not UTF-8: no answer could quote them."""
+    return sent if sent.isascii() else sent.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _holder(request: web.Request) -> User | None:

@@ -7,7 +7,8 @@ event loop that answers all of them in one turn is blocked for longer than 50 ms
 
 import asyncio
 from collections import deque
-from time import perf_counter
+
+from trainwright.api.surroundings import ticks
 
 SLICE_SECONDS = 0.01
 
@@ -25,13 +26,13 @@ class Turns:
         """Wait for a turn that has time left, in the order of the calls."""
         if self._since is None:
             self._begin()
-        elif self._waiting or perf_counter() - self._since >= self._slice:
+        elif self._waiting or ticks() - self._since >= self._slice:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             await turn
 
     def _begin(self) -> None:
-        self._since = perf_counter()
+        self._since = ticks()
         asyncio.get_running_loop().call_soon(self._end)
 
     def _end(self) -> None:

@@ -6,10 +6,10 @@ the new version. https://kubernetes.io/docs/reference/using-api/api-concepts/#ef
 """
 
 import asyncio
-import random
 from collections.abc import AsyncGenerator, AsyncIterator
 
 from trainwright.api.objects import Document
+from trainwright.api.surroundings import fraction
 from trainwright.api.times import wall_clock
 from trainwright.controller.local.apiserver import errors, rendering
 from trainwright.controller.local.apiserver.call import Call
@@ -45,7 +45,7 @@ class Watches:
             version = parsed_version(options.version)
         except InvalidVersionError as error:
             raise errors.plain_internal(str(error)) from error
-        seconds = float(options.seconds or SECONDS * (1 + random.random()))  # noqa: S311 - no secret
+        seconds = float(options.seconds or SECONDS * (1 + fraction()))
         frames = _Frames(call, selection, wanted)
         if wanted.form == "metadata" and wanted.as_list:
             # The real server finds out with the first event that no object is a list, and ends the stream.

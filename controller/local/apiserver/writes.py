@@ -135,6 +135,12 @@ class Writes:
 
     async def change(self, call: Call, transform: Callable[[Document], Document], options: WriteOptions) -> Document:
         """Change a stored object past the rules of its kind, for endpoints that have their own. Raises StatusError."""
+        new = self.begin_change(call, transform, options)
+        await self._store.committed()
+        return new
+
+    def begin_change(self, call: Call, transform: Callable[[Document], Document], options: WriteOptions) -> Document:
+        """As `change`, for whoever waits for the commit with another change that belongs to it. Raises StatusError."""
         collection = call.served.type.stored_in
         existing = self._store.get(collection, call.key)
         if existing is None:
@@ -142,7 +148,6 @@ class Writes:
         new = transform(call.served.named(existing.document()))
         if not options.dry_run and new != call.served.named(existing.document()):
             one = self._store.write(collection, call.key, call.served.stored(new), existing)
-            await self._store.committed()
             new = call.served.named(one.document())
         return new
 

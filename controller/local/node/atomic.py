@@ -7,10 +7,10 @@ rename, and the visible names are links through `..data`.
 
 import os
 import secrets
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from trainwright.controller.local.node.files import refuse_link, remove, remove_tree
 from trainwright.controller.local.node.projections import File
 
 DATA = "..data"
@@ -19,8 +19,9 @@ DATA = "..data"
 def write(folder: Path, files: Mapping[str, File]) -> bool:
     """Make the volume hold exactly these files. Returns False if it already does. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
+    refuse_link(folder)
     link = folder / DATA
-    old = link.resolve() if link.is_symlink() else None
+    old = _linked(link)
     if old is not None and _read(old) == files:
         return False
     new = folder / f"..{secrets.token_hex(6)}"
@@ -38,15 +39,24 @@ def write(folder: Path, files: Mapping[str, File]) -> bool:
     fresh.replace(link)
     _show(folder, {path.split("/", 1)[0] for path in files})
     if old is not None:
-        shutil.rmtree(old)
+        remove_tree(old)
     return True
+
+
+def _linked(link: Path) -> Path | None:
+    """The folder of the old files. What a link of a container names is left alone."""
+    if not link.is_symlink():
+        return None
+    old = link.parent / link.readlink()
+    is_ours = old.parent == link.parent and old.name.startswith("..") and old.name not in {"..", DATA}
+    return old if is_ours and old.is_dir() and not old.is_symlink() else None
 
 
 def _show(folder: Path, names: set[str]) -> None:
     """Make the visible names links through `..data`, and remove those of files that are gone."""
     for entry in folder.iterdir():
         if not entry.name.startswith("..") and entry.name not in names:
-            entry.unlink()
+            remove(entry)
     for name in names:
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(f"{DATA}/{name}")

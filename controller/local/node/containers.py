@@ -4,21 +4,31 @@
 import asyncio
 import contextlib
 import json
+import logging
+import os
+import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from trainwright.controller.local.node import processes
+from trainwright.controller.local.node.ends import End, Ends
+from trainwright.controller.local.node.files import read_end, write_fresh
 from trainwright.controller.local.node.spawning import Started, alone
 from trainwright.controller.runtime.tasks import finished_in_thread, made_in_thread
+
+log = logging.getLogger(__name__)
 
 LOG_BYTES = 10 * 1024 * 1024
 LOG_FILES = 5
 ORPHAN_GRACE_SECONDS = 5.0
 """Time between SIGTERM and SIGKILL if the process of the cluster has died."""
+GUARD_SECONDS = 20.0
+"""Time for a guard to end its program and to report that, after which it is killed itself."""
 KILLED = 137
+_WORDS_BYTES = 16 * 1024
 
 
 class StartError(Exception):
@@ -54,6 +64,7 @@ class Exit:
 
     code: int
     at: datetime
+    """When the program ended. Its children and its log may have taken longer. See `ends` for the order."""
 
 
 class ContainerProcess:
@@ -66,6 +77,11 @@ class ContainerProcess:
         self.start_time = ""
         """Identifies the process together with its pid; see `processes`."""
         self.started_at = datetime.fromtimestamp(0, UTC)
+        self._end: End | None = None
+        self._guard_pid = 0
+        self._overdue: asyncio.TimerHandle | None = None
+        self._code: int | None = None
+        self._ended_at: datetime | None = None
         self._exit: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
 
     @property
@@ -84,35 +100,88 @@ class ContainerProcess:
     def kill(self) -> None:
         """SIGKILL to the process and all its descendants."""
         self._send(b"kill\n")
+        if self._overdue is None and not self.ended:
+            self._overdue = asyncio.get_running_loop().call_later(GUARD_SECONDS, self._kill_guard)
+
+    def _kill_guard(self) -> None:
+        """A guard that is stopped obeys nothing; what it leaves behind is found without it."""
+        if not self.ended and self._guard_pid:
+            log.warning("%s: guard %d does not obey and is killed", self._record, self._guard_pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._guard_pid, signal.SIGKILL)
 
     def _send(self, command: bytes) -> None:
         _give(self._guard, command)
 
-    def _started(self, report: Mapping[str, Any]) -> None:
+    def _started(self, report: Mapping[str, Any], ends: Ends | None) -> None:
+        if ends is not None:
+            self._end = ends.watch(int(report["program"]))
         self.pid = int(report["started"])
         self.start_time = str(report["start_time"])
+        self._guard_pid = int(report["guard"])
         self.started_at = _moment(report)
         # Written before anything else happens: after a crash of both processes it is what names the survivor.
         record = {"pid": self.pid, "start_time": self.start_time, "guard": report["guard"]}
-        self._record.write_text(json.dumps(record))
+        write_fresh(self._record, json.dumps(record).encode())
 
     async def follow(self, reports: asyncio.StreamReader) -> None:
-        """Read the reports of the guard until it ends. Run it as a task."""
-        end = Exit(KILLED, datetime.now(UTC))
+        """Read the reports of the guard until it ends. Run it as a task.
+
+        It ends with the process, whatever happens: others wait for that. A cancellation kills the process first.
+        """
+        try:
+            try:
+                await self._follow(reports)
+            except asyncio.CancelledError:
+                self.kill()
+                await self._follow(reports)
+                raise
+        except Exception:
+            log.exception("%s: the reports of the guard cannot be followed", self._record)
+            self.kill()
+            await finished_in_thread(self._end_survivors)
+        finally:
+            if not self._exit.done():
+                self._exit.set_result(Exit(KILLED, datetime.now(UTC)))
+            if self._overdue is not None:
+                self._overdue.cancel()
+
+    async def _follow(self, reports: asyncio.StreamReader) -> None:
         async for line in reports:
-            report = json.loads(line)
+            try:
+                report: dict[str, Any] = json.loads(line)
+            except ValueError:  # the guard was killed while it wrote
+                continue
+            if "ended" in report:
+                self._ended_at = _moment(report)
+                if self._end is not None:
+                    self._end.report(self._ended_at)
             if "exited" in report:
-                end = Exit(int(report["exited"]), _moment(report))
-        # Without a report the guard was killed; on Linux the kernel killed its program then. Elsewhere the group is
-        # left, so it is killed here.
-        processes.kill_group(self.pid, self.start_time)
+                self._code = int(report["exited"])
         await asyncio.to_thread(self._guard.wait)
+        if self._code is None:
+            await finished_in_thread(self._end_survivors)
+        at = self._ended_at or datetime.now(UTC)
+        if self._end is not None:
+            self._end.report(at)
+            at = await self._end.at()
         assert self._guard.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._guard.stdin.close()
-        self._record.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the next start finds that it names no process any more
+            self._record.unlink(missing_ok=True)
         if not self._exit.done():
-            self._exit.set_result(end)
+            self._exit.set_result(Exit(KILLED if self._code is None else self._code, at))
+
+    def _end_survivors(self) -> None:
+        """The guard was killed: end what it left. Blocks.
+
+        On Linux the kernel killed its program then, and the spawner kills what it started. This waits for that, and
+        does it if there is no such spawner.
+        """
+        processes.kill_group(self.pid, self.start_time)
+        if left := processes.kill_marked(str(self._record)):
+            log.warning("%s: the guard was killed, and %d processes did not end: %s", self._record, len(left), left)
 
 
 async def start(
@@ -121,6 +190,7 @@ async def start(
     record: Path,
     follow: Callable[[str, Any], object],
     spawn: Callable[[Path, Iterable[int]], Started] = alone,
+    ends: Ends | None = None,
 ) -> ContainerProcess:
     """Start a program under a guard.
 
@@ -130,23 +200,30 @@ async def start(
             guard's own error output.
         follow: starts a named task; it runs until the process has ended.
         spawn: starts the guard, in a thread.
+        ends: watches the end of the program, for one whose order among others counts.
 
     Raises:
         StartError: the program cannot be executed.
         OSError: the guard cannot be started.
     """
+    # By this name what it leaves behind is found, whatever became of its guard.
+    order = replace(order, environment={**order.environment, processes.MARKER: str(record)})
     guard, reports, line = await _ordered(order, record, spawn)
     if not line and not _words_of(record) and spawn is not alone:
         # What starts guards was killed before it did.
         await _close(guard, reports)
         guard, reports, line = await _ordered(order, record, alone)
-    report: dict[str, Any] = json.loads(line) if line else {"failed": _last_words(record)}
+    try:
+        report: dict[str, Any] = json.loads(line)
+    except ValueError:  # it was killed before it said anything, or while it did
+        report = {"failed": _last_words(record)}
+        await finished_in_thread(lambda: processes.kill_marked(str(record)))
     if "failed" in report:
         await _close(guard, reports)
         raise StartError(str(report["failed"]))
     process = ContainerProcess(guard, record)
     try:
-        process._started(report)  # noqa: SLF001 - its maker
+        process._started(report, ends)  # noqa: SLF001 - its maker
     except OSError:
         # Without a record nothing would end it after a crash, so it ends now: the guard takes this for our end.
         await _close(guard, reports)
@@ -217,7 +294,7 @@ def _last_words(record: Path) -> str:
 
 def _words_of(record: Path) -> str:
     """What the guard itself complained of."""
-    return record.with_suffix(".err").read_text(errors="replace").strip()
+    return read_end(record.with_suffix(".err"), _WORDS_BYTES).decode(errors="replace").strip()
 
 
 def _moment(report: Mapping[str, Any]) -> datetime:

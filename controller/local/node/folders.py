@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folders of a node: made at its start, removed with a pod; and where the files of a container lie."""
 
-import shutil
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright.api.objects import Document, name_of, namespace_of, uid_of
+from trainwright.controller.local.node.files import remove
 from trainwright.controller.local.node.plan import Places
 from trainwright.controller.local.node.settings import NodeSettings
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +50,8 @@ def make_folders(settings: NodeSettings) -> None:
 
 def remove_pod(settings: NodeSettings, uid: str) -> None:
     """Remove what a pod left: its folder, and its logs, whose folder ends with the uid. Blocks."""
-    for folder in (settings.pods / uid, *settings.logs.glob(f"*_{uid}")):
-        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        for folder in (settings.pods / uid, *settings.logs.glob(f"*_{uid}")):
+            remove(folder)
+    except OSError as error:
+        log.warning("files of the pod with uid %s are left: %s", uid, error)

@@ -10,12 +10,16 @@ line is `term` (SIGTERM to the process group) or `kill` (SIGKILL to every descen
 other end as long as it lives; even SIGKILL closes it. At end of file the guard sends SIGTERM, waits for the grace
 period of the order, and kills what is left.
 
-Standard output is the report pipe, one JSON object a line: `started` with pid and start time, then `exited` with the
-code (128 + n after signal n); or only `failed` with the reason why the program cannot run.
+Standard output is the report pipe, one JSON object a line: `started` with pid and start time, `ended` with the code
+(128 + n after signal n) and the time at which the program ended, and `exited` once its log is complete and nothing of
+it runs; or only `failed` with the reason why the program cannot run.
 
 Everything that the program started ends with it, as in a container. On Linux the guard adopts orphans of its
 descendants (PR_SET_CHILD_SUBREAPER), so a process cannot leave the tree by starting a session of its own. Elsewhere a
-process that detached and whose parent has ended is found only by its process group.
+process that detached and whose parent has ended is found only by its process group. What a guard leaves behind that
+was killed itself is ended by its spawner and by the node.
+
+A log that cannot be written, because the disk is full for example, stops neither the guard nor its program.
 """
 
 import contextlib
@@ -51,17 +55,24 @@ class Log:
     def __init__(self, path: str, limit: int, keep: int, *, prompts: bool = False) -> None:
         self._path, self._limit, self._keep, self._prompts = path, limit, keep, prompts
         self._rest = {"stdout": b"", "stderr": b""}
-        self._file = self._open()
-        self._size = os.fstat(self._file).st_size
+        self._file = -1
+        self._size = 0
+        self._torn = False
+        """Whether the last entry was written in part."""
+        self._lost, self._why = 0, ""
+        """Bytes that could not be written since the last that could, and why."""
+        with contextlib.suppress(OSError):  # the first write tries again, and says why it cannot
+            self._open()
 
-    def _open(self) -> int:
-        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    def _open(self) -> None:
+        if self._file < 0:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._file = os.open(self._path, flags, 0o600)
+            self._size = os.fstat(self._file).st_size
 
     def write(self, stream: str, data: bytes) -> None:
         """Write what one read gave; an unfinished line waits for its rest."""
-        moment = time.time_ns()
-        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment // 10**9))
-        head = f"{text}.{moment % 10**9:09d}Z {stream} ".encode()
+        head = self._head(stream)
         *lines, rest = (self._rest[stream] + data).split(b"\n")
         entries = []
         for line in lines:
@@ -78,20 +89,43 @@ class Log:
         if entries:
             self._append(b"\n".join(entries) + b"\n")
 
+    @staticmethod
+    def _head(stream: str) -> bytes:
+        moment = time.time_ns()
+        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment // 10**9))
+        return f"{text}.{moment % 10**9:09d}Z {stream} ".encode()
+
     def _append(self, data: bytes) -> None:
-        if self._size and self._size + len(data) > self._limit:
-            self._rotate()
-        self._size += len(data)
-        while data:
-            data = data[os.write(self._file, data) :]
+        """Write entries; what cannot be written is lost, and the next entry that can be is preceded by a note."""
+        size = len(data)
+        if self._lost:
+            note = f"{self._lost} bytes of this log could not be written: {self._why}"
+            data = self._head("stderr") + b"F " + note.encode() + b"\n" + data
+        if self._torn:
+            data = b"\n" + data
+        written = 0
+        try:
+            if self._size and self._size + len(data) > self._limit:
+                self._rotate()
+            self._open()
+            while written < len(data):
+                written += os.write(self._file, data[written:])
+        except OSError as error:
+            self._lost, self._why = self._lost + size, error.strerror or str(error)
+            self._torn = data[written - 1 : written] != b"\n" if written else self._torn
+        else:
+            self._lost, self._torn = 0, False
+        self._size += written
 
     def _rotate(self) -> None:
-        os.close(self._file)
+        # Forgotten first: a descriptor is closed once, whatever fails below.
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
         for number in range(self._keep - 1, 0, -1):
             source = self._path if number == 1 else f"{self._path}.{number - 1}"
             with contextlib.suppress(FileNotFoundError):
                 os.replace(source, f"{self._path}.{number}")
-        self._file = self._open()
         self._size = 0
 
     def close(self) -> None:
@@ -99,7 +133,8 @@ class Log:
         for stream, rest in self._rest.items():
             if rest:
                 self.write(stream, b"\n")
-        os.close(self._file)
+        if self._file >= 0:
+            os.close(self._file)
 
 
 class Guard:
@@ -110,10 +145,20 @@ class Guard:
         self._commands = rest
         self._child: subprocess.Popen[bytes] | None = None
         self._code: int | None = None
+        self._ended_at = 0.0
         self._orphaned_at: float | None = None
 
     def run(self) -> None:
         """Run the program until its end. Reports everything on standard output."""
+        try:
+            self._run()
+        except BaseException:
+            # Whatever goes wrong here: without a guard nothing of the program may run.
+            if self._child is not None:
+                self.end_descendants()
+            raise
+
+    def _run(self) -> None:
         if LINUX:
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         wake = self._wake_on_signals()
@@ -128,10 +173,12 @@ class Guard:
         pipes = (child.stdout, "stdout"), (child.stderr, "stderr")
         streams = {pipe.fileno(): name for pipe, name in pipes if pipe is not None}
         self._watch(wake, streams)
+        # At once: how long its output and its children take says nothing about when it ended.
+        self._report({"ended": self._code, "at": self._ended_at})
         self.end_descendants()
         self._drain(streams)
         log.close()
-        self._report({"exited": self._code, "at": time.time()})
+        self._report({"exited": self._code, "at": self._ended_at})
 
     def _wake_on_signals(self) -> int:
         read, write = os.pipe()
@@ -170,7 +217,9 @@ class Guard:
         if reason := self._launch_failure(failed):
             raise OSError(0, reason)
         pid = child.pid
-        self._report({"started": pid, "start_time": start_time(pid), "guard": os.getpid(), "at": time.time()})
+        program = inner_program(pid) if launched else pid
+        report = {"started": pid, "start_time": start_time(pid), "guard": os.getpid(), "program": program}
+        self._report(report | {"at": time.time()})
         return child
 
     def _launch_failure(self, failed: int) -> str:
@@ -186,6 +235,8 @@ class Guard:
     def _watch(self, wake: int, streams: dict[int, str]) -> None:
         """Copy the output and obey the control pipe until the program has ended."""
         sources = {0: "control", wake: "wake", **streams}
+        # What came in one read with the order.
+        self._obey(b"")
         self._reap()
         while self._code is None:
             timeout = None
@@ -219,13 +270,16 @@ class Guard:
             self._orphaned_at = time.monotonic()
             self.signal_group(signal.SIGTERM)
             return False
+        self._obey(data)
+        return True
+
+    def _obey(self, data: bytes) -> None:
         *lines, self._commands = (self._commands + data).split(b"\n")
         for line in lines:
             if line == b"term":
                 self.signal_group(signal.SIGTERM)
             elif line == b"kill":
                 self.end_descendants()
-        return True
 
     def signal_group(self, number: int) -> None:
         """Signal the process group of the program."""
@@ -261,6 +315,7 @@ class Guard:
             if self._child is not None and pid == self._child.pid:
                 code = os.waitstatus_to_exitcode(status)
                 self._code = code if code >= 0 else 128 - code
+                self._ended_at = time.time()
                 self._child.returncode = code
 
     def _drain(self, streams: dict[int, str]) -> None:
@@ -320,15 +375,35 @@ def start_time(pid: int) -> str:
     return found.stdout.strip()
 
 
+def children(pid: int) -> list[int]:
+    """The children of a process, the oldest first; those that have ended and were not collected are among them."""
+    if LINUX:
+        try:
+            with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
+                return [int(one) for one in file.read().split()]
+        except FileNotFoundError:  # it has ended, or this kernel does not list children
+            pass
+        except OSError:
+            return []
+    return [one for one, parent in _processes() if parent == pid]
+
+
+def inner_program(launcher: int) -> int:
+    """The program that a launcher runs: its grandchild, below the first process of the namespaces. 0: it has ended."""
+    first = children(launcher)
+    programs = children(first[0]) if first else []
+    return programs[0] if programs else 0
+
+
 def descendants(root: int) -> list[int]:
     """All processes below `root` that have not ended."""
-    children: dict[int, list[int]] = {}
+    known: dict[int, list[int]] = {}
     for pid, parent in _processes():
-        children.setdefault(parent, []).append(pid)
+        known.setdefault(parent, []).append(pid)
     found: list[int] = []
     queue = [root]
     while queue:
-        below = children.get(queue.pop(), [])
+        below = known.get(queue.pop(), [])
         found += below
         queue += below
     return found

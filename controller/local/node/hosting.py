@@ -13,6 +13,7 @@ from trainwright.api.objects import Document, uid_of
 from trainwright.controller.local.node import containers
 from trainwright.controller.local.node.capacity import usable_cpus
 from trainwright.controller.local.node.containers import ContainerProcess, Order
+from trainwright.controller.local.node.ends import Ends
 from trainwright.controller.local.node.gpus import Gpus
 from trainwright.controller.local.node.isolation import (
     Launch,
@@ -60,6 +61,7 @@ class Hosting:
         self.networks: Networks | None = None
         """Those of the jobs; None if pods have that of the machine."""
         self.spawner = Spawner()
+        self._ends = Ends()
         # More at once than there are CPUs start none of them earlier, and hold up the event loop.
         self._starts = asyncio.Semaphore(usable_cpus())
         self.sources = sources
@@ -131,7 +133,14 @@ class Hosting:
             launcher = await asyncio.to_thread(self._launcher, pod, order, plan, record, pid, network)
             order = replace(order, launcher=launcher)
         async with self._starts:
-            return await containers.start(order, record=record, follow=tasks.start, spawn=self.spawner.start)
+            return await containers.start(
+                order,
+                record=record,
+                follow=tasks.start,
+                spawn=self.spawner.start,
+                # What runs beside a container says nothing about which one failed first.
+                ends=self._ends if join is None else None,
+            )
 
     def _launcher(self, pod: Document, order: Order, plan: Plan, record: Path, join: int, network: int) -> list[str]:
         scratch = self._scratch(record.parent)

@@ -20,6 +20,8 @@ class LogOptions:
 
     follow: bool = False
     previous: bool = False
+    run: int | None = None
+    """That run of the container, whatever its status says."""
     timestamps: bool = False
     tail_lines: int | None = None
     since_seconds: int | None = None

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from trainwright.api.objects import Document
+from trainwright.controller.local.node.files import lies_below, write_fresh
 from trainwright.controller.local.node.hostnames import names_of, peers_of
 from trainwright.controller.local.node.pods import hostname_of, spec_of
 from trainwright.controller.local.node.rewriting import LOCALHOST
@@ -47,8 +48,7 @@ class Launch:
 
 def launcher_command(launch: Launch, file: Path) -> list[str]:
     """Write the file of a launch and return the command of its launcher, to which the guard adds a descriptor."""
-    file.write_text(json.dumps(asdict(launch)))
-    file.chmod(0o600)
+    write_fresh(file, json.dumps(asdict(launch)).encode())
     return [sys.executable, "-I", "-S", str(LAUNCHER), str(file)]
 
 
@@ -70,13 +70,15 @@ def container_launch(
     for made in (root, empty):
         made.mkdir(parents=True, exist_ok=True)
     nsswitch = scratch / "nsswitch.conf"
-    nsswitch.write_text(NSSWITCH)
+    write_fresh(nsswitch, NSSWITCH.encode(), 0o644)
     shown = [(mount.source, mount.path, mount.read_only) for mount in mounts]
     if not Path(folder).is_dir() and not any(_lies_in(folder, mount.path) for mount in mounts):
         shown.append((str(work), folder, False))
     for mount in mounts:
-        if _lies_in(folder, mount.path):
-            Path(mount.source + folder[len(mount.path) :]).mkdir(parents=True, exist_ok=True)
+        below = mount.source + folder[len(mount.path) :]
+        # What leads out of the volume is for the container itself to find, or not.
+        if _lies_in(folder, mount.path) and lies_below(below, mount.source):
+            Path(below).mkdir(parents=True, exist_ok=True)
     shown += [(str(scratch / "hosts"), "/etc/hosts", False), (str(nsswitch), "/etc/nsswitch.conf", True)]
     return Launch(
         command=command,
@@ -106,7 +108,8 @@ def hosts_text(pod: Document, pods: Iterable[Document]) -> str:
 
 def write_hosts(file: Path, text: str) -> None:
     """Write a hosts file in place: it is mounted by containers, which would not see a new one."""
-    with file.open("r+" if file.exists() else "w") as stream:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    with os.fdopen(descriptor, "w") as stream:
         stream.write(text)
         stream.truncate()
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from trainwright.api import times
 from trainwright.api.objects import Document
+from trainwright.controller.local.node.files import read_end
 from trainwright.controller.local.node.interface import LogOptions, UnavailableError
 
 _TAIL_BYTES = 256 * 1024
@@ -105,12 +106,10 @@ def _run_of(state: Document) -> int:
 
 def last_lines(path: Path, lines: int, limit: int) -> bytes:
     """The text of the last lines of a file, at most `limit` bytes from their end."""
-    if not path.is_file():
+    try:
+        data = read_end(path, _TAIL_BYTES)
+    except OSError:  # there is none, or it cannot be read
         return b""
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - _TAIL_BYTES))
-        data = file.read()
     kept = deque(entries_of(data), maxlen=lines)
     return b"".join(entry.text if entry.partial else entry.text + b"\n" for entry in kept)[-limit:]
 

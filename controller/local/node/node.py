@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from trainwright import __version__
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
-from trainwright.api.objects import AnyObject, Document, Key, key_of, name_of, namespace_of, uid_of
+from trainwright.api.objects import AnyObject, Document, Key, annotations_of, key_of, name_of, namespace_of, uid_of
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node import capacity, gpus, recovery
 from trainwright.controller.local.node.attaching import Attachment
@@ -36,7 +36,7 @@ from trainwright.controller.local.node.sessions import Session
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 from trainwright.controller.local.node.sources import ClusterSources
 from trainwright.controller.local.node.state import Verdict
-from trainwright.controller.local.node.status import differs, status_document
+from trainwright.controller.local.node.status import annotations_to_report, differs, status_document
 from trainwright.controller.local.node.worker import PodWorker
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.events import Event, EventType
@@ -56,7 +56,13 @@ POD = Pod.RESOURCE
 WORKERS = 8
 STOP_SECONDS = 3600.0
 """Longest grace of a pod when the node stops; a shorter one of its own counts."""
-STOPPED = Verdict("Failed", "Terminated", "Pod was terminated in response to imminent node shutdown.")
+STOPPED = Verdict(
+    "Failed",
+    "Terminated",
+    "Pod was terminated in response to imminent node shutdown.",
+    # By this a `podFailurePolicy` tells it from a failure.
+    disruption="TerminationByKubelet",
+)
 
 
 class Node:
@@ -152,7 +158,9 @@ class Node:
         """The log of a container; see `interface.PodLogs`."""
         found, worker = self._find(namespace, pod)
         status = status_of(found) if worker is None else status_document(found, worker.state, self._now())
-        run = run_to_show(pod, container, status, previous=options.previous)
+        run = options.run
+        if run is None:
+            run = run_to_show(pod, container, status, previous=options.previous)
         path = log_folder(self.settings.logs, found, container) / f"{run}.log"
         runner = worker.runners.get(container) if worker is not None else None
 
@@ -369,17 +377,20 @@ class Node:
     async def _finish(self, pod: Document) -> None:
         """A pod without a worker: one that has ended, or that an earlier run of the cluster left behind."""
         if not is_finished(pod):
-            await self._write_status(pod, recovery.lost_status(pod, self._now()))
+            await self._write_status(pod, recovery.lost_status(pod, self._now()), {})
         if is_deleted(pod):
             await self._delete(pod)
 
     async def _report(self, pod: Document, worker: PodWorker) -> None:
         document = status_document(pod, worker.state, self._now())
-        if differs(pod, document):
-            await self._write_status(pod, document)
+        annotations = annotations_to_report(worker.state)
+        if differs(pod, document) or annotations.items() - annotations_of(pod).items():
+            await self._write_status(pod, document, annotations)
 
-    async def _write_status(self, pod: Document, document: Document) -> None:
-        patch = {"metadata": {"uid": uid_of(pod)}, "status": document}
+    async def _write_status(self, pod: Document, document: Document, annotations: Mapping[str, str]) -> None:
+        # In one write: whoever sees that a container has failed sees when.
+        metadata = {"uid": uid_of(pod)} | ({"annotations": dict(annotations)} if annotations else {})
+        patch = {"metadata": metadata, "status": document}
         try:
             await self._client.patch(
                 POD, name_of(pod), namespace_of(pod), patch, type="strategic", subresource="status"

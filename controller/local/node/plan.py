@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, annotations_of
 from trainwright.controller.local.node.environment import Lookup, variables_of
 from trainwright.controller.local.node.expansion import expand
+from trainwright.controller.local.node.files import lies_below, write_fresh
 from trainwright.controller.local.node.hostnames import name_pattern
 from trainwright.controller.local.node.images import PYTHONS, Environment, Images
 from trainwright.controller.local.node.pods import hostname_of
@@ -106,6 +107,18 @@ class Places:
     """Put first on PATH where the names of programs need a folder of their own."""
 
 
+WORKING_FOLDER = "workdir.trainwright.dev/"
+"""Of annotations of a pod, before the name of a container: the folder of this machine that the container starts in."""
+
+
+def named_folder(pod: Document, container: Document) -> str:
+    """The working folder that the pod's annotation names; empty if it names none. Raises CreateError: there is none."""
+    folder = str(annotations_of(pod).get(f"{WORKING_FOLDER}{container['name']}") or "")
+    if folder and not Path(folder).is_dir():
+        raise CreateError(f"working folder {folder} does not exist: make it, or name another one")
+    return folder
+
+
 async def make_plan(
     pod: Document,
     container: Document,
@@ -143,7 +156,7 @@ async def make_plan(
         command = [ports.text(word) for word in command]
         document_variables = ports.variables(document_variables)
     termination = Mount(container.get("terminationMessagePath") or TERMINATION_PATH, str(places.termination), False)
-    folder = container.get("workingDir") or environment.folder or str(places.work)
+    folder = named_folder(pod, container) or container.get("workingDir") or environment.folder or str(places.work)
     replaced: Mapping[str, str] = {}
     warnings: list[str] = []
     text: Callable[[str], str] = str
@@ -162,7 +175,7 @@ async def make_plan(
         text = rewriter.text
         command = rewriter.texts(command)
         document_variables = rewriter.variables(document_variables)
-        folder = _folder(rewriter, folder, places)
+        folder = _folder(rewriter, folder, places, mounts)
         replaced = rewriter.replaced
         warnings = _existing(mounts)
         node_variables |= {TERMINATION_VARIABLE: str(places.termination), "GLOO_SOCKET_IFNAME": LOOPBACK}
@@ -204,8 +217,9 @@ def _pythons(environment: Environment, places: Places) -> list[str]:
     for name in PYTHONS:
         # Not a link: an interpreter that is started by another path does not find its virtual environment.
         program = places.programs / name
-        program.write_text(f'#!/bin/sh\nexec {shlex.quote(environment.interpreter)} "$@"\n', encoding="utf-8")
-        program.chmod(0o700)
+        # Replaced, not written in place: a container may have made it a link to an interpreter of the user.
+        text = f'#!/bin/sh\nexec {shlex.quote(environment.interpreter)} "$@"\n'
+        write_fresh(program, text.encode(), 0o700)
     return [str(places.programs)]
 
 
@@ -215,14 +229,15 @@ def _existing(mounts: Iterable[Mount]) -> list[str]:
         f"{mount.path} exists on this machine: a program that puts this path together itself finds that, and not the"
         f" volume at {mount.source}"
         for mount in mounts
-        if Path(mount.path).exists()
+        if os.path.lexists(mount.path)
     ]
 
 
-def _folder(rewriter: Rewriter, folder: str, places: Places) -> str:
+def _folder(rewriter: Rewriter, folder: str, places: Places, mounts: Iterable[Mount]) -> str:
     """Mode B: the working folder on this machine. One that neither a volume nor the machine has is the container's."""
     if (mounted := rewriter.path(folder)) is not None:
-        # As container runtimes do.
-        Path(mounted).mkdir(parents=True, exist_ok=True)
+        # As container runtimes do, which do not leave the volume.
+        if any(lies_below(mounted, mount.source) for mount in mounts):
+            Path(mounted).mkdir(parents=True, exist_ok=True)
         return mounted
     return folder if Path(folder).is_dir() else str(places.work)

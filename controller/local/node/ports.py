@@ -7,9 +7,12 @@ and `name:port` with a name of its own pods. Otherwise its pods wait.
 """
 
 import fcntl
+import logging
 import os
+import pwd
 import re
 import socket
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -19,8 +22,21 @@ from trainwright.controller.local.node.holders import Holder, Holders, holder_of
 from trainwright.controller.local.node.hostnames import name_pattern
 from trainwright.controller.local.node.pods import all_containers
 
-FOLDER = Path("/tmp", f"tw-ports-{os.getuid()}")  # noqa: S108 - one for all clusters of a user, whatever their TMPDIR
-"""Holds a file for each port that a cluster of this machine has held."""
+log = logging.getLogger(__name__)
+
+
+def _home() -> Path:
+    """The home of the user as the machine knows it: clusters with another HOME share it, too."""
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:  # a container with a user that the machine does not know
+        return Path.home()
+
+
+FOLDER = _home() / ".local" / "state" / "trainwright" / f"ports-{socket.gethostname()}"
+"""Holds a file for each port that a cluster of this user on this machine has held; a home may be that of several."""
+FALLBACK = Path("/tmp", f"tw-ports-{os.getuid()}")  # noqa: S108 - used only if it is the user's alone
+"""Its place for a user without a home that can be written."""
 REFUSED = "the node didn't have free ports for the requested pod ports"
 
 
@@ -108,31 +124,65 @@ class PortLocks:
 
     def __init__(self) -> None:
         self._held: dict[int, int] = {}
-        """File descriptors by port."""
+        """File descriptors by port; -1: there is no file."""
+        self._said = ""
 
     def take(self, port: int) -> bool:
         """Hold a port; False if another process does."""
         if port in self._held:
             return False
-        FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(FOLDER / str(port), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            self._held[port] = self._locked(port)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            # Without locks two clusters may choose the same port; without ports no job would start.
+            self._complain(f"ports are not kept apart from those of other clusters: {error}")
+            self._held[port] = -1
+        return True
+
+    def _locked(self, port: int) -> int:
+        folder = own_folder((FOLDER, FALLBACK))
+        flags = os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(folder / str(port), flags, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except BaseException:
             os.close(descriptor)
-            return False
-        self._held[port] = descriptor
-        return True
+            raise
+        return descriptor
+
+    def _complain(self, text: str) -> None:
+        if text != self._said:
+            log.warning("%s", text)
+        self._said = text
 
     def give_back(self, port: int) -> None:
         """Hold it no more."""
-        if (descriptor := self._held.pop(port, None)) is not None:
+        if (descriptor := self._held.pop(port, -1)) >= 0:
             os.close(descriptor)
 
     def close(self) -> None:
         """Hold none any more."""
         for port in list(self._held):
             self.give_back(port)
+
+
+def own_folder(choices: Iterable[Path]) -> Path:
+    """The first folder that is the user's own, and closed to all others; made if it is not there. Raises OSError."""
+    why: OSError | None = None
+    for folder in choices:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = folder.lstat()
+        except OSError as error:
+            why = error
+            continue
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+            return folder
+        # Whoever else can write there could hold every port.
+        why = PermissionError(f"{folder} is not a folder of this user alone (mode 0700)")
+    raise why or FileNotFoundError("no folder")
 
 
 def declared_ports(pod: Document) -> list[int]:

@@ -5,10 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
 LINUX = sys.platform == "linux"
+MARKER = "TRAINWRIGHT_LOCAL_PROCESS"
+"""A variable of every process that the node starts: its record. What it starts inherits it."""
+KILL_SECONDS = 10.0
+_AGAIN_SECONDS = 0.005
 
 
 def start_time(pid: int) -> str:
@@ -43,3 +48,37 @@ def kill_group(pid: int, started: str) -> bool:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     return True
+
+
+def kill_marked(record: str) -> list[int]:
+    """SIGKILL to every process with this record, or one below it, until none is left. Blocks.
+
+    Finds what left the process group and whose parent has ended, too, by its environment (Linux). Returns the numbers
+    of those that do not end.
+    """
+    deadline = time.monotonic() + KILL_SECONDS
+    while left := _marked(record):
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return left
+        # New ones may have been started between the look and the signal.
+        time.sleep(_AGAIN_SECONDS)
+    return []
+
+
+def _marked(record: str) -> list[int]:
+    if not LINUX:
+        return []
+    wanted, below = (f"{MARKER}={record}{end}".encode() for end in ("\0", "/"))
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = b"\0" + (folder / "environ").read_bytes() + b"\0"
+        except OSError:  # it has ended, or is another user's
+            continue
+        pid = int(folder.name)
+        if (b"\0" + wanted in variables or b"\0" + below in variables) and start_time(pid) and pid != os.getpid():
+            found.append(pid)
+    return found

@@ -2,11 +2,13 @@
 """After a crash: processes that are left are killed, and their pods have failed.
 
 A guard ends its program when the cluster dies, so usually nothing is left. If guards were killed too, the record of
-each process names what may still run: number and start time, so that a reused number is left alone.
+each process names what may still run: number and start time, so that a reused number is left alone. What a process
+started carries the name of its record in its environment.
 """
 
 import json
 import logging
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -14,11 +16,13 @@ from trainwright.api import times
 from trainwright.api.objects import Document
 from trainwright.controller.local.node import processes
 from trainwright.controller.local.node.containers import KILLED
+from trainwright.controller.local.node.files import read_end, remove
 from trainwright.controller.local.node.pods import status_of
 from trainwright.controller.local.node.temporary import TEMPORARY, remove_temporary
 
 log = logging.getLogger(__name__)
 
+_RECORD_BYTES = 64 * 1024
 REASON = "NodeLost"
 MESSAGE = "The local cluster ended while the pod was running."
 
@@ -28,19 +32,23 @@ def end_survivors(pods: Path) -> frozenset[str]:
 
     Returns the uids of the pods that had started.
     """
+    if left := processes.kill_marked(str(pods)):
+        log.warning("processes %s of an earlier run of the cluster do not end", left)
     uids = frozenset(folder.name for folder in pods.iterdir() if folder.is_dir())
     for uid in uids:
         remove_temporary(pods / uid / TEMPORARY)
     for record in pods.glob("*/containers/*/*.json"):
         try:
-            written = json.loads(record.read_text())
+            written = json.loads(read_end(record, _RECORD_BYTES))
             killed = processes.kill_group(int(written["pid"]), str(written["start_time"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OSError) as error:
             log.warning("%s is not a record of a process: %s", record, error)
         else:
             if killed:
                 log.warning("killed process %s, which an earlier run of the cluster left behind", written["pid"])
-        record.unlink()
+        # The folders are those of pods, which may have made anything of them.
+        with suppress(OSError):
+            remove(record)
     return uids
 
 

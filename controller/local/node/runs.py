@@ -5,11 +5,12 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 from trainwright.api.objects import Document, uid_of
 from trainwright.api.times import Now
-from trainwright.controller.local.node import termination
+from trainwright.controller.local.node import files, termination
 from trainwright.controller.local.node.attaching import Attachment, Input
 from trainwright.controller.local.node.backoff import CrashBackoff, go_duration
 from trainwright.controller.local.node.containers import ContainerProcess, Exit, Order, StartError
@@ -57,6 +58,8 @@ class ContainerRunner:
         self._opening = asyncio.Lock()
         self._closing: list[asyncio.Task[None]] = []
         self._closed = False
+        self._stopped: tuple[ContainerProcess, datetime] | None = None
+        """The process that the node has begun to end, and since when."""
         self._input: Input | None = None
         """Of the current run, where the container has one."""
         self.started = asyncio.Event()
@@ -200,6 +203,8 @@ class ContainerRunner:
 
     async def _end(self, process: ContainerProcess, until: Callable[[], Awaitable[Any]]) -> None:
         """The preStop hook, SIGTERM, and SIGKILL once `until` is over. Returns when the process has ended."""
+        if self._stopped is None or self._stopped[0] is not process:
+            self._stopped = process, self._now()
         hook = self._hook("preStop")
         if hook:
             await _first(self._pre_stop(hook), process.wait(), until())
@@ -307,7 +312,9 @@ class ContainerRunner:
             old.unlink()
         for folder in (places.work, places.temporary, self.folders.logs):
             folder.mkdir(parents=True, exist_ok=True)
-        places.termination.write_bytes(b"")
+        # Neither emptied in place nor followed: the run before may have left a link to a file of the user.
+        files.remove(places.termination)
+        files.write_fresh(places.termination, b"", 0o644)
 
     def _not_started(self, message: str) -> int:
         self.state.end(
@@ -346,7 +353,9 @@ class ContainerRunner:
                 started_at=process.started_at,
                 finished_at=exited.at,
                 container_id=self._container_id(),
-            )
+            ),
+            # One that had ended by then, and whose children still ran, was not stopped.
+            stopped=self._stopped is not None and self._stopped[0] is process and exited.at >= self._stopped[1],
         )
         self._host.changed()
 

@@ -8,11 +8,17 @@ at a time. A fork of this process takes a millisecond, and the new one is a guar
 It runs as a file in a bare interpreter (`python -I -S spawner.py FD`) and imports nothing of the project but `guard`.
 FD is a socket. Each message is `HEADER`: how many more descriptors there are, and which numbers the order of the guard
 knows them by. With it come the guard's standard input, output and error, and those descriptors. At the end of the
-socket this process ends; guards go on, and notice by their own pipes that the cluster is gone.
+socket guards go on, and notice by their own pipes that the cluster is gone; this process ends with the last of them.
+
+On Linux it adopts what a guard leaves behind that was killed itself (PR_SET_CHILD_SUBREAPER), and kills it: also a
+process in a session of its own whose parent has ended. A guard that ends as it should leaves nothing.
 """
 
+import contextlib
+import ctypes
 import importlib.util
 import os
+import select
 import signal
 import socket
 import struct
@@ -23,6 +29,9 @@ from typing import Any
 HEADER = struct.Struct("=4i")
 STANDARD = 3
 MOST = STANDARD + 3
+ORPHAN_SECONDS = 0.005
+"""Time until orphans are looked for again: a killed process takes a moment to end, and may have forked before."""
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def load_guard() -> Any:
@@ -46,29 +55,80 @@ def become_guard(guard: Any, numbers: list[int], descriptors: list[int]) -> None
             os.close(descriptor)
         guard.main(dict(zip(numbers, descriptors[STANDARD:], strict=True)))
         code = 0
-    except BaseException:  # a copy of the spawner must not go on
+    except BaseException:
         os.write(2, traceback.format_exc().encode())
-    os._exit(code)
+    finally:
+        # Whatever happens, and if the disk has no room for what happened: a copy of the spawner must not go on.
+        os._exit(code)
 
 
-def main() -> None:
-    """Serve the socket until its end."""
-    guard = load_guard()
-    # The kernel reaps guards.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    requests = socket.socket(fileno=int(sys.argv[1]))
-    while True:
+class Spawner:
+    """The loop of the process: it starts guards, collects them, and ends what a dead one left."""
+
+    def __init__(self, guard: Any, requests: socket.socket) -> None:
+        self._guard = guard
+        self._requests: socket.socket | None = requests
+        self._guards: set[int] = set()
+        if guard.LINUX:
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._wake, self._woken = os.pipe()
+        for descriptor in (self._wake, self._woken):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def run(self) -> None:
+        """Serve the socket until its end, and stay until the last guard has ended."""
+        orphans = False
+        while self._requests is not None or self._guards or orphans:
+            sources: list[Any] = [self._wake, *([self._requests] if self._requests is not None else [])]
+            ready, _, _ = select.select(sources, [], [], ORPHAN_SECONDS if orphans else None)
+            if self._wake in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake, 4096)
+            orphans = self._collect()
+            if self._requests is not None and self._requests in ready:
+                self._serve(self._requests)
+
+    def _serve(self, requests: socket.socket) -> None:
         data, descriptors, _, _ = socket.recv_fds(requests, HEADER.size, MOST)
         if not data:
+            requests.close()
+            self._requests = None
             return
         while len(data) < HEADER.size:
             data += requests.recv(HEADER.size - len(data))
         count, *numbers = HEADER.unpack(data)
-        if os.fork() == 0:
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            for descriptor in (self._wake, self._woken):
+                os.close(descriptor)
             requests.close()
-            become_guard(guard, numbers[:count], descriptors)
+            become_guard(self._guard, numbers[:count], descriptors)
+        self._guards.add(pid)
         for descriptor in descriptors:
             os.close(descriptor)
+
+    def _collect(self) -> bool:
+        """Collect what has ended, and kill what belongs to no guard any more. Returns whether some may be left."""
+        with contextlib.suppress(ChildProcessError):
+            while pid := os.waitpid(-1, os.WNOHANG)[0]:
+                self._guards.discard(pid)
+        if not self._guard.LINUX:
+            return False  # what a dead guard left is not ours
+        orphans = [pid for pid in self._guard.children(os.getpid()) if pid not in self._guards]
+        for orphan in orphans:
+            # Its children are no orphans yet, and may start others meanwhile.
+            for pid in (orphan, *self._guard.descendants(orphan)):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+        return bool(orphans)
+
+
+def main() -> None:
+    """Serve the socket until its end."""
+    Spawner(load_guard(), socket.socket(fileno=int(sys.argv[1]))).run()
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ class Spawner:
         Raises OSError.
         """
         numbers = _descriptors(passed)
-        with errors.open("wb") as stderr:
+        with _emptied(errors) as stderr:
             theirs_in, ours_in = os.pipe()
             ours_out, theirs_out = os.pipe()
             try:
@@ -136,7 +136,7 @@ class _Guard:
 
 def alone(errors: Path, passed: Iterable[int]) -> Started:
     """Start one guard without a spawner. Raises OSError."""
-    with errors.open("wb") as stderr:
+    with _emptied(errors) as stderr:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", str(GUARD)],
             stdin=subprocess.PIPE,
@@ -146,6 +146,12 @@ def alone(errors: Path, passed: Iterable[int]) -> Started:
             cwd="/",
             pass_fds=_descriptors(passed),
         )
+
+
+def _emptied(errors: Path) -> IO[bytes]:
+    """The file for complaints of a guard, which lies where its pod can change it. Raises OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(errors, flags, 0o600), "wb")
 
 
 def _descriptors(passed: Iterable[int]) -> list[int]:

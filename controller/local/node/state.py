@@ -36,6 +36,17 @@ class Terminated:
     container_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run that ended with another code than 0."""
+
+    run: int
+    exit_code: int
+    at: datetime
+    stopped: bool
+    """Whether the node had begun to stop it: it is a consequence, not a cause."""
+
+
 State: TypeAlias = Waiting | Running | Terminated
 
 
@@ -53,6 +64,8 @@ class ContainerState:
     """Whether the present run has passed its startup probe and its postStart hook."""
     ready: bool = True
     """Whether the present run has passed its readiness probe."""
+    failures: "list[Failure]" = field(default_factory=list)
+    """The first failed run and the last two."""
 
     def begin(self, moment: datetime, container_id: str, *, started: bool = True) -> None:
         """A new run has started; `started` is False if probes or hooks have to say more."""
@@ -62,15 +75,33 @@ class ContainerState:
         self.state = Running(moment)
         self.container_id = container_id
 
-    def end(self, terminated: Terminated) -> None:
-        """The run has ended."""
+    def end(self, terminated: Terminated, *, stopped: bool = False) -> None:
+        """The run has ended; `stopped` says that the node had begun to stop it."""
         self.state = terminated
+        if terminated.exit_code:
+            self.failures.append(Failure(self.restarts, terminated.exit_code, terminated.finished_at, stopped))
+            del self.failures[1:-2]
 
     def wait(self, reason: str, message: str = "") -> None:
         """The next run has not started."""
         if isinstance(self.state, Terminated):
             self.last = self.state
         self.state = Waiting(reason, message)
+
+    def lose(self, now: datetime) -> None:
+        """Nobody knows how the run ended, in the words of a kubelet."""
+        if isinstance(self.state, Running):
+            self.end(
+                Terminated(
+                    exit_code=137,
+                    reason="ContainerStatusUnknown",
+                    message="The container could not be located when the pod was terminated",
+                    started_at=self.state.started_at,
+                    finished_at=now,
+                    container_id=self.container_id,
+                ),
+                stopped=True,
+            )
 
     def settle(self) -> None:
         """No further run: show the end of the last run, if there was one."""
@@ -85,6 +116,8 @@ class Verdict:
     phase: str
     reason: str
     message: str
+    disruption: str = ""
+    """Reason of the condition DisruptionTarget; empty if the pod itself is the cause."""
 
 
 @dataclass(slots=True)

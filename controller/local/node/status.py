@@ -5,6 +5,7 @@ Pure: from the pod's document and the state of its containers. Fields that other
 node, qosClass) are not part of the result, which is merged into the stored status.
 """
 
+import json
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -43,6 +44,29 @@ def status_document(pod: Document, state: PodState, now: datetime) -> Document:
     if state.verdict is not None and state.verdict.phase == phase:
         document |= {"reason": state.verdict.reason, "message": state.verdict.message}
     return {key: value for key, value in document.items() if value is not None}
+
+
+FAILURES = "node.trainwright.dev/failures"
+"""Annotation of a pod whose containers failed: when each did, to the microsecond, for `finishedAt` has whole seconds.
+
+The order of these times is that in which the programs ended on the node; see `ends`.
+"""
+
+
+def annotations_to_report(state: PodState) -> dict[str, str]:
+    """The annotations that go with the status."""
+    failures = sorted(
+        ((one.at, name, one) for name, container in (state.init | state.main).items() for one in container.failures),
+        key=lambda entry: entry[:2],
+    )
+    if not failures:
+        return {}
+    entries = [
+        {"container": name, "run": one.run, "exitCode": one.exit_code, "at": times.format_micro_time(at)}
+        | ({"stopped": True} if one.stopped else {})
+        for at, name, one in failures
+    ]
+    return {FAILURES: json.dumps(entries)}
 
 
 def differs(pod: Document, document: Document) -> bool:
@@ -176,6 +200,9 @@ def _conditions(pod: Document, state: PodState, phase: str, now: datetime) -> li
         "ContainersReady": containers,
         "PodScheduled": ("True", "", ""),
     }
+    verdict = state.verdict
+    if verdict is not None and verdict.phase == phase and verdict.disruption:
+        conditions["DisruptionTarget"] = ("True", verdict.disruption, verdict.message)
     stored = {one.get("type"): one for one in status_of(pod).get("conditions") or ()}
     return [_condition(pod, kind, *values, stored.get(kind), now) for kind, values in conditions.items()]
 

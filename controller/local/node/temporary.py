@@ -8,12 +8,18 @@ pod's last process.
 """
 
 import os
-import shutil
+import re
+import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+
+from trainwright.controller.local.node.files import remove_tree
 
 SHORT = Path("/tmp")  # noqa: S108 - mkdtemp makes a folder that is the user's alone
 PREFIX = "tw-"
+_NAME = re.compile(PREFIX + "[a-z0-9_]{8}")
+"""Names that mkdtemp makes."""
 TEMPORARY = "tmp"
 """Name of the link in the folder of a pod."""
 
@@ -29,9 +35,23 @@ def make_temporary(link: Path) -> Path:
 
 def remove_temporary(link: Path) -> None:
     """Remove the folder that a link names, if there is one."""
-    if link.is_symlink():
+    try:
         folder = link.readlink()
-        # The link lies where pods can write: nothing but a folder of ours is removed.
-        if folder.name.startswith(PREFIX) and not folder.is_symlink():
-            shutil.rmtree(folder, ignore_errors=True)
+    except OSError:  # there is none, or none that is a link
+        return
+    # The link lies where pods can write: nothing but a folder as `make_temporary` makes them is removed.
+    if _is_ours(folder):
+        with suppress(OSError):
+            remove_tree(folder)
+    with suppress(OSError):
         link.unlink()
+
+
+def _is_ours(folder: Path) -> bool:
+    if folder.parent not in {SHORT, Path(tempfile.gettempdir())} or not _NAME.fullmatch(folder.name):
+        return False
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()

@@ -4,10 +4,11 @@
 https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/
 """
 
-import os
+from contextlib import suppress
 from pathlib import Path
 
 from trainwright.api.objects import Document
+from trainwright.controller.local.node.files import read_end
 from trainwright.controller.local.node.logs import last_lines
 
 MESSAGE_BYTES = 4096
@@ -16,14 +17,19 @@ LOG_LINES = 80
 
 
 def message(container: Document, file: Path, log: Path, *, code: int) -> str:
-    """The message of a run that ended with `code`: 4 KiB of the end of its file, or 80 lines or 2 KiB of its log."""
-    with file.open("rb") if file.is_file() else Path("/dev/null").open("rb") as stream:
-        # Like a kubelet: what a container appends counts, however much it wrote before.
-        if stream.seek(0, os.SEEK_END) > MESSAGE_BYTES:
-            stream.seek(-MESSAGE_BYTES, os.SEEK_END)
-        else:
-            stream.seek(0)
-        text = stream.read(MESSAGE_BYTES).decode("utf-8", "replace")
+    """The message of a run that ended with `code`: 4 KiB of the end of its file, or 80 lines or 2 KiB of its log.
+
+    The container may have put anything in the place of the file; what cannot be read says why, as with a kubelet.
+    """
+    text = ""
+    with suppress(FileNotFoundError):
+        try:
+            # Like a kubelet: what a container appends counts, however much it wrote before.
+            text = read_end(file, MESSAGE_BYTES).decode("utf-8", "replace")
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            return f"Error on reading termination log {file}: {error.strerror or error}"
     if not text and code != 0 and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
         text = last_lines(log, LOG_LINES, LOG_BYTES).decode("utf-8", "replace")
     return text

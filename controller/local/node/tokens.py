@@ -11,7 +11,7 @@ class KeptTokens:
     """The sources of one pod, with its tokens kept; a `Sources`."""
 
     def __init__(self, sources: Sources, clock: Callable[[], float]) -> None:
-        """`clock` gives seconds that only grow."""
+        """`clock` gives seconds that only grow, also while the machine sleeps: tokens expire meanwhile."""
         self._sources = sources
         self._clock = clock
         self._kept: dict[tuple[str, int], tuple[str, float]] = {}

@@ -3,15 +3,16 @@
 
 import functools
 import re
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from trainwright.api.objects import Document, name_of, namespace_of
+from trainwright.api.times import running_on
 from trainwright.controller.local.node import atomic
 from trainwright.controller.local.node.environment import ConfigError, SourceUnavailableError
 from trainwright.controller.local.node.expansion import expand
+from trainwright.controller.local.node.files import lies_below, refuse_link
 from trainwright.controller.local.node.pods import spec_of
 from trainwright.controller.local.node.projections import Sources, VolumeError, payload_of
 from trainwright.controller.local.node.tokens import KeptTokens
@@ -33,14 +34,19 @@ class Mount(NamedTuple):
 class Volumes:
     """The volumes of one pod. `prepare` makes them, `refresh` follows changes of what they show."""
 
-    def __init__(self, folder: Path, sources: Sources, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`folder`: where the pod's own volumes lie. `clock` gives seconds that only grow."""
+    def __init__(self, folder: Path, sources: Sources, *, clock: Callable[[], float] = running_on) -> None:
+        """`folder`: where the pod's own volumes lie. `clock`: seconds that only grow, also while the machine sleeps."""
         self._folder = folder
+        self._clock = clock
         self._sources = KeptTokens(sources, clock)
         self.folders: dict[str, str] = {}
         """Folder or file by name of the volume."""
-        self.renew_after: float | None = None
+        self._due: float | None = None
+
+    @property
+    def renew_after(self) -> float | None:
         """Seconds until the first token should be renewed; None: there is none."""
+        return None if self._due is None else self._due - self._clock()
 
     async def prepare(self, pod: Document) -> None:
         """Make all volumes. Raises VolumeError for the first that cannot be made yet."""
@@ -74,7 +80,7 @@ class Volumes:
                 raise VolumeError(f'MountVolume.SetUp failed for volume "{name}" : {error}') from error
             self.folders[name] = str(folder)
             due += [] if payload.renew_after is None else [payload.renew_after]
-        self.renew_after = min(due, default=None)
+        self._due = self._clock() + min(due) if due else None
         return changed
 
     async def _locate(self, pod: Document, volume: Document) -> str:
@@ -93,6 +99,7 @@ class Volumes:
     def _own_folder(self, name: str) -> str:
         folder = self._folder / _file_name(name)
         folder.mkdir(parents=True, exist_ok=True)
+        refuse_link(folder)
         return str(folder)
 
     def mounts_of(self, container: Document, variables: Mapping[str, str]) -> list[Mount]:
@@ -116,6 +123,9 @@ def _below(source: str, path: str, name: str) -> str:
     if path.startswith("/") or ".." in parts:
         raise ConfigError(f'subPath {path!r} of volume "{name}" must be relative and without ".."')
     target = Path(source, path)
+    if not lies_below(str(target), source):
+        # A container that can write to the volume may have put a link there.
+        raise ConfigError(f'subPath {path!r} of volume "{name}" leads out of the volume')
     if not target.exists():
         target.mkdir(parents=True)
     return str(target)

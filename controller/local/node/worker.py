@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.api.objects import Document, annotations_of, labels_of, uid_of
-from trainwright.api.times import Now
+from trainwright.api.times import LOOK_SECONDS, Now
 from trainwright.controller.local.node.containers import ContainerProcess, Order
 from trainwright.controller.local.node.folders import Folders, log_folder
 from trainwright.controller.local.node.hosting import Hosting
@@ -41,6 +41,8 @@ from trainwright.controller.runtime.tasks import TaskScope, finished_in_thread, 
 log = logging.getLogger(__name__)
 
 VOLUME_RETRY_SECONDS = 2.0
+_NOTE_LENGTH = 1000
+"""As much as an event takes."""
 SIDECAR_SECONDS = 2.0
 """Least time for sidecars at the end of a pod whose grace period is used up."""
 EXPIRED = Verdict("Failed", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
@@ -97,7 +99,11 @@ class PodWorker:
     def write_hosts(self) -> None:
         """Pods of the group came or went: bring the hosts files of the containers up to date. Blocks."""
         for runner in list(self.runners.values()):
-            self._hosting.write_hosts(self.pod, runner.folders.container)
+            try:
+                self._hosting.write_hosts(self.pod, runner.folders.container)
+            except OSError as error:
+                # The pod that came or went is another one.
+                log.warning("pod %s does not learn the names of its peers: %s", describe(self.pod), error)
 
     def notice_source(self, name: str) -> None:
         """A ConfigMap or Secret of the namespace has changed."""
@@ -118,7 +124,8 @@ class PodWorker:
 
     def end(self, *, grace: float | None = None, verdict: Verdict | None = None) -> None:
         """Stop the pod. `grace` in seconds shortens that of the pod; `verdict` is the phase to report."""
-        if verdict is not None and self.state.verdict is None:
+        # A pod that has ended by itself keeps its phase, also one whose end is not reported yet.
+        if verdict is not None and self.state.verdict is None and not self.state.over:
             self.state.verdict = verdict
         if grace is not None:
             self._grace = grace if self._grace is None else min(grace, self._grace)
@@ -164,8 +171,21 @@ class PodWorker:
         """Run the pod to its end, whichever comes: its containers', a deletion, the deadline, the node's."""
         try:
             await self._run()
+        except Exception as error:
+            # Whatever goes wrong with one pod, for example because of its files, is the end of that pod alone.
+            log.exception("pod %s failed on the node", describe(self.pod))
+            note = f"the node cannot run the pod: {type(error).__name__}: {error}"[:_NOTE_LENGTH]
+            if self.state.verdict is None:
+                self.state.verdict = Verdict("Failed", "NodeError", note)
+            for container in (*self.state.init.values(), *self.state.main.values()):
+                container.settle()
+                container.lose(self._now())
+            self.event("Warning", "NodeError", note)
         finally:
-            self._hosting.release(self.pod)
+            try:
+                self._hosting.release(self.pod)
+            except Exception:
+                log.exception("what pod %s held cannot be given back", describe(self.pod))
             self.state.over = True
             self.done.set()
         self.changed()
@@ -252,7 +272,7 @@ class PodWorker:
     async def _refresh(self) -> None:
         """Keep the files of volumes up to date: when their sources change, and before tokens expire."""
         while True:
-            await _within(self.volumes.renew_after, self._files_outdated)
+            await self._files_due()
             # Before the files are read: what changes while they are written is for the next round.
             self._files_outdated.clear()
             try:
@@ -260,6 +280,15 @@ class PodWorker:
             except VolumeError as error:
                 # As on any node: the files stay as they are, and the next change is tried again.
                 log.info("volumes of %s stay as they are: %s", describe(self.pod), error)
+
+    async def _files_due(self) -> None:
+        """Wait until what files are made of has changed, or a token is due."""
+        while True:
+            left = self.volumes.renew_after
+            if left is not None and left <= 0:
+                return
+            if await _within(None if left is None else min(left, LOOK_SECONDS), self._files_outdated):
+                return
 
     async def _deadline(self) -> None:
         """Fails the pod when `activeDeadlineSeconds` have passed; the field may be set or shortened while it runs."""
@@ -273,11 +302,7 @@ class PodWorker:
                     self.state.verdict = EXPIRED
                     self.event("Warning", EXPIRED.reason, EXPIRED.message)
                     return
-            try:
-                async with asyncio.timeout(left):
-                    await self._updated.wait()
-            except TimeoutError:
-                continue
+            await _within(None if left is None else min(left, LOOK_SECONDS), self._updated)
 
     # ------------------------------------------------------------------ end
 
@@ -312,8 +337,9 @@ async def _wait(event: asyncio.Event) -> Any:
     await event.wait()
 
 
-async def _within(seconds: float | None, event: asyncio.Event) -> None:
-    """Wait for an event, at most so long."""
+async def _within(seconds: float | None, event: asyncio.Event) -> bool:
+    """Wait for an event, at most so long. Returns whether it came."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
+    return event.is_set()

@@ -2,11 +2,11 @@
 """The local API server in a process of its own, behind the interface of the test kit's `ControlPlane`."""
 
 import functools
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from trainwright.controller.local.credentials import write_private
+from trainwright.controller.local.interpreter import isolated_python
 from trainwright.controller.runtime.testing import programs
 from trainwright.controller.runtime.testing.binaries import Binaries
 from trainwright.controller.runtime.testing.component import Components
@@ -62,7 +62,7 @@ class LocalControlPlane(ControlPlane):
         write_private(pki / "ca.key", files.authority.key_pem)
         write_private(pki / "admin.token", token.encode())
         port = self._port or free_port()
-        command = [sys.executable, "-m", _MODULE, f"--folder={state}", f"--port={port}"]
+        command = [*isolated_python(), "-m", _MODULE, f"--folder={state}", f"--port={port}"]
         if audit_log is not None:
             command.append(f"--request-log={audit_log}")
         url = f"https://127.0.0.1:{port}"

@@ -7,17 +7,36 @@ of the fixture `cluster`, which has the real controllers.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from trainwright.controller.local.testing.simulation.plan import Plan
+    from trainwright.controller.local.testing.simulation.simulate import Outcome, Scenario
     from trainwright.controller.runtime.testing.control_plane import ControlPlane
 
 _OPTION = "--control-plane"
 _MARKER = "real_control_plane"
 _CHAIN = "the whole chain"
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
+_OUTPUT = "trainwright_real_control_plane"
+
+
+@pytest.fixture
+def simulated() -> "Callable[[Scenario, str | Plan], Outcome]":
+    """Lives the world of a seed or a plan; the test fails if a rule does not hold. See docs/runtime/simulation.md."""
+    from trainwright.controller.local.testing.simulation.simulate import simulate  # noqa: PLC0415 - only if used
+
+    def live(scenario: "Scenario", seed: "str | Plan") -> "Outcome":
+        outcome = simulate(scenario, seed)
+        if outcome.violations:
+            broken = "\n".join(f"  {violation}" for violation in outcome.violations)
+            pytest.fail(f"the world of seed {outcome.plan.seed} breaks rules:\n{broken}", pytrace=False)
+        return outcome
+
+    return live
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,6 +81,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (left_out if reason else kept).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the counts over from a worker of pytest-xdist; all workers collect all tests, so all counts are equal."""
+    counts = getattr(node, "workeroutput", {}).get(_OUTPUT)
+    if counts:
+        node.config.stash[_LEFT_OUT] = Counter[str](counts)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Pass the counts on from a worker of pytest-xdist, which has no terminal."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_OUTPUT] = dict(session.config.stash.get(_LEFT_OUT, None) or {})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

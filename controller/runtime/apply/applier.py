@@ -41,6 +41,8 @@ from trainwright.controller.runtime.kinds import Kind, MetadataOnly, kind_of, re
 log = logging.getLogger(__name__)
 
 CONTENTS = 4096
+STATUS_ATTEMPTS = 5
+"""How often a status is sent while others change the object."""
 
 
 class Action(StrEnum):
@@ -93,24 +95,37 @@ class Applier:
         return results
 
     async def apply_status(self, obj: AnyObject) -> Applied:
-        """Apply the status of an existing object. Only the name and the status of `obj` are used.
+        """Apply the status of an existing object. Only the name, the status and, if there is one, the uid are used.
 
-        For the status of a custom resource the API server ignores the uid that is sent. So one that was recreated under
-        the same name a moment ago, and that the cache does not show yet, gets the status of the one before.
+        The object with the uid of `obj` gets it, without one that which the cache shows: an object that was recreated
+        under the same name never gets the status of the one before. If another program changes the object meanwhile, it
+        is read and written again.
 
-        Raises NotFound if the object does not exist.
+        Raises NotFound if the object does not exist, Conflict if it was replaced or changes too often.
         """
         kind = self._kind(obj)
         key = key_of(obj)
         full = wire(obj)
         document: Document = {"metadata": _address(key), "status": full.get("status") or {}}
         live = await self._live(kind, key)
-        if live is None:
-            raise NotFound(f"{resource_of(kind).kind} {key} does not exist", code=404, reason="NotFound")
-        if self._as_wanted(document, live, "status"):
-            return Applied(Action.UNCHANGED, kind, key, live)
-        answer = await self._send(kind, document, live, subresource="status")
-        return Applied(Action.CHANGED, kind, key, answer)
+        uid = uid_of(obj) or (uid_of(live) if live is not None else "")
+        attempt = 0
+        while True:
+            attempt += 1
+            if live is None:
+                raise NotFound(f"{resource_of(kind).kind} {key} does not exist", code=404, reason="NotFound")
+            if uid_of(live) != uid:
+                raise _replaced()
+            if self._as_wanted(document, live, "status"):
+                return Applied(Action.UNCHANGED, kind, key, live)
+            try:
+                answer = await self._send(kind, document, live, subresource="status")
+            except Conflict:
+                if attempt == STATUS_ATTEMPTS:
+                    raise
+                live = await self._read(kind, key)
+            else:
+                return Applied(Action.CHANGED, kind, key, answer)
 
     # ------------------------------------------------------------------ one object
 
@@ -167,8 +182,11 @@ class Applier:
 
     async def _write(self, kind: Kind, document: Document, live: AnyObject | None, subresource: str) -> AnyObject:
         sent = document
-        if live is not None:  # with the uid the server refuses if this is another object by now
-            sent = {**document, "metadata": {**(document.get("metadata") or {}), "uid": uid_of(live)}}
+        if live is not None:
+            # With the uid the server refuses if this is another object by now. For the status of a custom resource it
+            # takes all metadata but the version from the stored object, so there the version says which one is meant.
+            given = {"resourceVersion": resource_version_of(live)} if subresource else {"uid": uid_of(live)}
+            sent = {**document, "metadata": {**(document.get("metadata") or {}), **given}}
         try:
             answer: AnyObject = await self._client.apply(
                 sent,
@@ -180,12 +198,7 @@ class Applier:
         except Invalid as error:
             if live is None or not any(cause.field == "metadata.uid" for cause in error.causes):
                 raise
-            raise Conflict(
-                "the object was replaced by another one of the same name",
-                code=409,
-                reason="Conflict",
-                request=error.request,
-            ) from error
+            raise _replaced(error.request) from error
         self.memory.remember(uid_of(answer), subresource, document, wire(answer))
         self._keep_content(kind, key_of(answer), answer)
         return answer
@@ -270,6 +283,11 @@ class Applier:
 def _content_kind(kind: Kind) -> Any:  # each overload of the client takes one representation
     """The kind to read and write with: full content, not metadata."""
     return kind.kind if isinstance(kind, MetadataOnly) else kind
+
+
+def _replaced(request: str = "") -> Conflict:
+    text = "the object was replaced by another one of the same name"
+    return Conflict(text, code=409, reason="Conflict", request=request)
 
 
 def _address(key: Key) -> Document:

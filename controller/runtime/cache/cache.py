@@ -198,14 +198,14 @@ class Cache:
     def get(self, kind: MetadataOnly, name: str, namespace: str = "") -> PartialObject | None: ...
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> AnyObject | None:
-        """The object, or None if it does not exist.
+        """The object, or None if it does not exist. Without a namespace, that of the cache is used.
 
         Raises NotCached if the kind or the namespace was not declared, NotSynced before the first list, DecodeError for
-        an object that does not fit its model.
+        an object that does not fit its model, ConfigurationError for a namespaced kind without any namespace.
         """
         informer = self._synced(kind, namespace)
         store = informer.store
-        key = Key(namespace if informer.codec.resource.namespaced else "", name)
+        key = Key(self._place(informer, name, namespace), name)
         if store.undecodable and key in store.undecodable:
             informer.codec.decode(_encode(store.undecodable[key]))  # raises with the field's path
             raise DecodeError(f"{informer.resource.kind} {key}: a transform failed; see the log")
@@ -287,6 +287,15 @@ class Cache:
             f"{resource.plural} are not cached: declare them with for_, owns or watches of a controller, or with"
             f" cache.informer({resource.kind})"
         )
+
+    def _place(self, informer: Informer, name: str, namespace: str) -> str:
+        """The namespace of an object. An empty one would find nothing, which callers read as deleted."""
+        if not informer.resource.namespaced:
+            return ""
+        found = namespace or self._namespace
+        if not found:
+            raise ConfigurationError(f"{informer.resource.kind} {name}: pass the namespace; this kind is in namespaces")
+        return found
 
     def _synced(self, kind: Kind, namespace: str) -> Informer:
         informer = self._found.get((kind, namespace))

@@ -6,16 +6,18 @@ from the last version seen. A gap (410) leads to a new list; any other end of a 
 same version. A `Sink` receives the objects and decides what they mean.
 
 Differences from client-go: the streaming list has a deadline, and its failure is remembered for ten minutes. A stream
-without a byte for `IDLE_SECONDS` counts as dead.
+without a byte for `IDLE_SECONDS` counts as dead. A watch that was silent from its begin may ask for changes since a
+version that the server has not reached, because its storage was replaced or went back: the server would be silent for
+ever. So it is asked whether it has the version.
 """
 
 import asyncio
-import random
 from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 
+from trainwright.api.surroundings import fraction
 from trainwright.controller.runtime.cache.retry_delays import RetryDelays
 from trainwright.controller.runtime.cache.scope import Scope
 from trainwright.controller.runtime.client.answers import error_of
@@ -128,7 +130,7 @@ class Reflector:
         streaming: bool = True,
         page: int = PAGE,
         idle: float | None = None,
-        rand: Callable[[], float] = random.random,
+        rand: Callable[[], float] = fraction,
     ) -> None:
         self._client = client
         self._kind = kind
@@ -176,7 +178,8 @@ class Reflector:
             await self._list()
         while True:
             try:
-                await self._watch()
+                if await self._watch():
+                    await self._ask_for_version()
             except (TooManyRequests, Unreachable) as error:
                 self._sink.failed(error)
                 await self._pause(error)
@@ -201,6 +204,28 @@ class Reflector:
             self._version_unavailable = True
             await self._list_from("")
         self._version_unavailable = False
+
+    async def _ask_for_version(self) -> None:
+        """Raises Gone, which leads to a list, if the server has not reached the version of the watches.
+
+        One object is enough: the server compares the versions for a list of any length. Without the match it would ask
+        for exactly this version, which may have been compacted.
+        """
+        try:
+            await self._client.list_page(
+                self._kind,
+                self._scope.namespace,
+                limit=1,
+                resource_version=self._version,
+                resource_version_match="NotOlderThan",
+            )
+        except Gone:
+            self._version_unavailable = True
+            raise
+        except (TooManyRequests, Unreachable):
+            raise
+        except KubernetesError as error:
+            self._sink.failed(error)
 
     async def _list_from(self, version: str) -> None:
         limit = self._page if version in {"", "0"} else 0
@@ -237,13 +262,17 @@ class Reflector:
 
     # ------------------------------------------------------------------ watches
 
-    async def _watch(self, *, initial: bool = False, version: str | None = None) -> None:
-        """One watch; with `initial` it starts with the existing objects. Returns when the server or silence ends it."""
+    async def _watch(self, *, initial: bool = False, version: str | None = None) -> bool:
+        """One watch; with `initial` it starts with the existing objects. Returns when the server or silence ends it.
+
+        True: the server answered, and then sent nothing for the idle limit.
+        """
         loop = asyncio.get_running_loop()
         started = loop.time()
         seconds = int(WATCH_SECONDS * (1.0 + self._rand()))
         follow = _Follow(self, self._sink.fill() if initial else None)
         lost: KubernetesError | None = None
+        answered = False
         try:
             async with (
                 asyncio.timeout(seconds + OVERTIME_SECONDS),
@@ -259,6 +288,7 @@ class Reflector:
                 ) as batches,
             ):
                 self._sink.connected()
+                answered = True
                 async for batch in batches:
                     await follow.take(batch)
                     if follow.filling is not None and loop.time() - started > STREAM_LIST_SECONDS:
@@ -276,6 +306,7 @@ class Reflector:
             self._sink.failed(lost)
         if follow.seen == 0 and loop.time() - started < SHORT_SECONDS:
             raise ShortWatch(f"watch ended after {loop.time() - started:.2f} s without an event")
+        return answered and follow.seen == 0 and isinstance(lost, StreamSilent)
 
 
 def _bookmark_of(frame: Frame) -> _Meta:

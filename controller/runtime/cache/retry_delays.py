@@ -7,8 +7,9 @@ first one, even while failures continue.
 """
 
 import asyncio
-import random
 from collections.abc import Callable
+
+from trainwright.api.surroundings import fraction
 
 FIRST_SECONDS = 0.8
 CAP_SECONDS = 30.0
@@ -18,7 +19,7 @@ RESET_SECONDS = 120.0
 class RetryDelays:
     """Growing delays. `rand` returns numbers in [0, 1)."""
 
-    def __init__(self, rand: Callable[[], float] = random.random) -> None:
+    def __init__(self, rand: Callable[[], float] = fraction) -> None:
         self._rand = rand
         self._next = FIRST_SECONDS
         self._reset_at: float | None = None

@@ -163,6 +163,9 @@ class Store:
         return self._changes(before, before_unfit, fresh, undecodable)
 
     def _keep_ahead(self, fresh: dict[Key, AnyObject], version: str) -> None:
+        if compare(version, self.resource_version) == -1:
+            # The storage of the server was replaced or went back. It may never reach the versions of before.
+            self._ahead.clear()
         for key, ahead in list(self._ahead.items()):
             listed = fresh.get(key)
             if ahead.deleted:

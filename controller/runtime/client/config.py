@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime.errors import ConfigurationError, NoClusterError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -66,7 +66,8 @@ class ExternalCredentials:
 def load_config(kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None) -> ClusterConfig:
     """The first of: the given file, $KUBECONFIG (a list of files, merged), the pod's service account, ~/.kube/config.
 
-    Raises ConfigurationError that names the file and the entry that is missing or wrong.
+    Raises ConfigurationError that names the file and the entry that is missing or wrong; NoClusterError, which is one,
+    where nothing is configured.
     """
     if kubeconfig is not None:
         return load_kubeconfig([Path(kubeconfig)], context)
@@ -81,7 +82,7 @@ def load_config(kubeconfig: str | os.PathLike[str] | None = None, context: str |
     home = Path.home() / ".kube" / "config"
     if home.exists():
         return load_kubeconfig([home], context)
-    raise ConfigurationError(
+    raise NoClusterError(
         "no cluster is configured: use --kubeconfig, set KUBECONFIG, or run in a pod with a service account"
     )
 

@@ -18,7 +18,7 @@ import httptools
 
 from trainwright.controller.runtime.client.exchange import Answer, bytes_of
 from trainwright.controller.runtime.client.permission import READS
-from trainwright.controller.runtime.client.transport import Request, Response
+from trainwright.controller.runtime.client.transport import SECONDS, Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, Unreachable, reason_of
 
 CONNECT_SECONDS = 30.0
@@ -76,6 +76,8 @@ class Connections:
         `target` is the path with the prefix of the server; `fixed` are the header lines of every request. The caller
         ends the answer. Raises TransportError, or what the write permission raises.
         """
+        if request.timeout is None:
+            request.timeout = SECONDS
         total, permission = request.timeout if not stream else None, request.permission
         if permission is not None:
             left = permission.remaining()

@@ -4,13 +4,19 @@
 That package implements the plugin protocol and the providers. It costs 0.6 s and 40 MB, so it is imported only for a
 kubeconfig that needs it; its blocking calls run in a thread. The credential of an exec plugin is used until it expires
 or is refused. A provider is asked again every few seconds, because only the provider knows when its token expires.
+
+A plugin may wait for a login in a browser, for ever. A request waits for it for a limited time. The question goes on,
+and a later request takes its answer.
 """
 
 import asyncio
 import logging
 import math
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from typing import Any
 
 from trainwright.api import times
@@ -20,6 +26,8 @@ from trainwright.controller.runtime.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
 
+ASK_SECONDS = 45.0
+"""How long one request waits for an answer: less than requests may take, so that their error names the plugin."""
 _FRESH_SECONDS = 20.0
 """Time for which the token of a provider is used before the provider is asked again."""
 
@@ -29,6 +37,10 @@ class ExternalAuthorization:
 
     def __init__(self, source: ExternalCredentials) -> None:
         self._where = f"credentials of context {source.context!r}"
+        command = source.plugin.get("command") if source.plugin is not None else None
+        self._what = (
+            f"the plugin {command}" if command else "the auth provider" if source.plugin is None else "the plugin"
+        )
         self._ask: Callable[[], tuple[Credential, float]] = (
             _ExecPlugin(source).ask if source.plugin is not None else _AuthProvider(source).ask
         )
@@ -38,26 +50,41 @@ class ExternalAuthorization:
         self._asking: asyncio.Future[tuple[Credential, float]] | None = None
 
     async def credential(self) -> Credential:
-        """The current credential. Raises ConfigurationError with the message of the plugin."""
+        """The current credential. Raises ConfigurationError: the message of the plugin, or that it does not answer."""
         if time.time() >= self._good_until:
-            async with self._lock:
+            async with self._asked(), self._lock:
                 if time.time() >= self._good_until:
                     await self._renew()
         return self._credential
 
     async def renew(self, refused: Credential) -> Credential | None:
         """Ask again, unless another refused request has already done so."""
-        async with self._lock:
+        async with self._asked(), self._lock:
             if self._credential == refused:
                 await self._renew()
         return self._credential if self._credential != refused else None
+
+    @asynccontextmanager
+    async def _asked(self) -> AsyncIterator[None]:
+        """Limit the wait, also for a request that waits behind others."""
+        limit = asyncio.timeout(ASK_SECONDS)
+        try:
+            async with limit:
+                yield
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise ConfigurationError(
+                f"{self._where}: {self._what} has not answered within {ASK_SECONDS:g} s; if it waits for a login,"
+                " log in and try again"
+            ) from error
 
     async def _renew(self) -> None:
         try:
             # A request that is cancelled leaves the question to the next one: a thread cannot be cancelled, and of two
             # questions at once one could use up the refresh token of the other.
             if self._asking is None:
-                self._asking = asyncio.get_running_loop().run_in_executor(None, self._ask)
+                self._asking = _in_thread(self._ask)
             asking = self._asking
             try:
                 self._credential, self._good_until = await asyncio.shield(asking)
@@ -70,6 +97,20 @@ class ExternalAuthorization:
             ) from error
         except Exception as error:  # the package raises many types; all mean the same here
             raise ConfigurationError(f"{self._where}: {error}") from error
+
+
+def _in_thread(ask: Callable[[], tuple[Credential, float]]) -> "asyncio.Future[tuple[Credential, float]]":
+    """Ask in a thread of its own. The end of the process does not wait for it, as it would for one of the executor."""
+    answer: Future[tuple[Credential, float]] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:  # raised where the answer is awaited
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="credentials", daemon=True).start()
+    return asyncio.wrap_future(answer)
 
 
 class _ExecPlugin:

@@ -25,7 +25,7 @@ from trainwright.controller.runtime.client.connections import (
 )
 from trainwright.controller.runtime.client.exchange import warnings_in
 from trainwright.controller.runtime.client.permission import READS, WritePermission
-from trainwright.controller.runtime.client.transport import Request, Response
+from trainwright.controller.runtime.client.transport import SECONDS, Request, Response
 from trainwright.controller.runtime.errors import (
     ConnectionLost,
     OutputTooLarge,
@@ -67,10 +67,12 @@ class Sessions:
     async def exchange(self, request: Request, headers: Headers, *, stream: bool) -> "SessionAnswer":
         """Send a request; the caller ends the answer."""
         session = self._streams if stream else self._requests
+        if request.timeout is None:
+            request.timeout = SECONDS
         total, guarded = request.timeout, None
         if request.permission is not None:
             left = request.permission.remaining()
-            total = max(0.001, left if total is None else min(total, left))  # 0 would mean no limit
+            total = max(0.001, min(total, left))  # 0 would mean no limit
             guarded = _GuardedBody(request.body or b"", request.permission)
         limits = aiohttp.ClientTimeout(total=None if stream else total, sock_connect=CONNECT_SECONDS)
         try:

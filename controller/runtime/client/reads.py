@@ -2,7 +2,7 @@
 """The reading verbs: get, list, watch, logs. They always ask the server; `cache` has cached reads."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
@@ -17,10 +17,11 @@ from trainwright.controller.runtime.client.session import Session
 from trainwright.controller.runtime.client.slices import Slices, cut
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.client.watch import Batch, StreamSilent, frames
-from trainwright.controller.runtime.errors import BadRequest, DecodeError, NotFound
+from trainwright.controller.runtime.errors import BadRequest, DecodeError, NotFound, RequestTimeout
 from trainwright.controller.runtime.kinds import Kind, MetadataOnly, codec_of
 
 O = TypeVar("O", bound=Object)  # noqa: E741 - the object, as everywhere in this module
+T = TypeVar("T")
 
 PAGE = 500
 """Objects per page of a list."""
@@ -226,7 +227,6 @@ class Reads(Session):
             collection_path(codec.resource, namespace),
             {name: value for name, value in query.items() if value},
             {"Accept": accept},
-            timeout=None,
         )
         limit = idle if callable(idle) else lambda: idle
         async with AsyncExitStack() as opened:
@@ -281,6 +281,9 @@ class Reads(Session):
     ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
         """The log of a container in chunks of any size. Entering says whether it can be read, before the first line.
 
+        A log that is followed has no time limit: a kubelet answers with the first line, and that may take for ever. Any
+        other one has the limit of the client for the begin of the answer and for each part of it.
+
         Args:
             pod: name of the pod.
             namespace: namespace of the pod.
@@ -295,7 +298,7 @@ class Reads(Session):
             NotFound: the pod does not exist.
             BadRequest: the container does not exist or has not started.
             ServerError: the node does not answer.
-            TransportError: no answer.
+            TransportError: no answer. RequestTimeout is one, also in the middle of the log.
         """
         query = {
             "container": container,
@@ -306,6 +309,28 @@ class Reads(Session):
             "sinceSeconds": "" if since is None else str(since),
         }
         path = object_path(_POD, pod, namespace, "log")
-        request = Request("GET", path, {name: value for name, value in query.items() if value}, timeout=None)
-        async with self.stream(request) as stream, aclosing(stream.chunks()) as chunks:
-            yield chunks
+        request = Request("GET", path, {name: value for name, value in query.items() if value})
+        limit = None if follow else self._timeout
+        async with AsyncExitStack() as opened:
+            stream = await _answered(request, opened.enter_async_context(self.stream(request)), limit)
+            chunks = await opened.enter_async_context(aclosing(stream.chunks()))
+            yield await opened.enter_async_context(aclosing(_limited(request, chunks, limit)))
+
+
+async def _limited(
+    request: Request, chunks: AsyncGenerator[bytes, None], limit: float | None
+) -> AsyncGenerator[bytes, None]:
+    while (chunk := await _answered(request, anext(chunks, None), limit)) is not None:
+        yield chunk
+
+
+async def _answered(request: Request, answer: Awaitable[T], limit: float | None) -> T:
+    """Wait for a part of an answer. Raises RequestTimeout."""
+    scope = asyncio.timeout(limit)
+    try:
+        async with scope:
+            return await answer
+    except TimeoutError:
+        if not scope.expired():
+            raise
+        raise RequestTimeout(f"{request}: no answer within {limit:g} s") from None

@@ -3,7 +3,8 @@
 
 An answer of 429 or 5xx with a numeric Retry-After is retried for every verb, because the server asks for it. A lost
 connection is retried for reads only; the outcome of a write is unknown, and the caller decides. A resource version that
-the server has not reached yet is not waited for: the caller can list without it.
+the server has not reached yet is not waited for: the caller can list without it. All attempts and the waits between
+them share one time limit, so that a server that hangs does not hold its caller for a multiple of it.
 """
 
 import asyncio
@@ -37,23 +38,27 @@ async def send_with_retries(
     send: Callable[[Request], Awaitable[Response]],
     request: Request,
     *,
+    limit: float,
     on_attempt: Callable[[Request, int | None], None] | None = None,
     retries: int = RETRIES,
 ) -> tuple[Response, int]:
     """Send until the answer is final. Returns the answer and the number of attempts.
 
+    `limit` is in seconds. A retry that it leaves no time for is not waited for: the last answer is final then.
     `on_attempt` is called with the status of each attempt, None without an answer.
     """
+    time = asyncio.get_running_loop().time
+    deadline = time() + limit
     attempt = 0
     while True:
         attempt += 1
         try:
-            response = await send(request)
+            response = await _within(deadline, send, request, limit)
         except TransportError as error:
             if on_attempt:
                 on_attempt(request, None)
             repeatable = request.method in _READS and isinstance(error, (ConnectionLost, RequestTimeout))
-            if not repeatable or attempt > retries:
+            if not repeatable or attempt > retries or time() + LOST_SECONDS >= deadline:
                 if attempt > 1:
                     error.add_note(f"attempt {attempt}")
                 raise
@@ -64,4 +69,20 @@ async def send_with_retries(
         wait = retry_after(response.headers, response.status)
         if wait is None or attempt > retries or b'"ResourceVersionTooLarge"' in response.body:
             return response, attempt
+        if time() + wait >= deadline:
+            return response, attempt
         await asyncio.sleep(wait)
+
+
+async def _within(
+    deadline: float, send: Callable[[Request], Awaitable[Response]], request: Request, limit: float
+) -> Response:
+    """One attempt. Whatever it waits for counts: a connection, the client's own limit of requests, credentials."""
+    scope = asyncio.timeout_at(deadline)
+    try:
+        async with scope:
+            return await send(request)
+    except TimeoutError:
+        if not scope.expired():
+            raise
+        raise RequestTimeout(f"{request}: no answer within {limit:g} s") from None

@@ -16,7 +16,7 @@ from trainwright.controller.runtime.client.answers import error_of
 from trainwright.controller.runtime.client.observer import RequestObserver, WriteObserver
 from trainwright.controller.runtime.client.permission import READS, permission
 from trainwright.controller.runtime.client.retry import RETRIES, send_with_retries
-from trainwright.controller.runtime.client.transport import Request, Response, Stream, Transport, WebSocket
+from trainwright.controller.runtime.client.transport import SECONDS, Request, Response, Stream, Transport, WebSocket
 from trainwright.controller.runtime.context import writer
 from trainwright.controller.runtime.kinds import Codec, Kind, codec_of, kind_of
 
@@ -41,10 +41,12 @@ class Session:
         *,
         user_agent: str = "",
         defaults: WriteOptions | None = None,
-        timeout: float = 60.0,
+        timeout: float = SECONDS,
         requests: RequestObserver | None = None,
     ) -> None:
-        """`timeout` is in seconds and covers one attempt; watches and log streams have none.
+        """`timeout`: seconds for a whole call with its retries, where the request has no limit of its own.
+
+        Watches and logs that are followed have none.
 
         `user_agent` is appended to product, version and controller in the User-Agent header.
         """
@@ -76,17 +78,18 @@ class Session:
     async def send(self, request: Request) -> Response:
         """Send a request, with the credentials, retries, warnings and errors of this client.
 
-        Raises NotLeading for a write of leader-elected work on a replica that does not lead.
+        Raises RequestTimeout after the limit of the request, NotLeading for a write of leader-elected work on a replica
+        that does not lead.
         """
         request.headers.setdefault("User-Agent", self._user_agent())
-        if request.timeout is not None:
-            request.timeout = self._timeout
+        limit = request.timeout = self._timeout if request.timeout is None else request.timeout
         if request.method not in READS and (allowed := permission.get()) is not None:
             allowed.check()
             request.permission = allowed
         response, attempts = await send_with_retries(
             self.transport.send,
             request,
+            limit=limit,
             on_attempt=self._requests.attempt if self._requests else None,
             retries=self._retries,
         )
@@ -100,7 +103,6 @@ class Session:
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         """Open a stream. Raises ApiError for an error status. Nothing is retried."""
         request.headers.setdefault("User-Agent", self._user_agent())
-        request.timeout = None
         async with self.transport.open(request) as stream:
             if self._requests:
                 self._requests.attempt(request, stream.status)

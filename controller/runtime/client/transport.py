@@ -17,16 +17,22 @@ Query: TypeAlias = Mapping[str, str | tuple[str, ...]]
 """The parameters of a query. A tuple repeats its key, one time for each value."""
 
 
+SECONDS = 60.0
+"""Longest time of a request where nothing else is said."""
+
+
 @dataclass(slots=True)
 class Request:
-    """A request. `timeout` is in seconds and covers the whole exchange; None means no limit (streams)."""
+    """A request."""
 
     method: str
     path: str
     query: Query = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    timeout: float | None = 60.0
+    timeout: float | None = None
+    """Seconds for the whole call, with its retries and waits. None: the limit of the client, or SECONDS without a
+    client. Streams and websockets have no limit here; who opens them limits what can be limited."""
     permission: WritePermission | None = None
     """Checked when the bytes are handed to the socket; an exception ends the exchange."""
 
@@ -96,7 +102,7 @@ class Transport(Protocol):
     """Sends requests to one API server. Raises only TransportError and its subclasses."""
 
     async def send(self, request: Request) -> Response:
-        """Send a request and read the whole answer."""
+        """Send a request and read the whole answer. Raises RequestTimeout after the `timeout` of the request."""
         ...
 
     def open(self, request: Request) -> AbstractAsyncContextManager[Stream]:
@@ -109,7 +115,7 @@ class Transport(Protocol):
         """Ask for a websocket. Leaving the context closes the connection without waiting for the server.
 
         Args:
-            request: method GET. Its `timeout` is ignored: the caller limits the time of the whole exchange.
+            request: method GET; the caller limits the time of the whole exchange.
             protocols: the subprotocols to offer, the best first.
             limit: bytes of a message that is received, at most.
         """

@@ -5,11 +5,10 @@ The reference to the object has no resourceVersion; with one, every occurrence w
 """
 
 import re
-import time
-import uuid
 from typing import Literal, NamedTuple, TypeAlias
 
 from trainwright.api.objects import AnyObject, Document, name_of, namespace_of, uid_of
+from trainwright.api.surroundings import new_uid, stamp
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import resource_of
 
@@ -20,7 +19,6 @@ NOTE_BYTES = 1024
 WORD_BYTES = 128
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME_LENGTH = 253
-_last_moment = 0
 
 
 class EventObject(NamedTuple):
@@ -72,9 +70,7 @@ def cut(text: str, limit: int) -> str:
 
 def event_name(regarding: str) -> str:
     """A unique name for an event: the name of the object and a time in hexadecimal, as in client-go."""
-    global _last_moment  # noqa: PLW0603 - unique in the whole process
-    _last_moment = max(_last_moment + 1, time.time_ns())
-    name = f"{regarding}.{_last_moment:x}"
+    name = f"{regarding}.{stamp():x}"
     if len(name) <= _NAME_LENGTH and _NAME.fullmatch(name):
         return name
-    return f"event-{uuid.uuid4()}"
+    return f"event-{new_uid()}"

@@ -10,8 +10,6 @@ Notes, names and reasons are never interpreted as formats.
 
 import asyncio
 import logging
-import random
-import socket
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,6 +17,7 @@ from dataclasses import dataclass, replace
 from trainwright.api.kubernetes.events.v1 import Event
 from trainwright.api.objects import AnyObject
 from trainwright.api.rights import Rule
+from trainwright.api.surroundings import fraction, host
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import AlreadyExists, ApiError, KubernetesError, NotFound, ServerError
@@ -70,7 +69,7 @@ class EventRecorder:
         *,
         instance: str = "",
         now: Now = wall_clock,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = fraction,
         flush_seconds: float = FLUSH_SECONDS,
     ) -> None:
         """`controller`: the reporting controller, such as `example.com/web`."""
@@ -78,7 +77,7 @@ class EventRecorder:
         self._now = now
         self._chance = chance
         self._flush_seconds = flush_seconds
-        instance = instance or f"{controller.rpartition('/')[2]}-{socket.gethostname()}"
+        instance = instance or f"{controller.rpartition('/')[2]}-{host()}"
         self._correlator = Correlator(controller, cut(instance, WORD_BYTES))
         self._queue: deque[Series] = deque()
         self._wake = asyncio.Event()

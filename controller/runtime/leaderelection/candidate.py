@@ -11,10 +11,10 @@ period later; another candidate may lead before that.
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
+from trainwright.api.surroundings import fraction
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.errors import AlreadyExists, Conflict, KubernetesError, NotFound
 from trainwright.controller.runtime.leaderelection.fence import Clock, Fence, steady_clock
@@ -37,7 +37,7 @@ class Candidate:
         timing: Timing,
         clock: Clock = steady_clock,
         now: Now = wall_clock,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = fraction,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         """`clock` must be that of the fence."""

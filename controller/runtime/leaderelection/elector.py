@@ -13,12 +13,11 @@ is stopped, so that the thread cannot see the loss, the kernel ends it (see `dea
 import asyncio
 import logging
 import os
-import socket
 import threading
-import uuid
 from collections.abc import Callable
 
 from trainwright.api.kubernetes.coordination.v1 import Lease
+from trainwright.api.surroundings import host, new_uid
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
@@ -37,7 +36,7 @@ log = logging.getLogger(__name__)
 
 def new_identity() -> str:
     """A unique identity: the host name and a UUID."""
-    return f"{socket.gethostname()}_{uuid.uuid4()}"
+    return f"{host()}_{new_uid()}"
 
 
 def end_process(reason: str) -> None:
@@ -91,6 +90,11 @@ class LeaderElector:
         self._stop: asyncio.Event | None = None
         self._release = True
         self._ready = threading.Event()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica leads now."""
+        return self.permission.open
 
     def watch_loop(self, silence: Callable[[], float]) -> None:
         """`silence` returns the seconds since the event loop last ran; it is called from the thread."""

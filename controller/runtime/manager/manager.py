@@ -56,6 +56,11 @@ class Elector(Protocol):
         """Checked by leader-elected work before each write."""
         ...
 
+    @property
+    def leads(self) -> bool:
+        """Whether this replica leads now."""
+        ...
+
     def watch_loop(self, silence: Callable[[], float]) -> None:
         """`silence` returns the seconds since the event loop last ran; it is called from another thread."""
         ...
@@ -131,7 +136,11 @@ class Manager:
         self.servers: dict[str, HTTPServer] = {}
         self._elector = elector
         self._tune = process.tune_collector
-        self._supervisor = Supervisor(grace=process.grace, before=self._before, enter=self._enter)
+        self._watchdog = process.watchdog
+        self._supervisor = Supervisor(
+            grace=process.grace, drain=process.drain, before=self._before, after=self._after, enter=self._enter
+        )
+        self._leadership = _Leadership(elector, self._supervisor) if elector is not None else None
         self._ready_at: float | None = None
         self._serve_all(servers)
         self._wire_up()
@@ -154,14 +163,17 @@ class Manager:
         self.healthz.add("event-loop", self._stalled)
         self.readyz.add("caches", self._caches_unready)
         self.readyz.add("watches", self._watches_failing)
-        self._supervisor.add(self.lag, Group.SERVERS, "loop-lag")
+        self.readyz.add("shutdown", lambda: "the process is stopping" if self._supervisor.stopping else None)
+        if self._watchdog:
+            self._supervisor.add(self.lag, Group.SERVERS, "loop-lag")
         self._supervisor.add(self.cache, Group.CACHES, "cache")
         self._supervisor.add(_AfterSync(self), Group.CACHES, "after-sync")
         if self._elector is not None:
             self._elector.watch_loop(self.lag.silence)
             self.readyz.add("leader-election", self._elector.unready)
             self.metrics.registry.register(ElectionCollector(self._elector.statistics))
-            self._supervisor.add(_Leadership(self._elector, self._supervisor), Group.SERVERS, "leadership")
+            assert self._leadership is not None
+            self._supervisor.add(self._leadership, Group.SERVERS, "leadership")
 
     # ------------------------------------------------------------------ putting together
 
@@ -204,8 +216,8 @@ class Manager:
         try:
             await self._supervisor.run()
         finally:
-            if self._elector is not None:
-                await self._elector.close(release=self._supervisor.ended(Group.LEADER))
+            if self._leadership is not None:
+                await self._leadership.leave(release=self._supervisor.ended(Group.LEADER))
             await self.client.close()
 
     def stop(self) -> None:
@@ -224,6 +236,11 @@ class Manager:
     async def _before(self, group: Group) -> None:
         if group is Group.LEADER and self._elector is not None:
             await self._elector.wait_elected()
+
+    async def _after(self, group: Group) -> None:
+        """The lease is left before the other groups end, which can take time."""
+        if group is Group.LEADER and self._leadership is not None and self._supervisor.ended(group):
+            await self._leadership.leave(release=True)
 
     def _enter(self, group: Group) -> None:
         if group is Group.LEADER and self._elector is not None:
@@ -266,11 +283,20 @@ class _Leadership:
     def __init__(self, elector: Elector, supervisor: Supervisor) -> None:
         self._elector = elector
         self._supervisor = supervisor
+        self._left = False
 
     async def run(self) -> None:
         reason = await self._elector.wait_lost()
+        if self._left:
+            return
         self._supervisor.hurry()
         raise LeadershipLost(reason)
+
+    async def leave(self, *, release: bool) -> None:
+        """Leave the election, once. `release` gives the lease back."""
+        if not self._left:
+            self._left = True
+            await self._elector.close(release=release)
 
 
 class _AfterSync:

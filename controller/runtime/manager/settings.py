@@ -40,9 +40,15 @@ class ProcessSettings:
 
     grace: float = GRACE_SECONDS
     """Seconds that the whole stop may take."""
+    drain: float = 0.0
+    """Seconds of them that this process goes on serving after the request to stop, while it is not ready. Right behind
+    a Service: the nodes of a cluster learn a moment later that the process is not ready, and send requests until then.
+    Leader-elected work ends at once."""
     streaming_lists: bool = True
     """Fill caches with a streaming list where the API server supports it; False: always with paged lists."""
     tune_collector: bool = False
     """Tune the garbage collector of the whole process. Right for a process that only runs this manager."""
+    watchdog: bool = True
+    """Watch the event loop from a thread of its own. False where time is virtual, so that nothing can be late."""
     detect_mutation: bool = False
     """Fail when code changes an object of the cache. For tests: it keeps a copy of each object."""

@@ -5,6 +5,9 @@ Each group is a TaskGroup in a task of its own. A failing runnable does not canc
 the groups end in order, so that workers finish before the caches and servers below them stop. When the budget is used
 up, running tasks are cancelled. A task that ignores its cancellation is named in the error and left behind, because the
 process is about to end.
+
+Between the end of leader-elected work and that of the other groups there can be a drain: servers go on, and ask their
+clients to leave.
 """
 
 import asyncio
@@ -56,6 +59,15 @@ class Stoppable(Protocol):
         ...
 
 
+@runtime_checkable
+class Drainable(Protocol):
+    """A runnable whose clients can go elsewhere."""
+
+    def begin_drain(self) -> None:
+        """Go on serving, and ask the clients to leave. `request_stop` or the cancellation follows."""
+        ...
+
+
 class GraceExceeded(Exception):  # noqa: N818 - a time limit, not an error
     """Runnables were still running when the time to stop was used up."""
 
@@ -78,18 +90,28 @@ class _RunningGroup:
 
 
 class Supervisor:
-    """Runs the groups. `before` is awaited before a group starts; leader election waits there."""
+    """Runs the groups. Leader election waits in `before`, and is left in `after`."""
 
     def __init__(
         self,
         *,
         grace: float = GRACE_SECONDS,
+        drain: float = 0.0,
         before: Callable[[Group], Awaitable[None]] | None = None,
+        after: Callable[[Group], Awaitable[None]] | None = None,
         enter: Callable[[Group], None] | None = None,
     ) -> None:
-        """`grace`: seconds for the whole stop, 0 means do not wait. `enter` is called in the task of each runnable."""
+        """Args:
+        grace: seconds for the whole stop, 0 means do not wait.
+        drain: seconds of them before groups other than LEADER end. A failure or `hurry` leaves it out.
+        before: awaited before a group starts.
+        after: awaited after a group has ended in a stop without a failure.
+        enter: called in the task of each runnable.
+        """
         self._grace = grace
+        self._drain = drain
         self._before = before
+        self._after = after
         self._enter = enter
         self._groups = {group: _RunningGroup(group) for group in Group}
         self._stop = asyncio.Event()
@@ -146,6 +168,7 @@ class Supervisor:
             await self._stop.wait()
         except asyncio.CancelledError:
             self._stop.set()
+            self._drain = 0.0
             await self._close_all()
             raise
         except Exception as error:  # from `before`; the groups that are open must be closed
@@ -226,16 +249,32 @@ class Supervisor:
     async def _close_all(self) -> GraceExceeded | None:
         self._stopping = True
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + max(0.0, self._grace)
+        begun = loop.time()
+        deadline = begun + max(0.0, self._grace)
+        drain = min(self._drain, self._grace) if self._failure is None else 0.0
+        if drain > 0:
+            self._begin_drain(drain)
         late: list[str] = []
         for group in reversed(Group):
             late += await self._close(self._groups[group], deadline)
+            if self._after is not None and self._failure is None:
+                await self._after(group)
+            if group is Group.LEADER and drain > 0 and self._grace > 0:
+                await asyncio.sleep(max(0.0, begun + drain - loop.time()))
         if late:
             text = f"still running after the grace period of {self._grace:g} s: {', '.join(late)}"
             if self._grace > 0:
                 return GraceExceeded(text)
             log.warning("%s", text)
         return None
+
+    def _begin_drain(self, seconds: float) -> None:
+        log.info("serving on for %g s while not ready, until the clients have gone to other replicas", seconds)
+        for group, running in self._groups.items():
+            if group is not Group.LEADER and running.host is not None:
+                for member in running.members:
+                    if isinstance(member.runnable, Drainable):
+                        member.runnable.begin_drain()
 
     async def _close(self, running: _RunningGroup, deadline: float) -> list[str]:
         """Stop one group; returns the names of the members that had to be cancelled."""

@@ -155,6 +155,7 @@ class BoundedServer:
         self._endpoint = endpoint
         self._limits = limits
         self._tls = tls
+        self._draining = False
         self.listening = asyncio.Event()
         self.refused = 0
         """How many connections were closed because there were too many."""
@@ -169,6 +170,10 @@ class BoundedServer:
                 await asyncio.Event().wait()
             finally:
                 self.listening.clear()
+
+    def begin_drain(self) -> None:
+        """Close each connection after its next answer, so that the client opens one to another replica."""
+        self._draining = True
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         call = Call(request, self._limits)
@@ -186,8 +191,9 @@ class BoundedServer:
             log.exception("%s: %s %s failed", self.name, request.method, call.path[:300])
             answer = self._endpoint.failure(500)
         response = _response(answer)
-        if call.was_cut or not request.content.is_eof():
-            response.force_close()  # the start of a next request on this connection is unknown
+        # The start of a next request on this connection may be unknown.
+        if self._draining or call.was_cut or not request.content.is_eof():
+            response.force_close()
         return response
 
     def _connection(self, server: "_Server") -> "_Connection":

@@ -10,7 +10,6 @@ webhooks are registered by URL.
 """
 
 import functools
-import json
 import os
 import secrets
 import shutil
@@ -32,6 +31,7 @@ from trainwright.controller.runtime.testing.errors import ControlPlaneError, Por
 from trainwright.controller.runtime.testing.kubeconfig import write_kubeconfig
 from trainwright.controller.runtime.testing.ports import free_port, is_free
 from trainwright.controller.runtime.testing.readiness import answers, has_condition
+from trainwright.controller.runtime.testing.stored import Stored
 from trainwright.controller.runtime.testing.users import PolicyRule, Users
 
 _PORT_ATTEMPTS = 3
@@ -50,6 +50,7 @@ class _Running:
     binaries: Binaries
     components: Components
     audit_log: Path
+    stored: Stored
 
 
 class ControlPlane:
@@ -285,7 +286,8 @@ class ControlPlane:
         write_kubeconfig(
             files.kubeconfig, server=url, authority=files.authority.pem, user=programs.ADMIN, credential=credential
         )
-        return _Running(url, token, files, binaries, components, audit_log)
+        stored = Stored(url, files.authority.pem, token)
+        return _Running(url, token, files, binaries, components, audit_log, stored)
 
     def _launch_api(
         self, files: programs.Files, binaries: Binaries, components: Components, token: str, audit_log: Path | None
@@ -362,7 +364,7 @@ class ControlPlane:
 
     def _nodes_are_ready(self) -> bool:
         try:
-            nodes = json.loads(self.kubectl("get", "nodes", "--output=json"))["items"]
+            nodes = self.stored.list("nodes")
         except ControlPlaneError:
             return False  # the API server may be restarting
         # Tests can add nodes.
@@ -390,20 +392,12 @@ class ControlPlane:
         return done.stdout
 
     def apply(self, *documents: Mapping[str, Any]) -> None:
-        """Server-side apply documents as the administrator, in one call.
+        """Server-side apply documents as the administrator.
 
         Raises:
             ControlPlaneError: the API server refused a document; with its message.
         """
-        self.kubectl(
-            "apply",
-            "--server-side",
-            f"--field-manager={_FIELD_MANAGER}",
-            "--filename=-",
-            # JSON: YAML libraries disagree about which plain words are booleans. One document: kubectl 1.31 reads no
-            # second one of JSON.
-            stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}),
-        )
+        self.stored.apply(*documents, field_manager=_FIELD_MANAGER)
 
     def install_crds(self, *paths: Path) -> None:
         """Apply the CustomResourceDefinitions in the files and folders, and wait until they are served.
@@ -415,8 +409,13 @@ class ControlPlane:
         state = self._running
         serves = functools.partial(answers, authority=state.files.authority.pem, token=state.token)
         install_definitions(
-            paths, kubectl=self.kubectl, field_manager=_FIELD_MANAGER, serves=lambda path: serves(state.url + path)
+            paths, stored=state.stored, field_manager=_FIELD_MANAGER, serves=lambda path: serves(state.url + path)
         )
+
+    @property
+    def stored(self) -> Stored:
+        """The objects, to read and to create without a kubectl."""
+        return self._running.stored
 
     @property
     def users(self) -> Users:

@@ -1,27 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Installs CustomResourceDefinitions and waits until their objects can be stored."""
 
-import json
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trainwright.api import manifest
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
 from trainwright.controller.runtime.testing.readiness import has_condition
+from trainwright.controller.runtime.testing.stored import Stored
 from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync, is_empty
 
 _WAIT_SECONDS = 60
+_DEFINITION = "CustomResourceDefinition"
 _MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def install_definitions(
-    paths: Sequence[Path], *, kubectl: Callable[..., str], field_manager: str, serves: Callable[[str], bool]
+    paths: Sequence[Path], *, stored: Stored, field_manager: str, serves: Callable[[str], bool]
 ) -> None:
     """Apply the manifests in files and folders, and wait until the API server serves the CRDs.
 
     Args:
         paths: files and folders of manifests; other objects in them are applied too.
-        kubectl: runs kubectl with the arguments and returns its output.
+        stored: the objects of the control plane.
         field_manager: owner of the fields.
         serves: whether the API server answers a GET of a path with success.
 
@@ -29,20 +32,15 @@ def install_definitions(
         ControlPlaneError: a path does not exist, a folder holds no manifests, a definition was refused, or it is not
             served after a minute.
     """
-    files = [f"--filename={file}" for path in paths for file in _manifests(path)]
-    kubectl("apply", "--server-side", f"--field-manager={field_manager}", *files)
+    documents = [document for path in paths for file in _manifests(path) for document in _documents(file)]
+    stored.apply(*documents, field_manager=field_manager)
+    # The files may contain other objects, which are served at once.
+    names = [one["metadata"]["name"] for one in documents if one["kind"] == _DEFINITION]
 
-    # `kubectl wait` fails on a CRD without conditions. And while its storage is made, a CRD that is Established can be
-    # answered with 429.
+    # While its storage is made, a CRD that is Established can be answered with 429.
     def waiting() -> list[str]:
-        answer = json.loads(kubectl("get", "--output=json", *files))
-        # The files may contain other objects, which are served at once.
-        objects = answer["items"] if answer["kind"] == "List" else [answer]
-        return [
-            crd["metadata"]["name"]
-            for crd in objects
-            if crd["kind"] == "CustomResourceDefinition" and not _is_served(crd, serves)
-        ]
+        crds = {name: stored.get(_DEFINITION, name) for name in names}
+        return [name for name, crd in crds.items() if crd is None or not _is_served(crd, serves)]
 
     try:
         eventually_sync(waiting, is_empty, seconds=_WAIT_SECONDS)
@@ -72,3 +70,20 @@ def _manifests(path: Path) -> list[Path]:
         suffixes = ", ".join(f"*{suffix}" for suffix in _MANIFEST_SUFFIXES)
         raise ControlPlaneError(f"{path} contains no CRDs ({suffixes})")
     return found
+
+
+def _documents(file: Path) -> list[dict[str, Any]]:
+    try:
+        return _parsed(file, file.stat().st_mtime_ns)
+    except (OSError, ValueError) as error:
+        raise ControlPlaneError(f"the manifest {file} cannot be read: {error}") from error
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(file: Path, _changed: int) -> list[dict[str, Any]]:
+    """Definitions are long, and each control plane of a session has the same."""
+    found = []
+    for document in manifest.documents(file.read_text()):
+        listed = document.items() if isinstance(document.data, dict) and document.data.get("kind") == "List" else ()
+        found += [one.data for one in listed] or [document.data]
+    return [one for one in found if one]

@@ -7,7 +7,6 @@ Results are remembered by the digest of the token; the token itself is not kept.
 
 import asyncio
 import hashlib
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ import msgspec
 
 from trainwright.api.kubernetes.authentication.v1 import TokenReview
 from trainwright.api.rights import Rule
+from trainwright.api.surroundings import fraction
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import DecodeError, KubernetesError, TokensUnavailable
@@ -137,7 +137,7 @@ async def post_review(client: Client, path: str, review: dict[str, Any], *, atte
         except KubernetesError:
             if attempts <= 0:
                 raise
-            await asyncio.sleep(wait * (1 + 0.2 * random.random()))  # noqa: S311 - jitter
+            await asyncio.sleep(wait * (1 + 0.2 * fraction()))
             wait *= RETRY_FACTOR
         else:
             return _status_of(response.body)

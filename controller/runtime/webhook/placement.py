@@ -32,7 +32,7 @@ def certificates_for(
     `service` and `secret` are names in the namespace of this process. A URL takes precedence, also in a cluster.
     """
     if webhook_url:
-        return ByURL(url=webhook_url)
+        return ByURL(url=webhook_url, policy=policy)
     if not is_inside(config, account):
         return None
     if not managed:

@@ -88,6 +88,7 @@ class WebhookServer:
         self._read_seconds = read_seconds
         self._answer_seconds = answer_seconds
         self._handlers: dict[str, Handler] = {}
+        self._draining = False
         self.listening = asyncio.Event()
 
     # ------------------------------------------------------------------ putting together
@@ -134,6 +135,10 @@ class WebhookServer:
             finally:
                 self.listening.clear()
 
+    def begin_drain(self) -> None:
+        """Close each connection after its next answer, so that the client opens one to another replica."""
+        self._draining = True
+
     # ------------------------------------------------------------------ one request
 
     def _route(self, path: str, handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
@@ -148,6 +153,8 @@ class WebhookServer:
                 status = 200
             finally:
                 metrics.ended(status, perf_counter() - begin)
+            if self._draining:
+                response.force_close()
             return response
 
         return handle

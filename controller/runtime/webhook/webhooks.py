@@ -73,6 +73,8 @@ class ByURL:
     """Scheme, host and port."""
     material: Material | None = None
     """The certificate for the host; None: one is made when the server starts."""
+    policy: Policy | None = None
+    """Of the certificate that is made."""
 
 
 Certificates: TypeAlias = Shared | Folder | ByURL
@@ -165,6 +167,10 @@ class Webhooks:
             finally:
                 await self._unregister(self._registration)
 
+    def begin_drain(self) -> None:
+        """See `WebhookServer.begin_drain`."""
+        self.server.begin_drain()
+
     async def unready(self) -> str | None:
         """A readiness check: why the API server cannot call this server; None if it can."""
         if self.keeper is not None and not self.keeper.ready.is_set():
@@ -178,7 +184,7 @@ class Webhooks:
     def _make_own(self) -> bytes:
         assert self._own is not None
         host = urlsplit(self._own.url).hostname or ""
-        material = self._own.material or made_for_process(Policy(), [host], wall_clock())
+        material = self._own.material or made_for_process(self._own.policy or Policy(), [host], wall_clock())
         self.serving.load(certificate_pem(material.leaf.certificate), key_pem(material.leaf.key))
         return material.bundle
 

@@ -51,7 +51,8 @@ def clean_up(manager: Manager, kinds: WatchedKinds, default: Lifetimes, *, now: 
 
 async def _reconcile(manager: Manager, owned: list[Owned], default: Lifetimes, now: Now, key: Key) -> Result:
     job = manager.cache.get(TrainJob, key.name, key.namespace)
-    if job is None or deletion_timestamp_of(job) is not None:
+    # The key was taken for a job of ours, and may by now be that of another one with its name.
+    if job is None or deletion_timestamp_of(job) is not None or not is_ours(job):
         return Done()
     for name, value in problems(job):
         log.warning("%s: annotation %s has no effect: %r is no number of seconds", key, name, value)

@@ -4,6 +4,7 @@
 import logging
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 
 from trainwright import __version__
 from trainwright.api.trainer.v1alpha1.constants import FIELD_MANAGER
@@ -12,6 +13,7 @@ from trainwright.controller.runtime.certificates.serving import ServingCertifica
 from trainwright.controller.runtime.client.config import is_inside
 from trainwright.controller.runtime.client.limit import LimitedTransport
 from trainwright.controller.runtime.client.transport import Transport
+from trainwright.controller.runtime.manager.manager import Elector
 from trainwright.controller.runtime.manager.settings import ProcessSettings, ServerSettings
 from trainwright.controller.trainer.assembly.installation import place_of
 from trainwright.controller.trainer.assembly.parts import AnswerHere, Assembly, declare_parts, parts_of
@@ -29,6 +31,9 @@ log = logging.getLogger(__name__)
 
 METRICS_ADDRESS = ":8443"
 """Where metrics are served in a cluster if the Configuration does not say."""
+DRAIN_SECONDS = 5.0
+"""Until all nodes of a cluster know that a pod is not ready; most know within one second. It is a part of the 30 s that
+the whole stop may take, which terminationGracePeriodSeconds of the Deployment must exceed."""
 
 
 async def make_manager(
@@ -40,7 +45,8 @@ async def make_manager(
     webhook_url: str | None = None,
     transport: Transport | None = None,
     answer_here: AnswerHere | None = None,
-    detect_mutation: bool = False,
+    elector: Elector | None = None,
+    process: ProcessSettings = ProcessSettings(tune_collector=True),
 ) -> Manager:
     """The manager of a process, inside its running event loop.
 
@@ -56,7 +62,8 @@ async def make_manager(
         transport: another way to the API server than HTTP, such as that to one in the same process.
         answer_here: takes the handlers of the webhooks, for an API server in the same process that needs no socket to
             ask them; whoever runs it registers the webhooks.
-        detect_mutation: detect code that changes shared objects; for tests.
+        elector: another election than that of the settings, such as one on this event loop.
+        process: how the process lists, stops and manages its memory.
 
     Raises:
         RegistryError: the plugins cannot be loaded together.
@@ -64,16 +71,16 @@ async def make_manager(
     """
     place = await place_of(cluster, settings, webhook_url=webhook_url, is_local=answer_here is not None)
     registry = Registry.load(settings.plugins, installation=place.installation)
-    elector = _elector(cluster, settings, user_agent)
+    election = elector or _elector(cluster, settings, user_agent)
     manager = Manager(
         cluster,
         field_manager=FIELD_MANAGER,
         namespace=namespace,
         user_agent=user_agent,
         servers=_servers(cluster, settings, lambda: serving.context),
-        process=ProcessSettings(tune_collector=not detect_mutation, detect_mutation=detect_mutation),
+        process=replace(process, drain=drain_of(cluster, webhook_url=webhook_url, is_local=answer_here is not None)),
         transport=_transport(transport or HTTPTransport(cluster), settings),
-        elector=elector,
+        elector=election,
     )
     serving = ServingCertificate(manager.metrics.registry, minimum=settings.minimum_tls, ciphers=settings.ciphers)
     try:
@@ -87,7 +94,7 @@ async def make_manager(
         kinds = WatchedKinds(watches, absent=await absent_kinds(manager.client, watches))
         runtimes = Runtimes(manager.cache)
         defects = Defects(manager.metrics.registry)
-        leads = (lambda: True) if elector is None else (lambda: elector.permission.open)
+        leads = (lambda: True) if election is None else (lambda: election.leads)
         await declare_parts(
             Assembly(
                 manager=manager,
@@ -110,6 +117,11 @@ async def make_manager(
         await manager.client.close()
         raise
     return manager
+
+
+def drain_of(cluster: ClusterConfig, *, webhook_url: str | None, is_local: bool) -> float:
+    """How long to serve on after the request to stop: only where a Service sends requests to this process."""
+    return DRAIN_SECONDS if is_inside(cluster) and not webhook_url and not is_local else 0.0
 
 
 def _introduce(settings: Settings, registry: Registry) -> None:

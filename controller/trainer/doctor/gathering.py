@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads from a cluster what the checks need. It changes nothing: writes are dry runs."""
 
+import asyncio
 import datetime as dt
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
@@ -51,6 +53,8 @@ KUEUE_NAMESPACE, KUEUE_CONFIGURATION, KUEUE_KEY = (
 )
 _NAME = "trainwright-doctor-dry-run"
 _DEFAULT = "default"
+_AT_ONCE = 8
+"""Questions about rights that are asked at the same time: there are a hundred and more of them."""
 
 
 def _resource(group: str, kind: str, plural: str, version: str = "v1", *, namespaced: bool = False) -> Resource:
@@ -76,7 +80,7 @@ class Gatherer:
         self,
         client: Client,
         pipeline: Pipeline,
-        rules: Callable[[Document | None], Sequence[Rule]],
+        needed: Callable[[Site], Iterable[tuple[str, Sequence[Rule]]]],
         shipped: Mapping[str, Document],
         namespace: str | None,
         tell: Callable[[str], None] = lambda _: None,
@@ -86,12 +90,13 @@ class Gatherer:
         Args:
             client: to the cluster, with the rights of the user.
             pipeline: renders a job of each runtime.
-            rules: the rights that a manager with that Configuration needs; raises KubernetesError if it is wrong.
+            needed: the rights that the manager of a Site needs, by namespace (empty: everywhere); raises
+                KubernetesError if its Configuration is wrong.
             shipped: the definitions of this version, by name.
             namespace: for dry runs; None for the one that the manager is limited to, or else `default`.
             tell: takes what is being read now, for a terminal.
         """
-        self._client, self._pipeline, self._rules = client, pipeline, rules
+        self._client, self._pipeline, self._needed = client, pipeline, needed
         self._shipped, self._wanted, self._namespace, self._tell = shipped, namespace, namespace or _DEFAULT, tell
 
     async def gather(self) -> Site:
@@ -124,6 +129,7 @@ class Gatherer:
         site.job_probe = (
             await self._known(self._probe(TrainJob.RESOURCE, _a_job())) if TRAINER_GROUP in served else Unread("")
         )
+        self._tell("rights")
         await self._rights(site)
         self._tell("runtimes")
         site.rendered = await self._known(self._rendered()) if TRAINER_GROUP in served else ()
@@ -264,22 +270,35 @@ class Gatherer:
             return
         if not site.managers or not site.is_trainwright:
             return
-        namespace, name = account_of(site.managers[0])
-        site.account = f"{namespace}/{name}"
+        site.account = "/".join(account_of(site.managers[0]))
+        limit = asyncio.Semaphore(_AT_ONCE)
         try:
-            given = site.configuration if not isinstance(site.configuration, Unread) else None
-            asked = [(rule, verb) for rule in self._rules(given) for verb in rule.verbs]
+            asked = [
+                (place, replace(rule, names=(name,) if name else ()), verb)
+                for place, rules in self._needed(site)
+                for rule in rules
+                for verb in rule.verbs
+                for name in rule.names or ("",)
+            ]
             allowed = await together(
-                "doctor", *(self._may(namespace, name, rule, verb, site.only) for rule, verb in asked)
+                "doctor", *(self._may(site.account, rule, verb, place, limit) for place, rule, verb in asked)
             )
         except KubernetesError as error:
             site.denied = Unread(str(error))
             return
-        site.denied = [one for one, answer in zip(asked, allowed, strict=True) if not answer]
+        denied: dict[str, list[tuple[Rule, str]]] = {}
+        for (place, rule, verb), answer in zip(asked, allowed, strict=True):
+            if not answer:
+                denied.setdefault(place, []).append((rule, verb))
+        # A manager of one namespace needs its rights on jobs there, and those without a namespace everywhere.
+        site.denied = [*denied.pop("", ()), *denied.pop(site.only, ())]
+        site.denied_in = denied
 
-    async def _may(self, namespace: str, account: str, rule: Rule, verb: str, only: str) -> bool:
+    async def _may(self, account: str, rule: Rule, verb: str, place: str, limit: asyncio.Semaphore) -> bool:
+        """Whether the service account has a right in a namespace; `place` empty: in all of them."""
+        home, _, name = account.partition("/")
         attributes = {
-            "namespace": only if rule.namespaced else "",
+            "namespace": place if rule.namespaced else "",
             "verb": verb,
             "group": rule.group,
             "resource": rule.resource.partition("/")[0],
@@ -290,12 +309,13 @@ class Gatherer:
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
             "spec": {
-                "user": f"system:serviceaccount:{namespace}:{account}",
-                "groups": ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"],
+                "user": f"system:serviceaccount:{home}:{name}",
+                "groups": ["system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated"],
                 "resourceAttributes": {key: value for key, value in attributes.items() if value},
             },
         }
-        answer = await self._client.create(review, kind=SubjectAccessReview.RESOURCE)
+        async with limit:
+            answer = await self._client.create(review, kind=SubjectAccessReview.RESOURCE)
         return bool((answer.get("status") or {}).get("allowed"))
 
     # ------------------------------------------------------------------ runtimes

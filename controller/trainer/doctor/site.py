@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
+from trainwright.api.nodes import is_local
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
@@ -15,6 +16,8 @@ T = TypeVar("T")
 
 TRAINER_GROUP = "trainer.kubeflow.org"
 JOBSET_GROUP = "jobset.x-k8s.io"
+DEFAULT_HOME = "kubeflow-system"
+"""Where the manager is installed unless somebody chooses another namespace."""
 JOBSET_DEFINITION = f"jobsets.{JOBSET_GROUP}"
 
 
@@ -83,7 +86,9 @@ class Site:
     tried_in: str = "default"
     """The namespace of the dry runs."""
     denied: "Sequence[tuple[Rule, str]] | Unread" = ()
-    """The rights that the manager's service account lacks: each rule with one verb."""
+    """The rights on jobs that the manager's service account lacks: each rule with one verb, and one of its names."""
+    denied_in: Mapping[str, Sequence[tuple[Rule, str]]] = field(default_factory=dict)
+    """Those that it lacks in other namespaces, such as its own, by namespace."""
     account: str = ""
     """Namespace and name of the manager's service account."""
     configuration: "Document | Unread | None" = None
@@ -125,19 +130,45 @@ class Site:
         if isinstance(self.deployments, Unread) or len(self.managers) != 1:
             return ""
         arguments = [str(one) for container in _containers(self.managers[0]) for one in container.get("args") or ()]
-        for option, following in zip(arguments, [*arguments[1:], ""], strict=True):
-            if option == "--namespace":
-                return following
-            if option.startswith("--namespace="):
-                return option.partition("=")[2]
-        return ""
+        return _option(arguments, "--namespace")
+
+    @property
+    def feature_gates(self) -> str:
+        """The gates on the command line of the manager, which take precedence over those of its Configuration."""
+        containers = _containers(self.managers[0]) if self.managers else ()
+        return _option([str(one) for container in containers for one in container.get("args") or ()], "--feature-gates")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the cluster is one of `trainwright local`, whose node is this machine."""
+        if isinstance(self.nodes, Unread) or not self.nodes:
+            return False
+        return all(map(is_local, self.nodes))
 
     @property
     def home(self) -> str:
-        """The namespace of the manager, or where it is by default."""
-        if isinstance(self.deployments, Unread) or not self.managers:
-            return "kubeflow-system"
-        return namespace_of(self.managers[0])
+        """The namespace of the manager, by its Deployment, its webhooks' Service, or its Lease; empty: unknown."""
+        if not isinstance(self.deployments, Unread) and self.managers:
+            return namespace_of(self.managers[0])
+        webhooks = () if isinstance(self.webhooks, Unread) else self.webhooks
+        found = [name for one in webhooks if name_of(one).endswith(TRAINER_GROUP) for name in _namespaces(one)]
+        found += [namespace_of(one) for one in (() if isinstance(self.leases, Unread) else self.leases)]
+        return found[0] if found else ""
+
+    @property
+    def pods(self) -> str:
+        """The command that shows the pods of the manager."""
+        where = f"-n {self.home}" if self.home else "-A -l app.kubernetes.io/component=manager"
+        return f"kubectl get pods {where}"
+
+    @property
+    def jobset_pods(self) -> str:
+        """The command that shows the pods of JobSet's controller."""
+        deployments = () if isinstance(self.deployments, Unread) else self.jobset_managers
+        webhooks = () if isinstance(self.webhooks, Unread) else self.webhooks
+        found = [namespace_of(one) for one in deployments]
+        found += [name for one in webhooks if "jobset" in name_of(one) for name in _namespaces(one)]
+        return f"kubectl get pods -n {found[0] if found else 'jobset-system'}"
 
     @property
     def jobset_managers(self) -> list[Document]:
@@ -158,6 +189,24 @@ class Site:
     def serves(self, group: str) -> bool:
         """Whether the cluster has the API group."""
         return group in self.known(self.groups)
+
+
+def _option(arguments: Sequence[str], name: str) -> str:
+    """The value of an option of a command line; empty without it. The last one counts, as for the command."""
+    found = ""
+    for option, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if option == name:
+            found = following
+        elif option.startswith(f"{name}="):
+            found = option.partition("=")[2]
+    return found
+
+
+def _namespaces(configuration: Document) -> list[str]:
+    """The namespaces of the Services that a webhook configuration leads to."""
+    hooks = configuration.get("webhooks") or ()
+    services = [(hook.get("clientConfig") or {}).get("service") or {} for hook in hooks]
+    return [service["namespace"] for service in services if service.get("namespace")]
 
 
 def _containers(deployment: Document) -> Iterable[Document]:

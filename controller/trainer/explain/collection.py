@@ -51,7 +51,8 @@ class Objects:
             return ({},)
         if resource.plural in self._unreadable:
             return Unreadable(f'{resource.plural} is forbidden: cannot {query.verb.value} resource "{resource.plural}"')
-        some = [obj for obj in self._of(resource) if namespace_of(obj) in (query.namespace, "")]
+        everywhere = query.verb is Verb.LIST and not query.namespace
+        some = [obj for obj in self._of(resource) if everywhere or namespace_of(obj) in (query.namespace, "")]
         if query.verb is Verb.GET:
             return tuple(obj for obj in some if name_of(obj) == query.name)[:1]
         return tuple(obj for obj in some if _has_labels(obj, query.labels) and _has_fields(obj, query.fields))

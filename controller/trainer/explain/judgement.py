@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from trainwright.api.messages import one_line
 from trainwright.controller.trainer.explain.checks import (
     claims,
     creation,
@@ -88,15 +89,20 @@ def explain(picture: Picture, plugins: Sequence[Explains] = ()) -> Explanation:
         plugins: those with the hook `explain`.
     """
     failed: list[str] = []
-    first, *others = _causes(picture, plugins, failed)
+    first, *others = map(_harmless, _causes(picture, plugins, failed))
     return Explanation(
         namespace=picture.namespace,
         name=picture.name,
         outcome=_outcome(picture, first),
         cause=first,
         others=tuple(others),
-        unread=(*_unread(picture), *failed),
+        unread=tuple(map(one_line, (*_unread(picture), *failed))),
     )
+
+
+def _harmless(cause: Cause) -> Cause:
+    """The cause as it may be shown and stored: pods, nodes and plugins give parts of its sentence."""
+    return replace(cause, message=one_line(cause.message))
 
 
 def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) -> list[Cause]:  # noqa: PLR0911 - rules

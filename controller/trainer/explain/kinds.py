@@ -21,6 +21,14 @@ SERVICE_ACCOUNT, CLAIM, NAMESPACE = ServiceAccount.RESOURCE, PersistentVolumeCla
 NODE, LIMIT_RANGE, LEASE = Node.RESOURCE, LimitRange.RESOURCE, Lease.RESOURCE
 PRIORITY_CLASS, RUNTIME_CLASS = PriorityClass.RESOURCE, RuntimeClass.RESOURCE
 QUOTA = Resource(group="", version="v1", kind="ResourceQuota", plural="resourcequotas", namespaced=True)
+DEPLOYMENT = Resource(group="apps", version="v1", kind="Deployment", plural="deployments", namespaced=True)
+VALIDATING_WEBHOOKS = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    kind="ValidatingWebhookConfiguration",
+    plural="validatingwebhookconfigurations",
+    namespaced=False,
+)
 STORAGE_CLASS = Resource(
     group="storage.k8s.io", version="v1", kind="StorageClass", plural="storageclasses", namespaced=False
 )

@@ -26,10 +26,22 @@ from trainwright.plugins.contract.picture import NOT_SERVED, Answer, Query, Verb
 
 _ROUNDS = 12
 """More rounds than that would be a check that wants something new each time."""
-_BUILT_IN = frozenset({"", "batch", "coordination.k8s.io", "node.k8s.io", "scheduling.k8s.io", "storage.k8s.io"})
+_BUILT_IN = frozenset(
+    {
+        "",
+        "admissionregistration.k8s.io",
+        "apps",
+        "batch",
+        "coordination.k8s.io",
+        "node.k8s.io",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+    }
+)
 _AT_ONCE = 8
-_LOG_LINES = 5
-_LOG_BYTES = 2048
+_LOG_LINES = 200
+"""Enough for the traceback and the summary of a launcher after the words of the program."""
+_LOG_BYTES = 64 * 1024
 _LOG_SECONDS = 5.0
 
 
@@ -129,4 +141,4 @@ class Reader:
                     kept = (kept + chunk)[-_LOG_BYTES:]
         except (TimeoutError, TransportError) as error:
             return Unreadable(str(error) or "the node does not answer")
-        return ({"lines": kept.decode(errors="replace").splitlines()},)
+        return ({"lines": kept.decode(errors="replace").split("\n")},)

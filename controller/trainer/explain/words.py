@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
-from trainwright.api.messages import shortened
+from trainwright.api.messages import plain, shortened
 from trainwright.api.objects import Document, labels_of, name_of
 from trainwright.api.quantity import Quantity
+from trainwright.controller.trainer.failures.last_words import telling_line
 from trainwright.plugins.contract.picture import Picture, index_of
 
 STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -68,7 +69,7 @@ def listed(words: Iterable[str], limit: int = 3) -> str:
 
 def quoted(text: str, limit: int = QUOTED) -> str:
     """A foreign message, in one line and shortened."""
-    return shortened(" ".join(str(text).split()), limit)
+    return shortened(" ".join(plain(str(text)).split()), limit)
 
 
 def scheduler_says(message: str) -> str:
@@ -91,9 +92,13 @@ def lasting(seconds: float) -> str:
 
 
 def last_line(lines: Sequence[str], limit: int = 100) -> str:
-    """`; its log ends: «...»` with the last line that is not empty; empty without a log."""
-    full = [line.strip() for line in lines if line.strip()]
-    return f"; its log ends with: {quoted(full[-1], limit)}" if full else ""
+    """`; its log ends with: ...` with the line that says most; empty without a log."""
+    return ends_with(telling_line(lines), limit)
+
+
+def ends_with(line: str, limit: int = 100) -> str:
+    """`; its log ends with: ...` with the line; empty without one."""
+    return f"; its log ends with: {quoted(line, limit)}" if line else ""
 
 
 def counted(number: int, noun: str) -> str:

@@ -1,22 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which pod of an attempt failed first, from the pods alone.
 
-The others mostly fail because of the first: they lose their peers, or are killed. So the earliest end counts, and of
-ends in the same second, the times of kubelets have no more, one with a telling reason, then one that is no signal.
+The others mostly fail because of the first: they lose their peers, or are killed. So the earliest end counts. The times
+of kubelets have whole seconds; nodes of the local cluster say more. Of ends in the same second, one with a telling
+reason goes first, then one that is no signal: whoever has seen the pods change knows better, see `recorder`.
 """
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOB_INDEX, LABEL_JOBSET_UID, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, labels_of, name_of, uid_of
-from trainwright.controller.trainer.job.pods import attempt_of, number
+from trainwright.api.messages import plain
+from trainwright.api.objects import Document, annotations_of, labels_of, name_of, uid_of
+from trainwright.api.times import format_time, parse
+from trainwright.controller.trainer.job.pods import ANNOTATION_FAILURES, DISRUPTED, attempt_of, number
 
 _UNTOLD = frozenset({"", "Error", "Completed"})
 """Reasons that tell no more than the exit code."""
 _SIGNALS = 128
 """Exit codes above it stand for a signal."""
+EVICTED = "Evicted"
+_BY_NODE = frozenset({"Terminated", "NodeShutdown", "Shutdown", "Preempting"})
+"""Reasons of pods that a kubelet has ended for itself: its node shuts down, or it makes room for a critical pod."""
+LATE_SECONDS = 60.0
+"""A launcher may end that long after its program, and after peers of that. What ends later is no reason for them."""
+_SECOND = len("2026-01-01T00:00:00")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +52,24 @@ class Failure:
     message: str
     finished_at: str
     """RFC 3339; empty if the kubelet did not say."""
+    exact: str = ""
+    """The same moment with microseconds, where the node tells; its text sorts."""
+    stopped: bool = False
+    """Whether the pod was being ended before: a victim, unless nothing else failed."""
     previous: bool
     """Whether the container runs again, so that its log is that of the run before."""
+    ended_again: bool = False
+    """Whether that run has ended too. Then kubelets mostly have the log of that run alone."""
+    runs_on: bool = False
+    """Whether its container is about to run again, so that its log may be that of the next run at any moment."""
 
     @property
     def order(self) -> tuple[object, ...]:
         """Sorts failures of one attempt: the first is the one to tell of."""
         signalled = self.exit_code is not None and self.exit_code > _SIGNALS
         return (
-            not self.finished_at,
-            self.finished_at,
+            self.stopped,
+            *self.end,
             self.reason in _UNTOLD,
             signalled,
             self.replicated_job,
@@ -58,6 +77,16 @@ class Failure:
             self.rank,
             self.container,
         )
+
+    @property
+    def end(self) -> tuple[bool, str, bool, str]:
+        """When it ended, as exactly as is known; to be compared."""
+        return not self.finished_at, self.finished_at[:_SECOND], not self.exact, self.exact
+
+    @property
+    def run(self) -> tuple[str, str, str, int | None]:
+        """What identifies the run that failed."""
+        return self.pod_uid, self.container, self.finished_at, self.exit_code
 
     @property
     def where(self) -> str:
@@ -76,30 +105,115 @@ class Failure:
 
 def first_failures(pods: Iterable[Document]) -> dict[int, Failure]:
     """The first failure of each attempt that has one."""
-    found: dict[int, Failure] = {}
+    return {attempt: found[0] for attempt, found in failures_by_attempt(pods).items()}
+
+
+def failures_by_attempt(pods: Iterable[Document]) -> dict[int, list[Failure]]:
+    """The failures of each attempt, the first one first.
+
+    Pods that the cluster has ended have not failed; an attempt without another failure is left out.
+    """
+    found: dict[int, list[Failure]] = {}
+    own: set[int] = set()
     for pod in pods:
         for failure in _failures(pod):
-            known = found.get(failure.attempt)
-            if known is None or failure.order < known.order:
-                found[failure.attempt] = failure
-    return dict(sorted(found.items()))
+            found.setdefault(failure.attempt, []).append(failure)
+            if not is_disrupted(pod) and not (failure.stopped and ended_by_deletion(pod, failure.finished_at)):
+                own.add(failure.attempt)
+    return {attempt: sorted(found[attempt], key=lambda one: one.order) for attempt in sorted(own)}
+
+
+def is_disrupted(pod: Document) -> bool:
+    """Whether the cluster ended the pod for the sake of something else; an eviction counts as its failure."""
+    status = pod.get("status") or {}
+    reason = status.get("reason")
+    return reason in _BY_NODE or (reason != EVICTED and _disruption(status) is not None)
+
+
+def ended_by_deletion(pod: Document, finished_at: str) -> bool:
+    """Whether a container that ended then was stopped since its pod is deleted.
+
+    That its pod is deleted in the second of its end tells the same: a pod whose end is the reason for its deletion is
+    seen before that.
+    """
+    metadata = pod.get("metadata") or {}
+    try:
+        gone = parse(metadata.get("deletionTimestamp") or "")
+        began = gone - timedelta(seconds=int(metadata.get("deletionGracePeriodSeconds") or 0))
+    except (ValueError, TypeError, OverflowError):
+        return False
+    return not finished_at or finished_at[:_SECOND] >= format_time(began)[:_SECOND]
+
+
+def exact_ends(pod: Document) -> list[dict[str, Any]]:
+    """What the node tells of failed runs: container, number of the run, exact time, whether it was stopped."""
+    text = annotations_of(pod).get(ANNOTATION_FAILURES)
+    try:
+        ends = json.loads(text) if text else []
+    except ValueError:
+        return []  # anybody may write annotations
+    return [
+        one
+        for one in (ends if isinstance(ends, list) else [])
+        if isinstance(one, dict) and isinstance(one.get("at"), str) and isinstance(one.get("run"), int)
+    ]
+
+
+def exact_end(ends: Sequence[dict[str, Any]], container: str, ended: Document) -> tuple[str, bool]:
+    """The exact time of the first failure of a container, up to this run, and whether that was stopped."""
+    run = str(ended.get("containerID") or "").rpartition("/")[2]
+    some = [
+        (bool(one.get("stopped")), one["at"])
+        for one in ends
+        if one.get("container") == container and run.isdigit() and one["run"] <= int(run)
+    ]
+    stopped, at = min(some, key=lambda one: (one[0], one[1]), default=(False, ""))
+    return at, stopped
+
+
+def _disruption(status: Document) -> Document | None:
+    conditions = status.get("conditions") or ()
+    return next((one for one in conditions if one.get("type") == DISRUPTED and one.get("status") == "True"), None)
 
 
 def _failures(pod: Document) -> Iterable[Failure]:
     status = pod.get("status") or {}
-    any_container = False
+    found = list(_of_containers(pod, status))
+    target = _disruption(status)
+    if found and not (target or is_disrupted(pod)):
+        yield from found
+    elif found or status.get("phase") == "Failed":
+        first = min((one.finished_at for one in found if one.finished_at), default="")
+        reason = status.get("reason") or (target or {}).get("reason")
+        told = {"reason": reason, "message": status.get("message"), "finishedAt": first}
+        yield _failure(pod, told, exact=min((one.exact for one in found if one.exact), default=""))
+
+
+def _of_containers(pod: Document, status: Document) -> Iterable[Failure]:
+    ends = exact_ends(pod)
+    again = (pod.get("spec") or {}).get("restartPolicy") in ("OnFailure", "Always") and status.get("phase") != "Failed"
     for name in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(name) or ():
-            for state, previous in (("lastState", True), ("state", False)):
-                ended = (container.get(state) or {}).get("terminated")
+            runs = [(container.get(state) or {}).get("terminated") for state in ("lastState", "state")]
+            for ended, previous in zip(runs, (True, False), strict=True):
                 if ended and ended.get("exitCode"):
-                    any_container = True
-                    yield _failure(pod, ended, container=container["name"], previous=previous)
-    if not any_container and status.get("phase") == "Failed":
-        yield _failure(pod, {"reason": status.get("reason"), "message": status.get("message")})
+                    exact, stopped = exact_end(ends, container["name"], ended)
+                    finished = ended.get("finishedAt") or ""
+                    yield _failure(
+                        pod,
+                        ended,
+                        container=container["name"],
+                        exact=exact,
+                        stopped=stopped or ended_by_deletion(pod, finished),
+                        previous=previous,
+                        ended_again=previous and bool(runs[1]),
+                        runs_on=again and not previous and not (pod.get("metadata") or {}).get("deletionTimestamp"),
+                    )
 
 
-def _failure(pod: Document, ended: dict[str, Any], *, container: str = "", previous: bool = False) -> Failure:
+def _failure(
+    pod: Document, ended: dict[str, Any], *, container: str = "", previous: bool = False, **more: Any
+) -> Failure:
     labels = labels_of(pod)
     return Failure(
         attempt=attempt_of(pod),
@@ -112,7 +226,8 @@ def _failure(pod: Document, ended: dict[str, Any], *, container: str = "", previ
         container=container,
         exit_code=ended.get("exitCode") if container else None,
         reason=ended.get("reason") or "",
-        message=ended.get("message") or "",
+        message=plain(ended.get("message") or ""),
         finished_at=ended.get("finishedAt") or "",
         previous=previous,
+        **more,
     )

@@ -11,10 +11,11 @@ import msgspec
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.manifest import ManifestError, dump, load
-from trainwright.api.messages import shortened
+from trainwright.api.messages import plain, shortened
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.failures.first import Failure
+from trainwright.controller.trainer.failures.last_words import is_consequence, telling_line, without_answers
 
 SUFFIX = "-failures"
 LOG_BYTES = 2048
@@ -38,12 +39,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     reason: str = ""
     message: str = ""
     finished_at: str = ""
+    exact: str = ""
+    stopped: bool = False
+    last_line: str = ""
+    """The line of the log that says most; it may stand before the lines that are kept."""
     log: str = ""
     """The last lines; kept under a key of its own, so that people can read it."""
 
     @classmethod
     def of(cls, failure: Failure, log: str) -> "Entry":
-        """The entry of a failure."""
+        """The entry of a failure; `log` is the end of its log, of which the last lines are kept."""
         return cls(
             attempt=failure.attempt,
             pod=failure.pod,
@@ -57,8 +62,26 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
             reason=failure.reason,
             message=shortened(failure.message),
             finished_at=failure.finished_at,
-            log=log,
-        )
+            exact=failure.exact,
+            stopped=failure.stopped,
+        ).with_log(log)
+
+    def with_log(self, log: str) -> "Entry":
+        """The entry with the end of another log."""
+        kept, line = last_lines(log.encode()), telling_line(log.split("\n"))
+        # A reader finds it in the lines that are kept, unless a launcher has written much after it.
+        told = shortened(line) if line != telling_line(kept.split("\n")) else ""
+        return msgspec.structs.replace(self, last_line=told, log=kept)
+
+    @property
+    def said(self) -> str:
+        """The line of the log that says most; empty without a log."""
+        return plain(self.last_line) or telling_line(self.log.split("\n"))
+
+    @property
+    def is_victim(self) -> bool:
+        """Whether it failed since another pod did, or since it was stopped."""
+        return self.stopped or is_consequence(self.said)
 
     @property
     def failure(self) -> Failure:
@@ -76,6 +99,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
             reason=self.reason,
             message=self.message,
             finished_at=self.finished_at,
+            exact=self.exact,
+            stopped=self.stopped,
             previous=False,
         )
 
@@ -125,8 +150,12 @@ def document_of(job: TrainJob, entries: Mapping[int, Entry]) -> Document:
 
 
 def last_lines(log: bytes, most: int = LOG_BYTES) -> str:
-    """The end of a log: whole lines, at most so many bytes; a longer last line is cut at its start."""
-    text = log.decode(errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}").rstrip("\n")
+    """The end of a log: whole lines, at most so many bytes; a longer last line is cut at its start.
+
+    What would act on a terminal is left out, and what a kubelet answers where it has no log.
+    """
+    text = plain(log.decode(errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")).rstrip("\n")
+    text = "\n".join(without_answers(text.split("\n")))
     if len(text.encode()) <= most:
         return text
     cut = text.encode()[-most:].decode(errors="ignore")

@@ -2,21 +2,22 @@
 """Writes the record of failures while the pods exist: a Part of the leader, with the gate `Explain`."""
 
 import logging
-from dataclasses import dataclass, field, replace
-from typing import Protocol
-
-import msgspec
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_JOBSET_UID
 from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.messages import shortened
 from trainwright.api.objects import Document, Key, controller_of, labels_of, uid_of
 from trainwright.api.rights import APPLY, WATCH, Rule
+from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Done, Manager, NotFound, Result
+from trainwright.controller.runtime import Done, Event, Manager, NotFound, Result
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import KubernetesError
-from trainwright.controller.trainer.failures.first import Failure, first_failures
+from trainwright.controller.trainer.failures.first import LATE_SECONDS, Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.record import (
     Entry,
     document_of,
@@ -26,31 +27,44 @@ from trainwright.controller.trainer.failures.record import (
     name_of_record,
 )
 from trainwright.controller.trainer.job.pods import BY_JOBSET, POD, index_value, jobset_key
+from trainwright.controller.trainer.job.status import is_finished
 
 log = logging.getLogger(__name__)
 
-_TAIL_LINES = 60
+_TAIL_LINES = 200
+"""Enough for the traceback and the summary of a launcher after the words of the program."""
 _TAIL_BYTES = 256 * 1024
 """Of what the kubelet sends, from the first of those lines on."""
 _LOG_SECONDS = 10.0
+_LOGS = 8
+"""Of one attempt, that are read to find its culprit."""
+Run: TypeAlias = tuple[str, str, str, int | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Recorded:
     """What is recorded of one job."""
 
     uid: str
     """Of the TrainJob."""
-    entries: dict[int, Entry]
+    entries: dict[int, Entry] | None = None
+    """None once the job is over and all is written: whoever needs them reads the ConfigMap again."""
     read: dict[int, Failure] = field(default_factory=dict)
     """The failure of each attempt as the cache showed it when its log was read; of the logs that this process read."""
+    looked: dict[int, set[Run]] = field(default_factory=dict)
+    """The runs of each attempt whose logs were read, the culprit's and those of other candidates."""
+    untold: set[int] = field(default_factory=set)
+    """Attempts that users are told of once it is certain whose log was read."""
+    settled: int | None = None
+    """Stands for the failures of which nothing more is to be recorded, after the job is over."""
 
     def runs_again(self, failure: Failure) -> bool:
         """Whether the container runs again, and did not yet in the cache when its log was read.
 
         The pod may have been ahead of the cache, so that this was the log of the new run.
         """
-        return failure.previous and self.read.get(failure.attempt) == replace(failure, previous=False)
+        before = self.read.get(failure.attempt)
+        return failure.previous and before is not None and not before.previous and before.run == failure.run
 
 
 class ToldOfFailures(Protocol):
@@ -80,7 +94,7 @@ class FailureRecorder:
         self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
         self._told = told
         self._known: dict[Key, _Recorded] = {}
-        builder = manager.controller("failures_controller").for_(TrainJob, predicates=[lambda event: event.new is None])
+        builder = manager.controller("failures_controller").for_(TrainJob, predicates=[_is_of_interest])
         builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)
         builder.reconcile(self.reconcile)
 
@@ -90,34 +104,76 @@ class FailureRecorder:
         if job is None:
             self._known.pop(key, None)
             return Done()
-        found = first_failures(self._pods(job))
+        found = failures_by_attempt(self._pods(job))
         if not found:
+            self._tell_rest(key, job)
             return Done()
-        jobset_uid = next(iter(found.values())).jobset_uid
+        if is_finished(job) and self._is_settled(key, job, found):
+            return Done()
         recorded = await self._recorded(key, job)
-        known = entries_of_jobset(recorded.entries, jobset_uid)
-        news = {
-            attempt: failure
-            for attempt, failure in found.items()
-            if attempt not in known or failure.order < known[attempt].failure.order
-        }
-        again = {attempt: failure for attempt, failure in found.items() if recorded.runs_again(failure)}
-        if not news and not again:
-            return Done()
+        before = recorded.entries or {}
+        jobset_uid = next(iter(found.values()))[0].jobset_uid
+        known = entries_of_jobset(before, jobset_uid)
+        if len(known) < len(before):
+            recorded.read, recorded.looked, recorded.untold = {}, {}, set()
         entries = dict(known)
-        for attempt, failure in news.items():
-            entries[attempt] = Entry.of(failure, await self._log(job.namespace, failure) or "")
-        for attempt, failure in again.items():
-            text = await self._log(job.namespace, failure)
-            if text is not None:
-                entries[attempt] = msgspec.structs.replace(entries[attempt], log=text)
+        for attempt, failures in found.items():
+            await self._look(job, recorded, entries, attempt, failures)
         if entries != known:
             await self._applier.apply([document_of(job, entries)], owner=job)
-        self._known[key] = _Recorded(uid_of(job), entries, {**recorded.read, **news, **again})
-        for attempt, failure in news.items():
-            if attempt not in known:
-                self._told.pod_failed(job, _sentence(entries[attempt], failure))
+        recorded.entries = entries
+        recorded.untold |= entries.keys() - known.keys()
+        self._tell(job, recorded, found)
+        if is_finished(job):
+            # The ConfigMap has them; nothing but a failure that is seen late asks for them again.
+            self._known[key] = _Recorded(uid_of(job), settled=_signature(found))
         return Done()
+
+    async def _look(
+        self, job: TrainJob, recorded: _Recorded, entries: dict[int, Entry], attempt: int, failures: Sequence[Failure]
+    ) -> None:
+        """Choose the culprit of one attempt, and keep its log.
+
+        The pod that was seen to fail first stays the culprit, unless another one has ended earlier, or its own words
+        are those of a victim. The logs of others are read for that alone, and not of more than a few.
+        """
+        held, looked = entries.get(attempt), recorded.looked.setdefault(attempt, set())
+        for failure in failures:
+            if held is not None and held.failure.run == failure.run and recorded.runs_again(failure):
+                recorded.read[attempt] = failure
+                text = await self._log(job.namespace, failure)
+                if text is not None:
+                    entries[attempt] = held = held.with_log(text)
+            if failure.run in looked or not may_precede(failure, held):
+                continue
+            if len(looked) == _LOGS:
+                return
+            looked.add(failure.run)
+            text = await self._log(job.namespace, failure)
+            entry = Entry.of(failure, text or "")
+            if precedes(entry, held):
+                entries[attempt] = held = entry
+                recorded.read[attempt] = failure
+
+    def _tell(self, job: TrainJob, recorded: _Recorded, found: Mapping[int, Sequence[Failure]]) -> None:
+        """Tell users of the attempts that were not told yet."""
+        for attempt in sorted(recorded.untold):
+            entry = (recorded.entries or {})[attempt]
+            seen = next((one for one in found.get(attempt, ()) if one.run == entry.failure.run), None)
+            if seen is not None and seen.runs_on and not is_finished(job):
+                continue  # this may be the log of the next run; the node will say of its container how it goes on
+            recorded.untold.discard(attempt)
+            self._told.pod_failed(job, _sentence(entry))
+
+    def _tell_rest(self, key: Key, job: TrainJob) -> None:
+        """The pods are gone."""
+        recorded = self._known.get(key)
+        if recorded is not None and recorded.untold and recorded.uid == uid_of(job):
+            self._tell(job, recorded, {})
+
+    def _is_settled(self, key: Key, job: TrainJob, found: Mapping[int, Sequence[Failure]]) -> bool:
+        recorded = self._known.get(key)
+        return recorded is not None and recorded.uid == uid_of(job) and recorded.settled == _signature(found)
 
     def _pods(self, job: TrainJob) -> list[Document]:
         """The pods of the job's own JobSet."""
@@ -131,7 +187,7 @@ class FailureRecorder:
     async def _recorded(self, key: Key, job: TrainJob) -> _Recorded:
         """What the ConfigMap holds; read once for each job."""
         recorded = self._known.get(key)
-        if recorded is not None and recorded.uid == uid_of(job):
+        if recorded is not None and recorded.uid == uid_of(job) and recorded.entries is not None:
             return recorded
         known: dict[int, Entry] = {}
         try:
@@ -146,11 +202,21 @@ class FailureRecorder:
         return recorded
 
     async def _log(self, namespace: str, failure: Failure) -> str | None:
-        """The last lines of the container that failed; None if it is gone, which is no error: the rest is recorded."""
+        """The end of the log of the container that failed; None if it is gone, which is no error.
+
+        A kubelet keeps the log of the latest run that has ended. So the log of the run before is mostly gone once the
+        next one has ended too, which mostly ended alike.
+        """
         if not failure.container:
             return ""
+        text = await self._read_log(namespace, failure, previous=failure.previous)
+        if not text and failure.ended_again:
+            text = await self._read_log(namespace, failure, previous=False)
+        return text
+
+    async def _read_log(self, namespace: str, failure: Failure, *, previous: bool) -> str | None:
         query = {"container": failure.container, "tailLines": str(_TAIL_LINES), "limitBytes": str(_TAIL_BYTES)}
-        if failure.previous:
+        if previous:
             query["previous"] = "true"
         path = f"/api/v1/namespaces/{namespace}/pods/{failure.pod}/log"
         try:
@@ -158,16 +224,52 @@ class FailureRecorder:
         except KubernetesError as error:
             log.info("%s/%s: the log of the failed container cannot be read: %s", namespace, failure.pod, error)
             return None
-        return last_lines(answer.body)
+        return last_lines(answer.body, _TAIL_BYTES)
 
 
-def _sentence(entry: Entry, failure: Failure) -> str:
-    last = entry.log.rpartition("\n")[2].strip()
-    said = f": {last}" if last else f": {failure.message}" if failure.message else ""
-    return f"attempt {failure.attempt + 1}: {failure.where} failed first: {failure.what}{said}"
+def may_precede(failure: Failure, held: Entry | None) -> bool:
+    """Whether a failure may be the culprit in place of the one that is held, if its log says so."""
+    if held is None:
+        return True
+    if held.is_victim and not failure.stopped:
+        return not _is_later(failure, held)
+    return not (failure.stopped and not held.is_victim) and failure.end < held.failure.end
+
+
+def precedes(entry: Entry, held: Entry | None) -> bool:
+    """Whether an entry goes before the one that is held, which was seen earlier."""
+    if held is None:
+        return True
+    if held.is_victim != entry.is_victim:
+        return held.is_victim and not _is_later(entry.failure, held)
+    return entry.failure.end < held.failure.end
+
+
+def _is_later(failure: Failure, held: Entry) -> bool:
+    """Whether it ended so long after the victim that it cannot be the reason."""
+    try:
+        passed = parse(failure.finished_at) - parse(held.finished_at)
+    except ValueError:
+        return False
+    return passed.total_seconds() > LATE_SECONDS
+
+
+def _signature(found: Mapping[int, Sequence[Failure]]) -> int:
+    return hash(frozenset((one.run, one.previous) for failures in found.values() for one in failures))
+
+
+def _sentence(entry: Entry) -> str:
+    last = shortened(entry.said)
+    said = f": {last}" if last else f": {entry.message}" if entry.message else ""
+    return f"attempt {entry.attempt + 1}: {entry.failure.where} failed first: {entry.failure.what}{said}"
+
+
+def _is_of_interest(event: Event[TrainJob]) -> bool:
+    """Whether the job is gone, or has ended now."""
+    return event.new is None or (is_finished(event.new) and (event.old is None or not is_finished(event.old)))
 
 
 def _job_of(pod: Document) -> list[Key]:
     """The TrainJob of a pod that shows a failure; the JobSet has its name."""
     key = jobset_key(pod)
-    return [key] if key is not None and first_failures([pod]) else []
+    return [key] if key is not None and failures_by_attempt([pod]) else []

@@ -4,7 +4,7 @@
 import logging
 from collections.abc import Callable
 
-from trainwright.api.messages import shortened
+from trainwright.api.messages import one_line, shortened
 from trainwright.api.objects import key_of
 from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -69,21 +69,24 @@ class JobEvents:
 
     def pod_failed(self, job: TrainJob, note: str) -> None:
         """Report which pod of an attempt failed first."""
-        self._recorder.event(job, "Warning", EVENT_POD_FAILED, shortened(note, NOTE_LIMIT), action="Training")
+        self._recorder.event(job, "Warning", EVENT_POD_FAILED, _note(note), action="Training")
 
     def progress_unreadable(self, job: TrainJob, note: str) -> None:
         """Report that the progress file of a job cannot be used."""
-        self._recorder.event(job, "Warning", EVENT_PROGRESS_UNREADABLE, shortened(note, NOTE_LIMIT), action="Training")
+        self._recorder.event(job, "Warning", EVENT_PROGRESS_UNREADABLE, _note(note), action="Training")
 
     def training_failed(self, job: TrainJob, note: str) -> None:
         """Report that a training says that it has failed. Kubernetes decides what becomes of the job."""
-        self._recorder.event(job, "Warning", EVENT_TRAINING_FAILURE, shortened(note, NOTE_LIMIT), action="Training")
+        self._recorder.event(job, "Warning", EVENT_TRAINING_FAILURE, _note(note), action="Training")
 
     def progress(self, job: TrainJob, reason: str, note: str) -> None:
         """Report that something goes wrong with the training."""
-        self._recorder.event(job, "Warning", reason, shortened(note, NOTE_LIMIT), action="Training")
+        self._recorder.event(job, "Warning", reason, _note(note), action="Training")
 
     def _warn(self, job: TrainJob, note: str) -> None:
-        self._recorder.event(
-            job, "Warning", EVENT_RESOURCES_CREATION_FAILED, shortened(note, NOTE_LIMIT), action=ACTION
-        )
+        self._recorder.event(job, "Warning", EVENT_RESOURCES_CREATION_FAILED, _note(note), action=ACTION)
+
+
+def _note(text: str) -> str:
+    """The note of an event. Pods wrote parts of it, and `kubectl describe` shows it on terminals."""
+    return shortened(one_line(text), NOTE_LIMIT)

@@ -14,7 +14,7 @@ from trainwright.api.jobset.v1alpha2.labels import (
 )
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, Key, labels_of, namespace_of
+from trainwright.api.objects import Document, Key, annotations_of, labels_of, namespace_of
 from trainwright.controller.runtime import Cache
 
 POD = Pod.RESOURCE
@@ -22,9 +22,13 @@ POD = Pod.RESOURCE
 BY_JOBSET = "jobset"
 """Index of the pods, by namespace and name of their JobSet."""
 
-_METADATA = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
+_METADATA = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds")
+ANNOTATION_FAILURES = "node.trainwright.dev/failures"
+"""Of pods of the local cluster: the failed runs of their containers with the exact times of their ends."""
 _LABELS = (LABEL_JOBSET, LABEL_JOBSET_UID, LABEL_ATTEMPT, LABEL_REPLICATED_JOB, LABEL_JOB_INDEX, LABEL_INDEX)
 _STATES = ("state", "lastState")
+DISRUPTED = "DisruptionTarget"
+"""The condition of a pod that the cluster ends."""
 
 
 def trimmed(pod: Document) -> Document:
@@ -33,13 +37,18 @@ def trimmed(pod: Document) -> Document:
     kept: Document = {name: pod[name] for name in ("apiVersion", "kind") if name in pod}
     kept["metadata"] = _some(metadata, _METADATA)
     kept["metadata"]["labels"] = _some(metadata.get("labels") or {}, _LABELS)
+    if ends := annotations_of(pod).get(ANNOTATION_FAILURES):
+        kept["metadata"]["annotations"] = {ANNOTATION_FAILURES: ends}
     kept["status"] = _some(status, ("phase", "reason"))
     if status.get("message"):
         kept["status"]["message"] = shortened(status["message"])
+    if disrupted := [one for one in status.get("conditions") or () if one.get("type") == DISRUPTED]:
+        kept["status"]["conditions"] = [_some(one, ("type", "status", "reason")) for one in disrupted]
     for name in ("initContainerStatuses", "containerStatuses"):
         ended = [_ended(one) for one in status.get(name) or () if any(_terminated(one, state) for state in _STATES)]
         if ended:
             kept["status"][name] = ended
+            kept["spec"] = _some(pod.get("spec") or {}, ("restartPolicy",))
     return kept
 
 

@@ -135,7 +135,8 @@ def status_patch(job: TrainJob, wanted: TrainJobStatus) -> dict[str, Any] | None
         return None
     rest = wanted.conditions or wanted.jobs_status or current.trainer_status
     patch: dict[str, Any] = {"status": changed if rest else None}
-    if is_urgent(patch):
+    # What only takes away leaves an empty status where another client took away the rest meanwhile.
+    if is_urgent(patch) or all(value is None for value in changed.values()):
         patch["metadata"] = {"resourceVersion": resource_version_of(job)}
     return patch
 

@@ -12,7 +12,8 @@ newer one is stored, when its TrainJob is gone, when the API server refuses it, 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,6 +38,8 @@ ANSWER_SECONDS = 3.0
 """How long a report of 100 % waits for its write. Clients give up after five seconds."""
 IN_FLIGHT = 64
 """Writes at the same time."""
+WRITE_SECONDS = 30.0
+"""Limit of one write. An answer that does not come must not keep a place."""
 LONGEST_RETRY_SECONDS = 60.0
 FLUSH_SECONDS = 15.0
 """For the values that are left when the process stops."""
@@ -274,7 +277,8 @@ class Coalescer:
         slot.own.append(report.status)
         try:
             try:
-                await self._store(slot.key, slot.uid, report.status)
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await self._store(slot.key, slot.uid, report.status)
             except BaseException as error:
                 is_foreign = isinstance(error, Superseded) and error.stored not in slot.own
                 if is_foreign or slot.is_overtaken(report, known):
@@ -295,7 +299,7 @@ class Coalescer:
         except TooManyRequests as error:
             self.budget.be_silent(error.retry_after or 0.0)
             self._fail(slot, error, "throttled")
-        except KubernetesError as error:
+        except (KubernetesError, TimeoutError) as error:
             self._fail(slot, error, "failed")
         except Exception as error:
             log.exception("TrainJob %s: writing its progress failed", slot.key)
@@ -317,7 +321,8 @@ class Coalescer:
         slot.failures += 1
         slot.not_before = self._time() + min(LONGEST_RETRY_SECONDS, 2.0 ** (slot.failures - 1))
         if slot.failures == 1:
-            log.warning("TrainJob %s: its progress is not stored yet: %s", slot.key, error)
+            said = str(error) or f"no answer within {WRITE_SECONDS:.0f} s"
+            log.warning("TrainJob %s: its progress is not stored yet: %s", slot.key, said)
 
     def _refuse(self, slot: Slot, report: Report, error: Invalid | BadRequest) -> None:
         self.metrics.write("refused")
@@ -359,19 +364,20 @@ class Coalescer:
             (slot for slot in self._slots.values() if slot.pending is not None or slot.is_busy),
             key=lambda slot: (slot.is_busy, not slot.is_urgent(), slot.last_write),
         )
-        rest = iter(left)
+        rest = deque(left)
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 await together("progress/flush", *(self._flush_some(rest) for _ in left[:IN_FLIGHT]))
         except TimeoutError:
             log.warning("not all progress could be written within %g s", FLUSH_SECONDS)
 
-    async def _flush_some(self, slots: Iterator[Slot]) -> None:
-        """Take slots and write each until it is stored or dropped."""
-        for slot in slots:
-            while slot.pending is not None or slot.is_busy:
-                if not slot.is_busy:
-                    self._begin(slot)
-                    await self._write(slot)
-                if slot.pending is not None or slot.is_busy:
-                    await asyncio.sleep(FLUSH_RETRY_SECONDS)
+    async def _flush_some(self, slots: deque[Slot]) -> None:
+        """Take slots and write each. One that cannot be written goes to the end, so that it holds up no other."""
+        while slots:
+            slot = slots.popleft()
+            if slot.pending is not None and not slot.is_busy:
+                self._begin(slot)
+                await self._write(slot)
+            if slot.pending is not None or slot.is_busy:
+                slots.append(slot)
+                await asyncio.sleep(FLUSH_RETRY_SECONDS)

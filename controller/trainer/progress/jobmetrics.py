@@ -21,6 +21,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.job.silence import Reason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
 from trainwright.controller.trainer.job.status import is_finished
+from trainwright.controller.trainer.progress.shown import percentage_of, remaining_seconds_of
 
 JOBS = 200
 """How many jobs have series of their own."""
@@ -74,7 +75,11 @@ class JobProgress(_OfJobs):
     def collect(self) -> Iterator[Metric]:
         """Series of single jobs, and the number of those that have none."""
         prefix = "trainer_trainjob"
-        ratio = GaugeMetricFamily(f"{prefix}_progress_ratio", "Reported progress, 0 to 1.", labels=LABELS)
+        ratio = GaugeMetricFamily(
+            f"{prefix}_progress_ratio",
+            "Reported progress, 0 to 1; below 1, since the job has not ended.",
+            labels=LABELS,
+        )
         last = GaugeMetricFamily(
             f"{prefix}_last_report_timestamp_seconds",
             "Time of the last report, by the clock of the job.",
@@ -86,15 +91,13 @@ class JobProgress(_OfJobs):
         )
         found = [job for job in self._unfinished() if _reported(job) is not None]
         for job in heapq.nsmallest(JOBS, found, key=_age):
-            assert job.status is not None
-            status, labels, at = job.status.trainer_status, [job.namespace, job.name], _reported(job)
-            assert status is not None
+            labels, at = [job.namespace, job.name], _reported(job)
             assert at is not None
             last.add_metric(labels, at)
-            if status.progress_percentage is not None:
-                ratio.add_metric(labels, status.progress_percentage / 100)
-            if status.estimated_remaining_seconds is not None:
-                remaining.add_metric(labels, status.estimated_remaining_seconds)
+            if (percentage := percentage_of(job)) is not None:
+                ratio.add_metric(labels, percentage / 100)
+            if (seconds := remaining_seconds_of(job)) is not None:
+                remaining.add_metric(labels, seconds)
         if self._leads():
             left_out.add_metric([], max(0, len(found) - JOBS))
         yield from (ratio, last, remaining, left_out)

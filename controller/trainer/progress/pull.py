@@ -9,11 +9,11 @@ pushed. A bad read never clears what is stored.
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
+from trainwright.api import surroundings
 from trainwright.api.conditions import find
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import AnyObject, annotations_of, uid_of
@@ -40,6 +40,10 @@ RECENT_SECONDS = 600.0
 """Jobs that ended before this leader started, and not longer ago, get their last report."""
 RESOLVE_SECONDS = 5.0
 """Before a target that is not known yet is asked for again."""
+RESOLVE_AT_ONCE = 8
+"""Targets that are asked for at the same time, so that one that is slow holds up no other."""
+ANSWER_SECONDS = 30.0
+"""Limit of one look at a job, and of one question for its target: an answer that does not come frees its place."""
 LAST_ATTEMPTS = 3
 LAST_SECONDS = 1.0
 """Between two looks at a termination message: the pod may show it a moment later than the job its end."""
@@ -77,7 +81,7 @@ class Puller:
         synced: Callable[[], Awaitable[None]] = _at_once,
         reads_files: bool = True,
         now: Now = wall_clock,
-        uniform: Uniform = random.uniform,
+        uniform: Uniform = surroundings.uniform,
     ) -> None:
         """Args:
         client: lists pods and runs commands in them.
@@ -204,7 +208,8 @@ class Puller:
             for job in self._list():
                 self._consider(job)
             async with TaskScope("progress/pull") as tasks:
-                tasks.start("progress/targets", self._resolve(self._unresolved))
+                for number in range(RESOLVE_AT_ONCE):
+                    tasks.start(f"progress/targets/{number}", self._resolve(self._unresolved))
                 while True:
                     self._wake.clear()
                     now = self._time()
@@ -228,16 +233,17 @@ class Puller:
             return
 
     async def _resolve(self, unresolved: asyncio.Queue[Watched]) -> None:
-        """Find out for one job after another whether and where it is read."""
+        """Find out whether and where jobs are read; one of several that do so."""
         while True:
             watched = await unresolved.get()
             if self._jobs.get(watched.uid) is not watched:
                 continue
             job = watched.job
             try:
-                watched.target = await self._targets.of(job)
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    watched.target = await self._targets.of(job)
             except Exception as error:
-                level = logging.DEBUG if isinstance(error, KubernetesError) else logging.ERROR
+                level = logging.DEBUG if isinstance(error, (KubernetesError, TimeoutError)) else logging.ERROR
                 log.log(level, "%s: it is not known yet where its progress is read: %s", watched.key, error)
                 asyncio.get_running_loop().call_later(RESOLVE_SECONDS, unresolved.put_nowait, watched)
                 continue
@@ -255,14 +261,15 @@ class Puller:
         """One look at a job, and the plan of the next one."""
         phase, pause = watched.phase, None
         try:
-            pause = await (self._file(watched) if phase is Phase.FILE else self._last(watched))
+            async with asyncio.timeout(ANSWER_SECONDS):
+                pause = await (self._file(watched) if phase is Phase.FILE else self._last(watched))
         except NodeFull:
             pause = 0.0
         except Forbidden as error:
             self._stop_reading(str(error))
             pause = FORBIDDEN_SECONDS
-        except KubernetesError as error:
-            log.debug("%s: the pod cannot be looked for: %s", watched.key, error)
+        except (KubernetesError, TimeoutError) as error:
+            log.debug("%s: the pod cannot be looked for: %s", watched.key, str(error) or "no answer")
             pause = self._after(watched, Result.UNREACHABLE)
         except Exception:
             log.exception("%s: reading the progress failed", watched.key)

@@ -42,6 +42,10 @@ class Progress:
             self.coalescer.request_stop()
             await writing
 
+    def begin_drain(self) -> None:
+        """See `BoundedServer.begin_drain`."""
+        self.server.begin_drain()
+
     def request_stop(self) -> None:
         """Take no more reports, write what is left, return from `run`."""
         self._stop.set()

@@ -101,15 +101,18 @@ class Standstill:
         self._tell(job, memory)
         running, now = is_running(job), self._monotonic()
         memory.silence.see(job, now, running=running)
-        arrivals = self._reports.arrivals(uid_of(job)) if running else None
+        if not running:
+            # Without asking for the runtime first, which may have to be read: that it does not stand still is known.
+            await self._write(job, None)
+            return Done()
+        arrivals = self._reports.arrivals(uid_of(job))
         if arrivals is not None:
             memory.silence.heard(arrivals.last, now, is_stuck=arrivals.is_stuck)
         runtime = await self._runtime_annotations(job)
         after = stall_after(job, runtime or {}, self._default)
-        if after is None or not running:
+        if after is None:
             await self._write(job, None)
-            is_unknown = running and runtime is None
-            return RetryAfter(RUNTIME_SECONDS, reason="standstill") if is_unknown else Done()
+            return RetryAfter(RUNTIME_SECONDS, reason="standstill") if runtime is None else Done()
         stall, left = stall_of(memory.silence, after, now, pods=arrivals.pods.keys() if arrivals is not None else ())
         if await self._write(job, stall) and stall is not None:
             self._told.progress(job, STALLED, stall.message)

@@ -11,6 +11,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -120,7 +121,8 @@ class ReportAccess:
         self._jobsets = jobsets
         self._require_pod = require_pod
         self._verifier = TokenVerifier(client, own=lambda: own_token(config), now=now, time=clock)
-        self._pods: Memory[str, _Seen] = Memory(REMEMBERED, time=clock)
+        self._pods: Memory[str, tuple[_Seen, datetime]] = Memory(REMEMBERED, time=clock)
+        self._now = now
         self._reading: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         checks = Counter(
             "trainer_progress_pod_checks",
@@ -178,7 +180,7 @@ class ReportAccess:
         """
         if not reporter.pod_uid:
             return
-        seen = self._pods.get(reporter.pod_uid)
+        seen = self._remembered(reporter.pod_uid)
         if seen is None:
             seen = await self._look(reporter, job.namespace)
         jobsets = self._jobsets_of(job)
@@ -189,6 +191,11 @@ class ReportAccess:
         else:
             self._refused.inc()
             raise Forbidden(why=f"pod {reporter.pod} does not belong to TrainJob {job.namespace}/{job.name}")
+
+    def _remembered(self, pod_uid: str) -> _Seen | None:
+        """What is known of a pod. By both clocks: one may be set back, and the other stops while the machine sleeps."""
+        held = self._pods.get(pod_uid)
+        return held[0] if held is not None and self._now() < held[1] else None
 
     def _jobsets_of(self, job: TrainJob) -> set[str] | None:
         """Uids of the JobSets of a TrainJob, or None if the cache cannot tell."""
@@ -203,11 +210,12 @@ class ReportAccess:
         lock = self._reading[reporter.pod_uid]
         try:
             async with lock:
-                seen = self._pods.get(reporter.pod_uid)
+                seen = self._remembered(reporter.pod_uid)
                 if seen is None:
                     seen = await self._read(reporter, namespace)
                     seconds = UNKNOWN_SECONDS if seen.problem else POD_SECONDS if seen.jobset else REFUSED_SECONDS
-                    self._pods.put(reporter.pod_uid, seen, seconds)
+                    until = self._now() + timedelta(seconds=seconds)
+                    self._pods.put(reporter.pod_uid, (seen, until), seconds)
                 return seen
         finally:
             if not lock.locked():

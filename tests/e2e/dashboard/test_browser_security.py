@@ -79,16 +79,17 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def root(address: str) -> str:
-    return address.partition("?")[0]
-
-
-@pytest.fixture
 def page(address: str, window: Window) -> Page:
     """The dashboard's own page, which has the cookie."""
     opened = window.open(address)
     expect(opened.locator("#link")).to_have_text("API server lost")
     return opened
+
+
+@pytest.fixture
+def root(page: Page) -> str:
+    """The address of the page, without the token; it has the path that the cookie is for."""
+    return page.url.partition("#")[0]
 
 
 def beside(page: Page, url: str) -> Page:
@@ -112,6 +113,11 @@ def test_the_token_stays_neither_in_the_address_nor_with_scripts(page: Page, roo
     assert page.evaluate("performance.getEntriesByType('navigation')[0].name").partition("?")[0] == root
     page.reload()
     expect(page.locator("#link")).to_have_text("API server lost")
+
+
+def test_another_server_of_this_machine_gets_no_cookie(page: Page, root: str) -> None:
+    assert len(page.context.cookies(root)) == 1
+    assert page.context.cookies("http://127.0.0.1:9/") == []
 
 
 def test_a_page_of_another_site_reads_nothing(page: Page, root: str) -> None:

@@ -175,10 +175,10 @@ class Comparison:
         if self._room_is_short and self._random.random() < 0.2:
             # As if there were too much history for the room that it has.
             with mock.patch.object(store_module, "HISTORY_BYTES", self._random.choice((2_000, 10_000))):
-                self._store.compact()
+                await self._store.compact()
             self._short = True
         else:
-            self._store.compact()
+            await self._store.compact()
         self._compacted = self._clock
         self._count("compactions")
 

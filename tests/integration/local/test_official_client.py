@@ -178,7 +178,7 @@ async def test_a_version_that_is_gone(server: RunningServer, clock: Clock) -> No
 
     old = await with_client(server, prepare)
     clock.ahead = timedelta(minutes=6)
-    server.server.store.compact()
+    await server.server.store.compact()
 
     def use(connection: Any) -> None:
         core = client.CoreV1Api(connection)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real controllers on the local API server: clients on client-go and controller-runtime, which send protobuf."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,10 +19,7 @@ def plane() -> Iterator[LocalControlPlane]:
 
 
 def listed(plane: LocalControlPlane, resource: str, namespace: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(plane.kubectl("get", resource, f"--namespace={namespace}", "-o=json"))[
-        "items"
-    ]
-    return found
+    return plane.stored.list(resource, namespace)
 
 
 def test_a_jobset_completes_under_the_real_programs(plane: LocalControlPlane) -> None:

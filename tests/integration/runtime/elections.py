@@ -2,7 +2,6 @@
 """Replicas as processes, and what the audit log of the API server shows; shared by tests and soak."""
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -87,8 +86,9 @@ class Election:
 
     def lease(self) -> dict[str, object]:
         """The Lease's spec."""
-        text = self.control_plane.kubectl("get", "lease", "replicas", "-n", self.namespace, "-o", "json")
-        spec: dict[str, object] = json.loads(text)["spec"]
+        found = self.control_plane.stored.get("lease", "replicas", self.namespace)
+        assert found is not None
+        spec: dict[str, object] = found["spec"]
         return spec
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator of docs/runtime as a user runs it: a process, a kubeconfig, and kubectl."""
 
-import json
 import os
 import signal
 import subprocess
@@ -59,8 +58,6 @@ def try_operator(python: Path, control_plane: ControlPlane, namespace: str, tmp_
 
 def wait_for(control_plane: ControlPlane, namespace: str, kind: str, holds: Callable[[Any], bool]) -> dict[str, Any]:
     def look() -> dict[str, Any]:
-        items = json.loads(control_plane.kubectl("get", kind, "-n", namespace, "-o", "json"))["items"]
-        found: dict[str, Any] = next((item for item in items if item["metadata"]["name"] == "shop"), {})
-        return found
+        return control_plane.stored.get(kind, "shop", namespace) or {}
 
     return eventually_sync(look, lambda found: bool(found) and holds(found), seconds=20)

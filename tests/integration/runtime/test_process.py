@@ -65,3 +65,49 @@ def test_a_failure_is_the_exit_code_and_one_message() -> None:
     assert ended.returncode == 1
     assert b"RuntimeError: no disk" in ended.stderr
     assert b"Traceback" not in ended.stderr
+
+
+MAKING = """
+import asyncio, os, signal, sys
+from trainwright.controller.runtime import NO_SERVERS, ClusterConfig, Manager, run
+
+class Up:
+    async def run(self): print("up", flush=True)
+
+def manager():
+    made = Manager(ClusterConfig(server="http://127.0.0.1:1"), servers=NO_SERVERS)
+    made.add(Up())
+    return made
+
+async def waits():
+    print("making", flush=True)
+    await asyncio.Event().wait()
+
+async def begins_late():
+    print("begun", flush=True)
+    return manager()
+
+def asked_before():
+    print("making", flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+    return {made}
+
+print(run({make}), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "made"),
+    [("waits", "None"), ("asked_before", "manager()"), ("asked_before", "begins_late()")],
+    ids=["waits for the cluster", "made at once", "made by a coroutine"],
+)
+def test_a_signal_while_the_manager_is_made_ends_it_before_it_runs(make: str, made: str) -> None:
+    source = MAKING.replace("{make}", make).replace("{made}", made)
+    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"making\n"
+        if make == "waits":
+            os.kill(process.pid, signal.SIGTERM)
+        lines, errors = process.communicate(timeout=30)
+        assert (process.returncode, lines) == (0, b"0 True\n"), errors
+        assert b"Traceback" not in errors

@@ -11,6 +11,7 @@ import pytest
 
 from trainwright.api.config.v1alpha1 import Cleanup, Configuration, ControllerHealth
 from trainwright.controller.runtime import Manager, load_config
+from trainwright.controller.runtime.manager.settings import ProcessSettings
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.assembly.manager import make_manager
@@ -39,7 +40,10 @@ async def working(
     health = ControllerHealth(health_probe_bind_address="0")
     settings = settings_of(Configuration(health=health, cleanup=cleanup))
     manager = await make_manager(
-        load_config(with_jobsets.kubeconfig), settings, user_agent=f"test/{namespace}", detect_mutation=True
+        load_config(with_jobsets.kubeconfig),
+        settings,
+        user_agent=f"test/{namespace}",
+        process=ProcessSettings(detect_mutation=True),
     )
     async with asyncio.TaskGroup() as group:
         group.create_task(manager.run(), name="manager")
@@ -64,8 +68,9 @@ class User:
     async def create(
         self, kind: str, name: str, spec: dict[str, Any], *, api: str = "trainer.kubeflow.org/v1alpha1"
     ) -> None:
-        document = {"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec}
-        await self.kubectl("create", "--filename=-", stdin=json.dumps(document))
+        metadata = {"name": name, "namespace": self.namespace}
+        document = {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec}
+        await asyncio.to_thread(self.control_plane.stored.create, document)
 
     async def job(self, name: str, **spec: Any) -> None:
         await self.create("TrainJob", name, {"runtimeRef": {"kind": "TrainingRuntime", "name": "runtime"}, **spec})
@@ -74,11 +79,7 @@ class User:
         await self.create("TrainingRuntime", "runtime", {"mlPolicy": {"numNodes": 1}, "template": TEMPLATE})
 
     async def get(self, kind: str, name: str) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = json.loads(
-            await self.kubectl("get", kind, name, "--ignore-not-found", "--show-managed-fields", "--output=json")
-            or "null"
-        )
-        return found
+        return await asyncio.to_thread(self.control_plane.stored.get, kind, name, self.namespace)
 
     async def patch(self, kind: str, name: str, body: dict[str, Any], *options: str) -> None:
         await self.kubectl("patch", kind, name, "--type=merge", "--patch", json.dumps(body), *options)

@@ -148,7 +148,7 @@ def test_a_job_whose_runtime_is_gone_can_still_be_labelled_resumed_and_deleted(
 ) -> None:
     create(admitted, space, runtime("runtime"), job("job", suspend=True))
     # The snapshot is taken before the JobSet is made.
-    eventually_sync(lambda: admitted.kubectl("get", "jobset", "job", "--namespace", space, "--ignore-not-found"))
+    eventually_sync(lambda: admitted.stored.get("jobset", "job", space))
     admitted.kubectl("delete", "trainingruntime", "runtime", "--namespace", space)
     assert patch(admitted, space, "job", {"metadata": {"labels": {"a": "b"}}})["metadata"]["labels"] == {"a": "b"}
     assert patch(admitted, space, "job", {"spec": {"suspend": False}})["spec"]["suspend"] is False

@@ -128,11 +128,7 @@ class Installation:
         return [json.loads(line) for line in text.splitlines()]
 
     def get(self, kind: str, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
-        text = self.control_plane.kubectl(
-            "get", kind, name, "--ignore-not-found", "--output=json", f"--namespace={namespace}"
-        )
-        found: dict[str, Any] = json.loads(text or "{}")
-        return found
+        return self.control_plane.stored.get(kind, name, namespace) or {}
 
     def conditions(self, job: str) -> list[str]:
         """Types of the conditions of a TrainJob."""

@@ -7,6 +7,7 @@ from tests.integration.trainer.conftest import User, conditions
 from trainwright.api.config.v1alpha1 import Configuration, ControllerHealth
 from trainwright.controller.cli.rbac import bindings, roles
 from trainwright.controller.runtime import load_config
+from trainwright.controller.runtime.manager.settings import ProcessSettings
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.permissions import rights
@@ -33,7 +34,11 @@ async def test_jobs_of_other_namespaces_are_left_alone(with_jobsets: ControlPlan
     elsewhere = with_jobsets.create_namespace()
     cluster = load_config(with_jobsets.add_user(name))
     manager = await make_manager(
-        cluster, settings_of(configuration), user_agent="test", namespace=namespace, detect_mutation=True
+        cluster,
+        settings_of(configuration),
+        user_agent="test",
+        namespace=namespace,
+        process=ProcessSettings(detect_mutation=True),
     )
     here, there = User(with_jobsets, namespace, manager), User(with_jobsets, elsewhere, manager)
     async with asyncio.TaskGroup() as group:

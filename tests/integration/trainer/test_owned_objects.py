@@ -24,6 +24,7 @@ from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.api.volcano.v1beta1 import PodGroup as VolcanoPodGroup
 from trainwright.controller.local.cluster import RunningServer, api_server, install
 from trainwright.controller.runtime import Client, Manager, NotFound
+from trainwright.controller.runtime.manager.settings import ProcessSettings
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.settle import settle_manager
@@ -108,7 +109,11 @@ class World:
         }
         settings = settings_of(msgspec.convert(configuration, Configuration))
         manager = await make_manager(
-            self.api.config, settings, user_agent="manager", transport=self.api.transport(), detect_mutation=True
+            self.api.config,
+            settings,
+            user_agent="manager",
+            transport=self.api.transport(),
+            process=ProcessSettings(detect_mutation=True),
         )
         self._tasks.start("manager", manager.run())
         await manager.wait_ready()

@@ -24,6 +24,7 @@ from trainwright.api.config.v1alpha1 import (
 )
 from trainwright.api.manifest import dump
 from trainwright.controller.runtime import load_config
+from trainwright.controller.runtime.manager.settings import ProcessSettings
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.trainer.assembly.manager import make_manager
@@ -70,7 +71,7 @@ async def reporting(control_plane: ControlPlane, namespace: str) -> AsyncIterato
         settings,
         user_agent=f"test/{namespace}",
         namespace=namespace,
-        detect_mutation=True,
+        process=ProcessSettings(detect_mutation=True),
     )
     async with asyncio.TaskGroup() as group:
         group.create_task(manager.run(), name="manager")

@@ -4,7 +4,6 @@
 import asyncio
 import os
 import signal
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -101,12 +100,10 @@ async def trainings(own: ControlPlane) -> AsyncIterator[Trainings]:
             own.stop_program(MANAGER)
 
 
-def signalled(manager: Component, number: int) -> float:
-    """Send a signal to the program and wait for its end; gives the seconds that took."""
-    begin = time.monotonic()
+def signalled(manager: Component, number: int) -> None:
+    """Send a signal to the program and wait for its end."""
     os.kill(manager.program_pid, number)
     eventually_sync(lambda: not manager.running, what="the end of the manager")
-    return time.monotonic() - begin
 
 
 async def test_a_manager_that_is_terminated_writes_all_that_it_accepted(trainings: Trainings) -> None:
@@ -117,7 +114,7 @@ async def test_a_manager_that_is_terminated_writes_all_that_it_accepted(training
         for percentage in range(1, 6):
             assert (await trainings.report(name, percentage)).code == 200
     assert set((await trainings.stored()).values()) != {5}
-    assert await asyncio.to_thread(signalled, manager, signal.SIGTERM) < 30
+    await asyncio.to_thread(signalled, manager, signal.SIGTERM)
     assert await trainings.stored() == dict.fromkeys(names, 5)
 
 
@@ -164,9 +161,8 @@ async def test_reports_go_on_while_the_api_server_is_silent_and_the_newest_is_st
     try:
         for percentage in range(2, 20):
             assert (await trainings.report("a", percentage)).code == 200
-        begin = time.monotonic()
+        # It waits three seconds for what is not stored; tests/unit/trainer/test_coalescer.py has that in virtual time.
         assert (await trainings.report("b", 100)).code == 200
-        assert 2.5 < time.monotonic() - begin < 20  # three seconds, on a machine that is not busy
     finally:
         os.kill(server, signal.SIGCONT)
     await trainings.settled("a", 19)

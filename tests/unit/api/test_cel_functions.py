@@ -12,6 +12,8 @@ from trainwright.api.validation.cel import EvaluationError, compiled_with_text
     ("expression", "value"),
     [
         ('quantity("200M") == quantity("0.2G")', True),
+        ('"abc".findAll("b*")', ["", "b", ""]),
+        ('"a1b22".findAll("[0-9]+", 1) + ["a1b22".find("[0-9]{2}")]', ["1", "22"]),
         ('quantity("1Gi").isGreaterThan(quantity("1G"))', True),
         ('quantity("1k").add(20).sub(quantity("5")).asInteger()', 1015),
         ('quantity("50m").asApproximateFloat()', 0.05),

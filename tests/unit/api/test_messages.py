@@ -3,7 +3,7 @@
 
 import pytest
 
-from trainwright.api.messages import CONDITION_LIMIT, shortened, value_text
+from trainwright.api.messages import CONDITION_LIMIT, plain, shortened, value_text
 from trainwright.api.trainer.v1alpha1 import RuntimeRef
 
 
@@ -27,3 +27,24 @@ def test_a_value_is_shown_as_json() -> None:
     )
     assert value_text(RuntimeRef(name="größe"), 120) == '{"name": "größe"}'
     assert value_text({"a": "b" * 100}, 20).endswith('bb"}')
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("\x1b[1;31mValueError\x1b[0m: no data\x00", "ValueError: no data"),
+        ("\x1b]0;a title\x07text \x1b]8;;http://example.com\x1b\\link", "text link"),
+        ("\x1b]0;without an end", "0;without an end"),
+        ("\x9b31mred \x90 \x84", "red  "),
+        ("\x1bc\x1b(Bclear\x1b", "clear"),
+        ("\u202egnp.exe\u2069\u200b\ufeff", "gnp.exe"),
+        (" 10%|#    |\r 20%|##   |\r", " 20%|##   |"),
+        ("one\r\ntwo\r\n", "one\ntwo\n"),
+        ("a\tb\u2028c\x0bd\x07\x08", "a\tb\nc\nd"),
+        ("größe 你好 👩\u200d💻", "größe 你好 👩\u200d💻"),
+        ("\x00\x00", ""),
+    ],
+)
+def test_a_foreign_text_becomes_harmless(text: str, told: str) -> None:
+    assert plain(text) == told
+    assert plain(told) == told

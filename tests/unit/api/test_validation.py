@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from trainwright.api import extras
 from trainwright.api.extras import MissingExtraError
 from trainwright.api.trainer.v1alpha1 import RuntimeRef, TrainJob, TrainJobSpec
-from trainwright.api.validation import NoSchemaError, validate
+from trainwright.api.validation import NoSchemaError, structure, validate
 from trainwright.api.validation.schema import KindSchema, schemas
 
 TABLE = Path(__file__).resolve().parents[2] / "integration/api/documents.py"
@@ -81,7 +81,9 @@ def test_the_configuration_is_a_kind_too() -> None:
 
 
 def test_its_libraries_are_imported_when_used() -> None:
-    program = "import sys, trainwright.api.validation; print({'jsonschema', 'cel_expr_python'} & set(sys.modules))"
+    program = (
+        "import sys, trainwright.api.validation; print({'jsonschema', 'cel_expr_python', 're2'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
@@ -143,3 +145,15 @@ def test_any_nonsense_gets_an_answer(data: st.DataObject) -> None:
 def test_what_is_no_document(document: Any) -> None:
     with pytest.raises(NoSchemaError, match="a document is an object with apiVersion and kind"):
         validate(document)
+
+
+def test_no_string_holds_up_a_check() -> None:
+    [(_, error)] = structure.schema_errors(KindSchema(_PATTERNED), {"a": "a" * 100 + "b"})
+    assert error.message.endswith(": should match '^(a+)+$'")
+
+
+_PATTERNED = {
+    "$defs": {},
+    "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}},
+    "x-kubernetes-resource": {"plural": "as", "namespaced": True, "subresources": []},
+}

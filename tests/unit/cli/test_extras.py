@@ -79,7 +79,7 @@ def test_render_still_finds_wrong_types_unknown_fields_and_no_name(
 
 @pytest.mark.usefixtures("nothing_more")
 def test_a_local_cluster_needs_its_extra(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = "error: a local cluster needs cel-expr-python: pip install 'trainwright[local]'\n"
+    said = "error: a local cluster needs cel-expr-python and google-re2: pip install 'trainwright[local]'\n"
     assert main(["local", "up", f"--dir={tmp_path / 'cluster'}"]) == 1
     assert capsys.readouterr().err == said
     # Other codes are those of the job.

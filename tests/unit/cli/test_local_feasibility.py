@@ -115,3 +115,13 @@ def test_a_job_that_admission_refuses_is_left_to_admission() -> None:
     job["spec"]["trainer"]["numNodes"] = "two"
     assert feasibility.objects_of(job, runtime) == []
     assert feasibility.shipped_runtime_of(job_of("mine")) is None
+
+
+@pytest.mark.parametrize("runtime", RUNS)
+def test_a_script_starts_in_the_folder_of_the_command(tmp_path: Path, runtime: str) -> None:
+    job = job_of(runtime)
+    feasibility.start_in(tmp_path, job, objects_of(job))
+    (jobset,) = (one for one in objects_of(job) if one["kind"] == "JobSet")
+    (part,) = jobset["spec"]["replicatedJobs"]
+    annotations = part["template"]["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["workdir.trainwright.dev/node"] == str(tmp_path)

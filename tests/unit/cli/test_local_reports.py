@@ -59,8 +59,13 @@ def test_the_end_is_told_at_once_and_once() -> None:
     reports = Reports(lambda: START)
     assert reports.line(job(START, 99)) == "99%"
     end = job(START + timedelta(seconds=1), 100)
-    assert reports.line(end) == "100%"
+    assert reports.line(end) == "the rank that reports is done"
     assert reports.line(end) == ""
+    over = job(START + timedelta(seconds=2), 100)
+    moment = "2026-01-01T00:00:00Z"
+    complete = {"type": "Complete", "status": "True", "reason": "R", "message": "", "lastTransitionTime": moment}
+    over["status"]["conditions"] = [complete]
+    assert reports.line(over) == "100%"
 
 
 def test_a_training_without_a_percentage_and_odd_values() -> None:

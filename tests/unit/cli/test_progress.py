@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.times import format_micro_time, format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.main import main
@@ -100,6 +101,34 @@ def test_a_job_that_does_not_train_has_no_time_to_go() -> None:
         assert text.remaining(seen(job(state=state, ago=5000, estimatedRemainingSeconds=60))) == "-"
 
 
+def test_one_rank_at_its_end_is_not_the_end_of_the_job() -> None:
+    view = seen(job(ago=60, progressPercentage=97), job(progressPercentage=100, estimatedRemainingSeconds=0))
+    assert (text.percent(view), text.remaining(view)) == ("99%", "-")
+    assert text.line(view, namespace=False) == "bert: Running, 99%, ETA -, reported 0s ago"
+    assert "99%, the rank that reports is done" in "".join(text.detail_lines(view, NOW))
+    assert (as_json(view)["progressPercentage"], as_json(view)["remainingSeconds"]) == (99, None)
+    tellings: tuple[dict[str, Any], ...] = ({}, {"estimatedRemainingSeconds": 0}, {"estimatedRemainingSeconds": 5})
+    for ago in (0, 5, 3600):
+        for told in tellings:
+            late = seen(job(ago=ago + 60, progressPercentage=90), job(ago=ago, progressPercentage=100, **told))
+            assert (text.percent(late), text.remaining(late)) == ("99%", "-")
+    assert text.remaining(seen(job(ago=3, estimatedRemainingSeconds=0))) == "-"
+    for state, shown in (("Complete", "100%"), ("Failed", "100%"), ("Suspended", "99%"), ("Blocked", "99%")):
+        assert text.percent(seen(job(state=state, progressPercentage=100))) == shown
+
+
+def test_what_the_pods_before_told_is_no_time_to_go() -> None:
+    resumed = job(ago=5, progressPercentage=40, estimatedRemainingSeconds=600)
+    assert resumed.status is not None
+    since = Condition(type="Suspended", status="False", reason="Resumed", message="", last_transition_time="")
+    resumed.status.conditions = [since]
+    for ago, shown in ((1, "-"), (9, "9m")):
+        since.last_transition_time = format_time(NOW - timedelta(seconds=ago))
+        assert text.remaining(seen(resumed)) == shown
+    # Nor has a job one that waits.
+    assert text.remaining(seen(job(state="Waiting", estimatedRemainingSeconds=600))) == "-"
+
+
 def test_a_job_that_stands_still_says_so() -> None:
     view = seen(job(state="Stalled", progressPercentage=60, estimatedRemainingSeconds=60, ago=4000))
     assert (text.state(view), text.remaining(view)) == ("Stalled (Because)", "late")
@@ -115,6 +144,11 @@ def test_a_job_that_waits_says_so_instead_of_running() -> None:
 def test_what_a_job_says_at_its_end_is_shown_beside_its_state() -> None:
     view = seen(job(state="Complete", progressPercentage=60, ago=10))
     assert (text.state(view), text.percent(view)) == ("Complete", "60%")
+
+
+def test_control_characters_of_metrics_reach_no_terminal() -> None:
+    view = seen(job(progressPercentage=60, metrics={"\x1b[2Jloss": "0.5\x1b]0;x\x07", "note": "a\n\u202eb\x00"}))
+    assert view.metrics == {"loss": "0.5", "note": "a b"}
 
 
 def test_the_same_report_again_is_one_point_and_old_points_are_thinned() -> None:
@@ -157,7 +191,8 @@ def test_durations(seconds: float, shown: str) -> None:
     ("percentage", "drawn"), [(0, "----------"), (9, "----------"), (99, "#########-"), (100, "#" * 10)]
 )
 def test_bars(percentage: int, drawn: str) -> None:
-    assert text.bar(seen(job(progressPercentage=percentage)), 10, ascii_only=True) == drawn
+    state = "Complete" if percentage == 100 else ""
+    assert text.bar(seen(job(state=state, progressPercentage=percentage)), 10, ascii_only=True) == drawn
     assert text.bar(seen(job()), 10) == " " * 10
 
 

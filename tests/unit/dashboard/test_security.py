@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from yarl import URL
 
 from tests.dashboards import Browser, Faulty, dashboard
 from trainwright.controller.cli.dashboard.files import files_of
@@ -49,14 +50,37 @@ async def stranger(browser: Browser) -> AsyncIterator[Browser]:
 
 async def test_the_token_is_exchanged_for_a_cookie(browser: Browser, stranger: Browser) -> None:
     got = await stranger.enter()
-    assert (got.status, got.headers["Location"]) == (303, "/")
+    place = got.headers["Location"].rstrip("/")
+    assert got.status == 303
+    assert len(place) >= 23  # 128 bits
     name, *attributes = got.headers["Set-Cookie"].split("; ")
-    assert set(attributes) == {"Path=/", "HttpOnly", "SameSite=Strict"}
+    assert set(attributes) == {f"Path={place}", "HttpOnly", "SameSite=Strict"}
     assert name.partition("=")[0] == f"trainwright-dashboard-{browser.server.port}"
     token = browser.server.address.partition("=")[2]
     assert len(token) >= 43  # 256 bits
     assert token not in got.headers["Set-Cookie"]
     assert (await stranger.get("/")).body == b"<!doctype html><title>page</title>"
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_the_cookie_goes_to_no_other_port_and_counts_nowhere_else(browser: Browser, path: str) -> None:
+    """Cookies ignore ports: another server of this machine gets all those of the paths that it is asked for."""
+    async with Browser(browser.server) as other:
+        cookie = (await other.enter()).headers["Set-Cookie"].partition(";")[0]
+        jar = other._session.cookie_jar
+        assert not jar.filter_cookies(URL(f"http://127.0.0.1:1{path}"))
+        assert jar.filter_cookies(URL(f"http://127.0.0.1:1{other.place}{path}"))  # by who knows the path
+    async with Browser(browser.server) as thief:
+        for place in ("", "/x", other.place[:-1], f"{other.place}x"):
+            thief.place = place
+            assert (await thief.get(path, Cookie=cookie)).problem.reason == "NoToken"
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_the_path_alone_tells_nothing(browser: Browser, path: str) -> None:
+    async with Browser(browser.server) as other:
+        other.place = browser.place
+        assert (await other.get(path)).problem.reason == "NoToken"
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -133,11 +157,12 @@ async def test_other_sites_may_lead_to_the_page_and_no_further(browser: Browser,
     assert (await browser.get("/", Sec_Fetch_Site=site, Sec_Fetch_Mode="navigate")).status == 200
 
 
-async def test_who_came_by_a_link_is_led_on_once(stranger: Browser) -> None:
+async def test_who_came_by_a_link_is_led_on_once(browser: Browser, stranger: Browser) -> None:
     """Browsers withhold the cookie there, although the token was right."""
+    stranger.place = browser.place
     page = {"Accept": "text/html", "Sec_Fetch_Mode": "navigate"}
     led = await stranger.get("/", **page, Sec_Fetch_Site="cross-site")
-    assert (led.status, b'content="0;url=/"' in led.body) == (403, True)
+    assert (led.status, b'content="0;url=./"' in led.body) == (403, True)
     again = await stranger.get("/", **page, Sec_Fetch_Site="same-origin")
     assert (again.status, b"refresh" in again.body, b"trainwright dashboard" in again.body) == (403, False, True)
 

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import alive
 from tests.repository import ROOT
 
+BUILD = ".venv/bin/python"
+"""Of the checkout: it compiles the control plane."""
 LOG = 'echo "{name} $*" >> {log}'
 
 
@@ -25,18 +28,25 @@ class Machine:
         (folder / "checkout" / ".ci").mkdir(parents=True)
         self._script = folder / "checkout" / ".ci" / "run"
         shutil.copy(ROOT / ".ci" / "run", self._script)
-        for name in ("bash", "dirname"):
+        for name in ("bash", "dirname", "mkdir", "nice", "sleep"):
             found = shutil.which(name)
             assert found is not None
             (self._bin / name).symlink_to(found)
 
     def has(self, name: str, body: str = ":") -> None:
-        path = self._bin / name
+        """A program; `.venv/bin/python` is that of the checkout."""
+        path = self._script.parents[1] / name if "/" in name else self._bin / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"#!/bin/sh\n{LOG.format(name=name, log=self._log)}\n{body}\n")
         path.chmod(0o755)
 
     def run(self) -> tuple[int, str]:
         """Exit code and standard error."""
+        code, _, errors = self.run_aloud()
+        return code, errors
+
+    def run_aloud(self) -> tuple[int, str, str]:
+        """Exit code and both outputs."""
         done = subprocess.run(
             [self._script],
             env={"PATH": str(self._bin), "TRAINWRIGHT_TORCH": "/nowhere"},
@@ -45,7 +55,7 @@ class Machine:
             check=False,
             timeout=60,
         )
-        return done.returncode, done.stderr
+        return done.returncode, done.stdout, done.stderr
 
     @property
     def calls(self) -> list[str]:
@@ -59,6 +69,7 @@ def machine(tmp_path: Path) -> Machine:
     for name in ("make", "git", "python3", "chromium", "tmux", "apt-get"):
         machine.has(name)
     machine.has("id", "echo 0")
+    machine.has(BUILD)
     return machine
 
 
@@ -67,7 +78,10 @@ STEPS = ["make install", "make check", "make parity", "make test"]
 
 def test_where_nothing_is_missing_nothing_is_installed(machine: Machine) -> None:
     assert machine.run() == (0, "")
-    assert [call for call in machine.calls if not call.startswith("python3")] == STEPS
+    made = [call for call in machine.calls if call.startswith("make")]
+    assert [call for call in made if call != "make unit"] == STEPS
+    assert f"{BUILD} -m trainwright.controller.runtime.testing --also helm" in machine.calls
+    assert [call for call in machine.calls if not call.startswith(("python3", "make", BUILD))] == []
 
 
 def test_what_is_missing_is_installed(machine: Machine, tmp_path: Path) -> None:
@@ -81,7 +95,7 @@ def test_what_is_missing_is_installed(machine: Machine, tmp_path: Path) -> None:
     installs = [call for call in machine.calls if call.startswith("apt-get")]
     assert installs[0].startswith("apt-get update")
     assert installs[1].endswith(" ca-certificates make git python3-venv chromium tmux")
-    assert len([call for call in machine.calls if call.startswith("make")]) == len(STEPS)
+    assert [call for call in machine.calls if call.startswith("make") and call != "make unit"] == STEPS
 
 
 def test_uv_needs_no_venv(machine: Machine) -> None:
@@ -104,7 +118,44 @@ def test_what_it_may_not_install_it_names(machine: Machine, lacks: str, tmp_path
     assert errors.endswith(": python3-venv\n")
 
 
+def test_what_is_left_out_counts_in_every_step(machine: Machine) -> None:
+    machine.has("make", '[ "$CI" = true ]')
+    assert machine.run() == (0, "")
+
+
 def test_a_failing_step_ends_it(machine: Machine) -> None:
     machine.has("make", '[ "$1" != check ]')
     assert machine.run()[0] == 1
-    assert machine.calls[-1] == "make check"
+    assert [call for call in machine.calls if call.startswith("make")] == ["make install", "make check"]
+
+
+def test_units_run_while_the_control_plane_compiles(machine: Machine) -> None:
+    machine.has(BUILD, "sleep 2")
+    assert machine.run() == (0, "")
+    assert [call for call in machine.calls if call.startswith("make")] == [*STEPS[:2], "make unit", *STEPS[2:]]
+
+
+def test_a_control_plane_that_does_not_compile_is_shown(machine: Machine) -> None:
+    machine.has(BUILD, "echo undefined: x; exit 1")
+    code, errors = machine.run()
+    assert code == 1
+    assert errors == "error: the programs of the control plane were not built:\nundefined: x\n"
+    assert "make parity" not in machine.calls
+
+
+def test_the_compilers_end_with_a_failing_step(machine: Machine, tmp_path: Path) -> None:
+    machine.has(BUILD, f"echo $$ > {tmp_path}/pid; exec sleep 600")
+    compiles = f"until [ -s {tmp_path}/pid ]; do sleep 0.1; done"
+    machine.has("make", f'[ "$1" != check ] || {{ {compiles}; exit 1; }}')
+    assert machine.run()[0] == 1
+    assert not alive(int((tmp_path / "pid").read_text()))
+
+
+def test_the_minutes_of_the_steps_come_before_the_closing_line(machine: Machine) -> None:
+    machine.has("make", '[ "$1" != test ] || echo "8 passed in 1.00s"')
+    _, output, _ = machine.run_aloud()
+    lines = output.splitlines()
+    assert lines[-1] == "8 passed in 1.00s"
+    told = [line.partition(": ")[0] for line in lines[:-1] if line.endswith(" min")]
+    expected = ["make install", "make check", "control plane, beside the steps above", "make parity"]
+    assert [what for what in told if what != "make unit"] == expected

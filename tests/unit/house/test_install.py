@@ -102,6 +102,20 @@ def test_a_folder_that_the_environment_links_to_is_kept(folder: Folder, tmp_path
     assert list((tmp_path / "large-disk").iterdir()) == []
 
 
+def test_a_folder_that_is_no_environment_is_kept(folder: Folder) -> None:
+    folder.venv.mkdir()
+    (folder.venv / "model.pt").touch()
+    with pytest.raises(SystemExit, match=r"\.venv holds model\.pt and is not an environment; move it away"):
+        folder.clear()
+    assert (folder.venv / "model.pt").exists()
+
+
+def test_an_environment_that_was_not_finished_is_emptied(folder: Folder) -> None:
+    (folder.venv / "bin").mkdir(parents=True)
+    folder.clear()
+    assert list(folder.venv.iterdir()) == []
+
+
 @pytest.mark.parametrize(("version", "code"), [(THIS, 0), ("3.2.1", 1)])
 def test_it_tells_whether_the_environment_is_of_this_python(folder: Folder, version: str, code: int) -> None:
     folder.make(version=version)

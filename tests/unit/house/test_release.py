@@ -89,6 +89,20 @@ def commit(tmp_path: Path, release: ModuleType, monkeypatch: pytest.MonkeyPatch)
     return make
 
 
+def test_only_the_files_of_a_release_make_room_for_the_next(release: ModuleType, tmp_path: Path) -> None:
+    dist = tmp_path / "dist"
+    release.empty(dist)
+    for name in ("trainwright-1.2-py3-none-any.whl", "trainwright-1.2.tar.gz", "image-sbom.json", "SHA256SUMS"):
+        (dist / name).touch()
+    release.empty(dist)
+    assert list(dist.iterdir()) == []
+    (dist / "SHA256SUMS").touch()
+    (dist / "src").mkdir()
+    with pytest.raises(release.ReleaseError, match=r"dist holds src, which no release made: empty it, or give another"):
+        release.empty(dist)
+    assert (dist / "SHA256SUMS").exists()
+
+
 def test_the_changelog_has_the_commits_since_the_last_tag(release: ModuleType, commit: Callable[[str], None]) -> None:
     commit("Begin")
     assert (

@@ -198,7 +198,7 @@ async def test_clients_that_send_a_byte_now_and_then_hold_up_nobody(served: Serv
 
 
 async def test_an_answer_that_takes_too_long_fails() -> None:
-    async with serving(read_seconds=0.1, answer_seconds=0.1) as served:
+    async with serving(answer_seconds=0.1) as served:
         served.echo.waits = asyncio.Event()
         assert b" 500 " in await served.raw(request("/p"))
 
@@ -238,6 +238,18 @@ async def test_open_requests_are_answered_when_the_server_stops() -> None:
         await eventually(lambda: served.echo.asked)
         asyncio.get_running_loop().call_later(0.05, served.echo.waits.set)
     assert (await answer).endswith(b"POST /p ")
+
+
+async def test_a_server_that_drains_answers_and_sends_its_clients_elsewhere(served: Serving) -> None:
+    async with served.connection() as (reader, writer):
+        writer.write(request("/1", close=False))
+        assert b"close" not in await reader.readuntil(b"POST /1 ")
+        served.server.begin_drain()
+        writer.write(request("/2", close=False))
+        answer = await reader.read()
+        assert b"Connection: close" in answer
+        assert answer.endswith(b"POST /2 ")
+    assert (await served.raw(request("/3"))).endswith(b"POST /3 ")
 
 
 @pytest.mark.parametrize(

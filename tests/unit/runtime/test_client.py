@@ -16,6 +16,7 @@ from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.credentials import TokenFile
 from trainwright.controller.runtime.client.paths import object_path
 from trainwright.controller.runtime.client.session import WriteOptions
+from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.context import Reconcile, current
 from trainwright.controller.runtime.errors import (
     AlreadyExists,
@@ -29,6 +30,7 @@ from trainwright.controller.runtime.errors import (
     Gone,
     Invalid,
     NotFound,
+    RequestTimeout,
     ServerError,
     TooLarge,
     TooManyRequests,
@@ -95,6 +97,83 @@ async def test_repetition_ends() -> None:
     with pytest.raises(ServerError) as caught:
         await client.get(ConfigMap, "a", "default")
     assert len(transport.requests) == caught.value.attempts == 11
+
+
+@jumping
+async def test_all_attempts_of_a_request_share_its_limit() -> None:
+    client, transport = made(timeout=20.0)
+    transport.answer(is_list, delay=FOREVER, times=FOREVER)
+    for given, expected in [(None, 20.0), (10.0, 10.0), (300.0, 300.0)]:
+        begun = now()
+        with pytest.raises(RequestTimeout, match=f"no answer within {expected:g} s"):
+            await client.send(Request("GET", "/api/v1/namespaces/default/pods/p/log", timeout=given))
+        assert now() == begun + expected
+    begun = now()
+    with pytest.raises(RequestTimeout):
+        await client.get(ConfigMap, "a", "default")
+    assert now() == begun + 20.0
+    assert len(transport.requests) == 4
+
+
+@jumping
+async def test_a_lost_read_is_repeated_as_long_as_its_limit_allows() -> None:
+    client, transport = made(timeout=4.5)
+    transport.fail(is_list, ConnectionLost("reset"), delay=0.5, times=FOREVER)
+    with pytest.raises(ConnectionLost, match="reset"):
+        await client.get(ConfigMap, "a", "default")
+    assert transport.times == [0, 1.5, 3.0]
+    assert now() == 3.5, "one more wait would end with the limit"
+
+
+@jumping
+async def test_a_retry_that_would_come_too_late_is_not_waited_for() -> None:
+    client, transport = made(timeout=30.0)
+    transport.answer(
+        is_write, status_body(429, "TooManyRequests"), status=429, headers={"retry-after": "20"}, times=FOREVER
+    )
+    with pytest.raises(TooManyRequests) as caught:
+        await client.create(MAP)
+    assert (caught.value.attempts, transport.times, now()) == (2, [0, 20], 20)
+
+
+@jumping
+async def test_a_limit_is_counted_like_a_lost_connection() -> None:
+    seen: list[int | None] = []
+
+    class Counts:
+        def attempt(self, request: Request, status: int | None) -> None:  # noqa: ARG002 - see RequestObserver
+            seen.append(status)
+
+    client, transport = made(timeout=5.0, requests=Counts())
+    transport.answer(is_list, delay=FOREVER)
+    with pytest.raises(RequestTimeout):
+        await client.get(ConfigMap, "a", "default")
+    assert seen == [None]
+
+
+@jumping
+async def test_a_log_has_the_limit_of_the_client_unless_it_is_followed() -> None:
+    client, transport = made(timeout=20.0)
+    transport.answer(is_list, delay=FOREVER)
+    with pytest.raises(RequestTimeout, match="no answer within 20 s"):
+        _ = [chunk async for chunk in client.logs("p", "default")]
+    assert now() == 20
+    live = transport.stream(is_list, b"one")
+    got: list[bytes] = []
+
+    async def read_slowly() -> None:
+        async for chunk in client.logs("p", "default"):
+            got.append(chunk)
+            await asyncio.sleep(100)  # the time of the reader does not count
+
+    with pytest.raises(RequestTimeout):
+        await read_slowly()
+    assert (got, now()) == ([b"one"], 140)
+    assert live.closed.is_set()
+    quiet = transport.stream(is_list)
+    asyncio.get_running_loop().call_later(3600, quiet.send, b"late")
+    asyncio.get_running_loop().call_later(7200, quiet.end)
+    assert [chunk async for chunk in client.logs("p", "default", follow=True)] == [b"late"]
 
 
 @jumping

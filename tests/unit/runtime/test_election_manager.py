@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease is released last, and only when leader-elected work has ended."""
+"""The lease is released as soon as leader-elected work has ended, and never before."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from trainwright.controller.runtime.leaderelection.fence import Fence
 from trainwright.controller.runtime.leaderelection.statistics import ElectionStatistics
 from trainwright.controller.runtime.leaderelection.timing import Timing
 from trainwright.controller.runtime.manager.supervisor import GraceExceeded, Group
+from trainwright.controller.runtime.testing.clock import jumping, settle
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport
 
 
@@ -29,6 +30,10 @@ class Lease:
     def permission(self) -> WritePermission:
         return Fence(Timing())
 
+    @property
+    def leads(self) -> bool:
+        return self.elected.is_set() and not self.lost.is_set()
+
     def watch_loop(self, silence: Callable[[], float]) -> None:
         """The loop of a test is never watched."""
 
@@ -41,6 +46,7 @@ class Lease:
 
     async def close(self, *, release: bool) -> None:
         self._order.append("released" if release else "kept")
+        self.lost.set()  # as the real one, which tells everybody that it has ended
 
     def unready(self) -> str | None:
         return None
@@ -77,10 +83,17 @@ class Member:
             self.ended.set()
 
 
+class Failing:
+    """Fails at once."""
+
+    async def run(self) -> None:
+        raise RuntimeError("no disk")
+
+
 class Scene:
     """A manager with one member per group."""
 
-    def __init__(self, *, deaf: bool = False, grace: float = 30.0) -> None:
+    def __init__(self, *, deaf: bool = False, grace: float = 30.0, drain: float = 0.0) -> None:
         self.order: list[str] = []
         self.lease = Lease(self.order)
         self.manager = Manager(
@@ -88,7 +101,7 @@ class Scene:
             transport=ScriptedTransport(),
             elector=self.lease,
             servers=NO_SERVERS,
-            process=ProcessSettings(grace=grace),
+            process=ProcessSettings(grace=grace, drain=drain),
         )
         self.members: dict[Group, Member] = {}
         for group in Group:
@@ -96,7 +109,7 @@ class Scene:
             self.manager.add(self.members[group], group, group.name.lower())
 
 
-async def test_lease_is_released_after_everything_has_ended() -> None:
+async def test_lease_is_released_once_leader_elected_work_has_ended(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
     running = asyncio.ensure_future(scene.manager.run())
     await scene.members[Group.OTHERS].begun.wait()
@@ -106,7 +119,48 @@ async def test_lease_is_released_after_everything_has_ended() -> None:
     scene.manager.stop()
     await running
     names = ["SERVERS", "WEBHOOKS", "CACHES", "OTHERS", "LEADER"]
-    assert scene.order == [*(f"+{name}" for name in names), *(f"-{name}" for name in reversed(names)), "released"]
+    began, ended = [f"+{name}" for name in names], [f"-{name}" for name in reversed(names)]
+    assert scene.order == [*began, ended[0], "released", *ended[1:]]
+    assert not [record for record in caplog.records if record.levelname == "ERROR"], "to leave is not to lose"
+
+
+@jumping
+async def test_a_replica_that_drains_does_not_lead_and_is_not_ready() -> None:
+    scene = Scene(drain=5.0)
+    scene.lease.elected.set()
+    loop = asyncio.get_running_loop()
+    running = asyncio.ensure_future(scene.manager.run())
+    await scene.members[Group.LEADER].begun.wait()
+    assert await scene.manager.readyz.run(only="shutdown") == {"shutdown": True}
+    stopped = loop.time()
+    scene.manager.stop()
+    assert await scene.manager.readyz.run(only="shutdown") == {"shutdown": False}
+    await settle()
+    assert scene.order[-2:] == ["-LEADER", "released"]
+    assert loop.time() == stopped, "leader-elected work and the lease do not wait for the drain"
+    await scene.members[Group.OTHERS].ended.wait()
+    assert loop.time() == stopped + 5.0
+    await running
+    assert loop.time() == stopped + 5.0
+
+
+@jumping
+@pytest.mark.parametrize("reason", ["lost", "failed", "cancelled"])
+async def test_a_stop_that_no_signal_asked_for_does_not_drain(reason: str) -> None:
+    scene = Scene(drain=5.0)
+    scene.lease.elected.set()
+    running = asyncio.ensure_future(scene.manager.run())
+    await scene.members[Group.LEADER].begun.wait()
+    begun = asyncio.get_running_loop().time()
+    if reason == "lost":
+        scene.lease.lost.set()
+    elif reason == "failed":
+        scene.manager.add(Failing(), Group.OTHERS)
+    else:
+        running.cancel()
+    with pytest.raises((LeadershipLost, RuntimeError, asyncio.CancelledError)):
+        await running
+    assert asyncio.get_running_loop().time() == begun
 
 
 async def test_standby_that_never_led_ends_in_order() -> None:
@@ -115,7 +169,7 @@ async def test_standby_that_never_led_ends_in_order() -> None:
     await scene.members[Group.OTHERS].begun.wait()
     scene.manager.stop()
     await running
-    assert scene.order[-1] == "released"
+    assert scene.order[-5:] == ["released", "-OTHERS", "-CACHES", "-WEBHOOKS", "-SERVERS"]
     assert "+LEADER" not in scene.order
 
 

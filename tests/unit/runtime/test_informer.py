@@ -239,6 +239,45 @@ async def test_reads_outside_of_what_is_cached_say_so(scenario_class: Any) -> No
 
 
 @jumping
+async def test_a_read_without_a_namespace_is_one_in_that_of_the_cache(scenario_class: Any) -> None:
+    s = scenario_class(namespace="home")
+    s.transport.answer(is_list, listing("10", config_map("x", "home", version="9")))
+    s.transport.answer(is_list, listing("10", config_map("x", "home", version="9"), config_map("y", "b", version="9")))
+    for _ in range(2):
+        s.transport.stream(is_watch)
+    s.cache.informer(ConfigMap)
+    async with s.running():
+        await settle()
+        for namespace in ("", "home"):
+            found = s.cache.get(ConfigMap, "x", namespace)
+            assert found is not None, "None means deleted"
+            assert found.metadata.namespace == "home"
+            assert [one.metadata.name for one in s.cache.list(ConfigMap, namespace)] == ["x"]
+        with pytest.raises(NotCached, match="namespace home; declare b"):
+            s.cache.get(ConfigMap, "y", "b")
+        s.cache.informer(ConfigMap, namespace="")
+        await settle()
+        assert s.cache.get(ConfigMap, "x").metadata.namespace == "home"
+        assert s.cache.get(ConfigMap, "y", "b").metadata.namespace == "b"
+
+
+@jumping
+async def test_a_read_without_any_namespace_is_refused_and_not_answered_as_deleted(scenario_class: Any) -> None:
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10"), times=FOREVER)
+    for _ in range(2):
+        s.transport.stream(is_watch)
+    s.cache.informer(ConfigMap)
+    s.cache.informer(Node)
+    async with s.running():
+        await settle()
+        with pytest.raises(ConfigurationError, match="ConfigMap x: pass the namespace"):
+            s.cache.get(ConfigMap, "x")
+        assert s.cache.get(Node, "x") is None
+        assert s.cache.get(Node, "x", "ignored") is None
+
+
+@jumping
 async def test_scopes_are_asked_of_the_server(scenario_class: Any) -> None:
     s = scenario_class(namespace="home")
     s.transport.answer(is_list, listing("10"), times=FOREVER)

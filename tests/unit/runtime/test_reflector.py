@@ -313,6 +313,51 @@ async def test_a_silent_stream_is_closed_and_resumed(scenario_class: Any) -> Non
 
 
 @jumping
+async def test_a_server_that_is_silent_about_a_version_of_the_future_is_listed_again(scenario_class: Any) -> None:
+    s = scenario_class()
+    s.transport.answer(is_list, listing("5000", config_map("a", version="4000"), config_map("b", version="4001")))
+    too_large = status_body(
+        504,
+        "Timeout",
+        "Too large resource version",
+        causes=[{"reason": "ResourceVersionTooLarge"}],
+        retryAfterSeconds=1,
+    )
+    s.transport.answer(is_list, too_large, status=504, headers={"retry-after": "1"})
+    s.transport.answer(is_list, listing("11", config_map("a", version="9", uid="another")))
+    silent = s.transport.stream(is_watch)
+    s.transport.stream(is_watch)
+    informer = s.informer()
+    async with s.running():
+        await silent.opened.wait()
+        s.told.clear()
+        await silent.closed.wait()
+        assert now() == 150
+        await asyncio.sleep(10)
+        assert s.told == ["deleted b 4001>-?", "modified a 4000>9"]
+        assert informer.store.resource_version == "11"
+        asked = [query for query in s.queries() if "watch" not in query]
+        version = {"resourceVersion": "5000", "resourceVersionMatch": "NotOlderThan"}
+        assert asked[1:] == [{"limit": "1", **version}, {"limit": "500"}]
+        assert s.queries()[-1] == {**LIST_WATCH, "resourceVersion": "11"}
+
+
+@jumping
+async def test_a_silent_watch_of_a_server_that_has_the_version_goes_on_without_a_list(scenario_class: Any) -> None:
+    s = scenario_class()
+    s.transport.answer(is_list, listing("10"))
+    s.transport.answer(is_list, listing("10"))
+    s.transport.fail(is_list, Unreachable("away"))
+    watches = [s.transport.stream(is_watch) for _ in range(3)]
+    s.informer()
+    async with s.running():
+        await watches[2].opened.wait()
+        assert [is_list(r) for r in s.transport.requests] == [True, False, True, False, True, False]
+        assert {query.get("resourceVersion") for query in s.queries()[1:]} == {"10"}
+        assert [query.get("limit") for query in s.queries()] == ["500", None, "1", None, "1", None]
+
+
+@jumping
 async def test_a_watch_past_its_time_is_ended(scenario_class: Any) -> None:
     s = scenario_class()
     s.transport.answer(is_list, listing("10"))

@@ -227,3 +227,42 @@ async def test_scopes_raise_the_error_itself() -> None:
 
     assert await together("three", give(3), give(1), give(2)) == [3, 1, 2]
     assert now() == 3
+
+
+class Served(Plain):
+    """Notes when it is asked to drain."""
+
+    def begin_drain(self) -> None:
+        self.journal.append(f"drain {self.name}")
+
+
+@jumping
+async def test_servers_go_on_for_the_time_of_the_drain_which_is_a_part_of_the_grace() -> None:
+    for grace, drain, seconds in [(30.0, 5.0, 5.0), (3.0, 5.0, 3.0), (0.0, 5.0, 0.0), (30.0, 0.0, 0.0)]:
+        journal: list[str] = []
+        supervisor = Supervisor(grace=grace, drain=drain)
+        supervisor.add(Served("web", journal), Group.WEBHOOKS)
+        supervisor.add(Plain("leader", journal), Group.LEADER)
+        running = asyncio.ensure_future(supervisor.run())
+        await settle()
+        begun = now()
+        supervisor.stop()
+        await running
+        asked = ["drain web"] if seconds else []
+        assert journal == ["+web", "+leader", *asked, "-leader", "-web"]
+        assert now() == begun + seconds
+
+
+@jumping
+async def test_leader_elected_work_that_needs_longer_than_the_drain_is_waited_for_once() -> None:
+    journal: list[str] = []
+    supervisor = Supervisor(grace=30.0, drain=5.0)
+    supervisor.add(Served("web", journal), Group.WEBHOOKS)
+    supervisor.add(Gentle("leader", journal, 8.0), Group.LEADER)
+    running = asyncio.ensure_future(supervisor.run())
+    await settle()
+    begun = now()
+    supervisor.stop()
+    await running
+    assert journal[-3:] == ["drain web", "-leader", "-web"]
+    assert now() == begun + 8.0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a process serves admission depends on where it runs and on its settings."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -8,6 +9,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from trainwright.api.kubernetes.admissionregistration.v1 import ValidatingWebhookConfiguration
+from trainwright.controller.runtime.certificates.material import certificates_in
+from trainwright.controller.runtime.certificates.rotation import Policy
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.errors import ConfigurationError
@@ -40,6 +43,21 @@ def test_in_a_cluster_certificates_are_shared_or_from_files() -> None:
     assert files == Folder(path=mounted)
     default = certificates_for(POD, service="s", secret="c", managed=False, account=ACCOUNT)
     assert default == Folder(path=DEFAULT_FOLDER)
+
+
+def test_the_policy_counts_wherever_the_process_makes_its_certificate() -> None:
+    policy = Policy(authority_name="mine", authority_lifetime=timedelta(days=200))
+    shared = certificates_for(POD, service="s", secret="c", policy=policy, account=ACCOUNT)
+    assert isinstance(shared, Shared)
+    assert shared.policy == policy
+    own = certificates_for(LAPTOP, service="s", secret="c", webhook_url="https://me:1", policy=policy, account=ACCOUNT)
+    assert isinstance(own, ByURL)
+    hooks = Webhooks(
+        Client(ScriptedTransport()), CollectorRegistry(), "127.0.0.1:0", configurations=[], certificates=own
+    )
+    (authority,) = certificates_in(hooks._make_own())
+    assert authority.subject.rfc4514_string() == "CN=mine"
+    assert authority.not_valid_after_utc - authority.not_valid_before_utc < timedelta(days=201)
 
 
 @pytest.mark.parametrize("url", ["http://me:1", "me:1", "https://"])

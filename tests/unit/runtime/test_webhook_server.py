@@ -391,5 +391,24 @@ async def test_request_in_process_is_finished_at_the_end() -> None:
     assert (await asked)["allowed"]
 
 
+async def test_a_server_that_drains_answers_and_sends_its_clients_elsewhere(hooks: Hooks) -> None:
+    body = review(object=config_map())
+    head = (
+        f"POST {VALIDATE} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", hooks.server.port)
+    for drains in (False, True):
+        if drains:
+            hooks.server.begin_drain()
+        writer.write(head.encode() + body)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        assert (b"Connection: close" in answer) is drains
+        if not drains:
+            await reader.readexactly(int(answer.lower().split(b"content-length:")[1].split()[0]))
+    assert b'"allowed":true' in await reader.read(), "the connection ends after the answer"
+    writer.close()
+    assert (await hooks.ask(VALIDATE, object=config_map()))["allowed"], "new connections are answered"
+
+
 def test_paths_are_those_of_the_field() -> None:
     assert (mutate_path(ConfigMap), validate_path(ConfigMap)) == ("/mutate--v1-configmap", "/validate--v1-configmap")

@@ -68,13 +68,15 @@ class Cluster:
         self.cache.informer(JobSet)
         self.registry = CollectorRegistry()
         self.loop = asyncio.get_running_loop()
+        self.asleep = 0.0
+        """Seconds that the machine slept, in which the clock of the loop stood still."""
         self.access = ReportAccess(
             client,
             ClusterConfig(server="https://x"),
             self.cache,
             self.registry,
             jobsets=JobSet,
-            now=lambda: START + timedelta(seconds=self.loop.time()),
+            now=lambda: START + timedelta(seconds=self.loop.time() + self.asleep),
             **options,
         )
         self.task = asyncio.ensure_future(self.cache.run())

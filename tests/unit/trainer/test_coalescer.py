@@ -18,7 +18,7 @@ from trainwright.controller.runtime import Event, EventType, NotFound
 from trainwright.controller.runtime.errors import Conflict, Invalid, KubernetesError, TooManyRequests, Unreachable
 from trainwright.controller.runtime.testing.clock import JumpingLoop, jumping
 from trainwright.controller.trainer.progress.budget import Pace
-from trainwright.controller.trainer.progress.coalescer import Coalescer, Source
+from trainwright.controller.trainer.progress.coalescer import IN_FLIGHT, WRITE_SECONDS, Coalescer, Source
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.refusals import InvalidReport, UnknownJob
 from trainwright.controller.trainer.progress.reports import Report, checked
@@ -610,6 +610,41 @@ async def test_a_stop_gives_up_and_says_what_is_lost(caplog: pytest.LogCaptureFi
     assert asyncio.get_running_loop().time() - begin == pytest.approx(15, abs=1)
     assert b.metric("lost_total") == 3
     assert "3 values of progress are lost" in caplog.text
+
+
+@jumping
+async def test_values_that_cannot_be_stored_do_not_keep_others_from_it_at_a_stop() -> None:
+    async with bench(rate=1, burst=1) as b:
+        b.error = lambda name: Unreachable("away") if name.startswith("bad") else None
+        for number in range(2 * IN_FLIGHT):
+            await b.report(f"bad-{number}", 1)
+        for number in range(1000):
+            await b.report(f"job-{number}", 1)
+    assert len({name for _, name, _ in b.writes}) == 1000
+    assert b.metric("lost_total") == 2 * IN_FLIGHT
+
+
+@jumping
+async def test_writes_that_hang_free_their_places() -> None:
+    async with bench(rate=1000, burst=1000) as b:
+        store = b.coalescer._store
+
+        async def hangs(key: Key, uid: str, status: TrainerStatus) -> None:
+            if key.name.startswith("bad"):
+                await asyncio.Event().wait()
+            await store(key, uid, status)
+
+        b.coalescer._store = hangs
+        for number in range(IN_FLIGHT):
+            await b.report(f"bad-{number}", 1)
+        await asyncio.sleep(1)
+        await b.report("a", 1)
+        await asyncio.sleep(WRITE_SECONDS + 1)
+        assert b.percentages() == [1]
+        assert b.metric("writes_total", result="failed") == IN_FLIGHT
+        b.coalescer._store = store
+        await asyncio.sleep(61)
+        assert len({name for _, name, _ in b.writes}) == IN_FLIGHT + 1
 
 
 @jumping

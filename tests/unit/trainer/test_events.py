@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the log says of a job that was blocked."""
+"""What the log says of a job that was blocked, and what the notes of events hold."""
 
 import logging
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -37,3 +38,13 @@ async def test_the_log_says_that_a_blocked_job_goes_on(
         events(Transition(key=Key("n", "j"), job=train_job(), before=before, after=after))
     assert [record.getMessage() for record in caplog.records] == logged
     await manager.client.close()
+
+
+@pytest.mark.parametrize("tell", ["pod_failed", "training_failed", "progress_unreadable"])
+def test_a_note_holds_nothing_that_acts_on_a_terminal(tell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = MagicMock()
+    monkeypatch.setattr("trainwright.controller.trainer.job.events.EventRecorder", lambda *_, **__: recorder)
+    events = JobEvents(MagicMock(), MagicMock())
+    getattr(events, tell)(train_job(), "it says: \x1b[31mno\x1b[0m\n\x00data\x9b2J")
+    (call,) = recorder.event.call_args_list
+    assert "it says: no data" in call.args

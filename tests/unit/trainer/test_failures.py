@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which failure of an attempt is told, and what the record holds."""
 
+import itertools
+import json
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -8,10 +10,11 @@ from unittest.mock import MagicMock
 import msgspec
 import pytest
 
+from tests.unit.trainer.test_last_words import summary
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key
-from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.runtime import NotFound
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.trainer.failures.first import first_failures
@@ -150,6 +153,10 @@ class World:
         """What the container that runs, or ran last, has written."""
         self.previous: bytes | None = b""
         """The log of the run before; None: it is gone."""
+        self.logs: dict[int, bytes] = {}
+        """Of the ranks whose log is another one."""
+        self.read: list[int] = []
+        """The ranks whose logs were read."""
         self.writes = 0
         self.data: dict[str, str] | None = None
         """Of the ConfigMap."""
@@ -188,7 +195,9 @@ class World:
         return msgspec.convert({"metadata": about, "data": self.data}, kind)
 
     async def _send(self, request: Request) -> Response:
-        log = self.previous if "previous" in request.query else self.log
+        rank = int(request.path.split("/")[-2].rpartition("-")[2])
+        self.read.append(rank)
+        log = self.previous if "previous" in request.query else self.logs.get(rank, self.log)
         if log is None:
             raise NotFound("no", code=404, reason="NotFound")
         return Response(200, {}, log)
@@ -258,3 +267,205 @@ async def test_a_run_that_wrote_nothing_has_not_the_log_of_the_next() -> None:
     world.log, world.previous = b"begins anew", b""
     await world.see(pod(0, state(1), phase="Running"))
     assert (await world.see(pod(0, AGAIN, phase="Running")))[0].log == ""
+
+
+LOST = b"ConnectionError: connection closed by peer\n"
+
+
+async def culprit(world: World, *pods: dict[str, Any]) -> list[int]:
+    """The rank that the record names, after each pod that is seen."""
+    named = []
+    for count in range(1, len(pods) + 1):
+        found = await world.see(*pods[:count])
+        named.append(found[0].rank)
+    return named
+
+
+async def test_the_pod_that_was_seen_to_fail_first_stays_the_culprit() -> None:
+    # All in one second; signals sort last, and lower ranks first.
+    for order in itertools.permutations(range(4)):
+        world = World()
+        pods = [pod(rank, state(137 if rank % 2 else 1)) for rank in order]
+        assert set(await culprit(world, *pods)) == {order[0]}
+        assert len(world.notes) == 1
+
+
+async def test_one_that_ended_earlier_is_the_culprit_though_it_is_seen_later() -> None:
+    assert await culprit(World(), pod(0, state(1, "12")), pod(1, state(137, "11"))) == [0, 1]
+    exact = [
+        {"container": "c0", "run": 0, "exitCode": 1, "at": f"2026-01-01T00:00:10.{n}Z"} for n in ("500000", "400000")
+    ]
+    ended_at = [pod(rank, state(1)) for rank in (0, 1)]
+    for one, told_by_node in zip(ended_at, exact, strict=True):
+        one["metadata"]["annotations"] = {"node.trainwright.dev/failures": json.dumps([told_by_node])}
+        one["status"]["containerStatuses"][0]["state"]["terminated"]["containerID"] = "local://u/c0/0"
+    assert await culprit(World(), *ended_at) == [0, 1]
+    assert told(*ended_at) == told(*reversed(ended_at)) == [(0, 1, "c0", 1)]
+
+
+@pytest.mark.parametrize("text", ["", "x", "{}", "[1]", '[{"at": 1, "run": 0}]', '[{"at": "x"}]'])
+def test_an_annotation_that_no_node_wrote_changes_nothing(text: str) -> None:
+    one = pod(0, state(3))
+    one["metadata"]["annotations"] = {"node.trainwright.dev/failures": text}
+    assert told(one) == [(0, 0, "c0", 3)]
+
+
+async def test_a_rank_that_lost_another_one_is_not_the_culprit() -> None:
+    world = World()
+    world.logs = {0: LOST, 1: b"", 2: LOST, 3: b"ValueError: bad shape\n"}
+    # The log of each is read once, and those after the culprit are not.
+    assert await culprit(world, *(pod(rank, state(1)) for rank in (0, 2, 1, 3))) == [0, 0, 1, 1]
+    assert world.read == [0, 2, 1]
+    assert world.notes == [
+        (
+            "attempt 1: node rank 0 failed first: container c0 ended with exit code 1 (Error): "
+            "ConnectionError: connection closed by peer"
+        )
+    ]
+
+
+async def test_what_ended_long_after_a_victim_is_not_its_reason() -> None:
+    world = World()
+    world.logs = {0: LOST, 1: b"ValueError: bad shape\n"}
+    late = pod(1, {"state": {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:02:00Z"}}})
+    assert await culprit(world, pod(0, state(1)), late) == [0, 0]
+
+
+async def test_few_logs_are_read_for_one_attempt() -> None:
+    world = World()
+    world.logs = dict.fromkeys(range(50), LOST)
+    await world.see(*(pod(rank, state(1)) for rank in range(50)))
+    assert len(world.read) == 8
+
+
+async def test_the_end_of_torchrun_tells_what_its_process_did() -> None:
+    world = World()
+    world.log = f"ValueError: bad shape\n{'x' * 80}\n".encode() + summary(3, 1, first="  filler\n" * 300).encode()
+    entry = (await world.see(pod(0, state(1))))[0]
+    assert len(entry.log) <= LOG_BYTES
+    assert world.notes == [
+        (
+            "attempt 1: node rank 0 failed first: container c0 ended with exit code 1 (Error): "
+            f"{'x' * 80} (torchrun: rank 3, exit code 1)"
+        )
+    ]
+    assert entry.said == f"{'x' * 80} (torchrun: rank 3, exit code 1)"
+
+
+# ---------------------------------------------------------------------- pods that the cluster ends
+
+
+def deleted(one: dict[str, Any], at: str = "39", grace: int = 30) -> dict[str, Any]:
+    """The pod, being deleted since `at` less the grace."""
+    one["metadata"] |= {"deletionTimestamp": f"2026-01-01T00:00:{at}Z", "deletionGracePeriodSeconds": grace}
+    return one
+
+
+def disrupted(one: dict[str, Any], reason: str) -> dict[str, Any]:
+    one["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "m"}]
+    return one
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        pytest.param(deleted(pod(0, state(143))), id="suspended"),
+        pytest.param(deleted(pod(0, state(1), phase="Running")), id="its handler exits with 1"),
+        pytest.param(pod(0, state(143), reason="Terminated", message="imminent node shutdown"), id="shutdown"),
+        pytest.param(pod(0, state(143), reason="NodeShutdown"), id="older kubelet"),
+        pytest.param(pod(0, state(137), reason="Preempting"), id="a critical pod"),
+        pytest.param(disrupted(pod(0, state(143)), "TerminationByKubelet"), id="condition of a shutdown"),
+        pytest.param(disrupted(pod(0, state(143)), "PreemptionByScheduler"), id="preempted"),
+    ],
+)
+async def test_a_pod_that_the_cluster_ends_has_not_failed(one: dict[str, Any]) -> None:
+    assert told(one) == []
+    world = World()
+    assert await world.see(one) == {}
+    assert world.notes == []
+
+
+def test_a_pod_that_failed_and_is_deleted_then_has_failed() -> None:
+    assert told(deleted(pod(0, state(1, "10")), at="41")) == [(0, 0, "c0", 1)]
+    # The Job deletes the others for its sake.
+    assert told(deleted(pod(0, state(143, "12")), at="41"), pod(3, state(1, "10"))) == [(0, 3, "c0", 1)]
+
+
+def test_a_pod_that_is_ended_goes_before_those_that_lost_it() -> None:
+    preempted = disrupted(pod(2, state(143, "10")), "PreemptionByScheduler")
+    assert told(preempted, pod(0, state(1, "11"))) == [(0, 2, "", None)]
+    (failure,) = first_failures([preempted, pod(0, state(1, "11"))]).values()
+    assert failure.what == "the pod failed (PreemptionByScheduler)"
+
+
+# ---------------------------------------------------------------------- whose log it is
+
+
+KUBELET = b"unable to retrieve container logs for containerd://43b90bd8790108485eeaa1617048abf56b8b54e31d8d99d9c90fd6bf"
+
+
+async def test_what_a_kubelet_answers_is_no_log() -> None:
+    world = World()
+    world.log = KUBELET
+    assert (await world.see(pod(0, state(1))))[0].log == ""
+    assert "unable" not in world.notes[0]
+    # Of a container that has ended twice, the kubelet has the log of the latest run.
+    world = World()
+    world.log, world.previous = b"out of data", KUBELET
+    twice = {"state": ended(1, "20"), "lastState": ended(1)}
+    assert (await world.see(pod(0, twice)))[0].log == "out of data"
+
+
+async def test_an_event_waits_until_it_is_known_whose_log_was_read() -> None:
+    world = World()
+    world.log, world.previous = b"begins anew", b"out of data"
+    first = pod(0, state(1), phase="Running")
+    first["spec"]["restartPolicy"] = "OnFailure"
+    await world.see(first)
+    assert world.notes == []
+    again = pod(0, AGAIN, phase="Running")
+    again["spec"]["restartPolicy"] = "OnFailure"
+    await world.see(again)
+    await world.see(again)
+    assert [note.rpartition(": ")[2] for note in world.notes] == ["out of data"]
+
+
+async def test_an_event_waits_no_longer_than_its_pod() -> None:
+    world = World()
+    world.log = b"out of data"
+    first = pod(0, state(1), phase="Running")
+    first["spec"]["restartPolicy"] = "OnFailure"
+    await world.see(first)
+    await world.see()
+    await world.see()
+    assert [note.rpartition(": ")[2] for note in world.notes] == ["out of data"]
+
+
+async def test_after_its_end_a_job_costs_no_memory_of_its_logs_and_no_reads() -> None:
+    world = World()
+    world.log = b"out of data"
+    await world.see(pod(0, state(1)))
+    assert "out of data" in str(world.recorder._known)
+    over = {
+        "conditions": [{"type": "Failed", "status": "True", "reason": "r", "message": "", "lastTransitionTime": ""}]
+    }
+    world.job = msgspec.structs.replace(world.job, status=msgspec.convert(over, TrainJobStatus))
+    await world.see(pod(0, state(1)))
+    assert "out of data" not in str(world.recorder._known)
+    world.read.clear()
+    data, world.data = world.data, None
+    await world.see(pod(0, state(1)))
+    assert (world.read, world.writes, len(world.notes)) == ([], 1, 1)
+    # A failure that is seen late is added to what the ConfigMap has.
+    world.data = data
+    found = await world.see(pod(0, state(1)), pod(1, state(1, "05")))
+    assert (found[0].rank, world.writes, len(world.notes)) == (1, 2, 1)
+
+
+async def test_control_characters_of_a_log_are_not_kept() -> None:
+    world = World()
+    world.log = b"\x1b[31mValueError\x1b[0m: bad shape\n\x00\x00\n"
+    entry = (await world.see(pod(0, state(1))))[0]
+    assert entry.said == "ValueError: bad shape"
+    assert "\x1b" not in str(world.data)
+    assert world.notes[0].endswith("(Error): ValueError: bad shape")

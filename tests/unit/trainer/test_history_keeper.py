@@ -28,7 +28,13 @@ from trainwright.controller.runtime.errors import (
 )
 from trainwright.controller.runtime.testing.clock import jumping
 from trainwright.controller.trainer.progress.budget import Budget, Pace
-from trainwright.controller.trainer.progress.history.keeper import INTERVAL_SECONDS, HistoryKeeper, HistoryMetrics
+from trainwright.controller.trainer.progress.history.keeper import (
+    AT_ONCE,
+    INTERVAL_SECONDS,
+    WRITE_SECONDS,
+    HistoryKeeper,
+    HistoryMetrics,
+)
 from trainwright.controller.trainer.progress.history.ring import TEXT_BYTES, Point, Ring
 from trainwright.controller.trainer.progress.history.stored import KEY, read
 
@@ -464,3 +470,88 @@ async def test_a_long_run_with_hostile_metrics_stays_small() -> None:
             await asyncio.sleep(1)
         assert all(len(held["data"][KEY].encode()) <= TEXT_BYTES for held in b.maps.held.values())
         assert "loss" in b.ring("a").metrics
+
+
+class SlowMaps(Maps):
+    """An API server that answers what concerns some names late, or not at all."""
+
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        super().__init__()
+        self.seconds = dict(seconds)
+        self.now = self.most = 0
+
+    async def create(self, document: dict[str, Any], **more: Any) -> ConfigMap:
+        name = document["metadata"]["name"].removesuffix("-progress")
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            await asyncio.sleep(self.seconds.get(name, 0.0))
+        finally:
+            self.now -= 1
+        return await super().create(document, **more)
+
+
+@jumping
+async def test_a_write_that_hangs_holds_up_no_other() -> None:
+    names = [f"j{number}" for number in range(40)]
+    maps = SlowMaps({"j0": 3600.0, "j1": 3600.0, "j2": 5.0})
+    async with bench(maps) as b:
+        for name in names:
+            b.report(name, 10)
+        await asyncio.sleep(INTERVAL_SECONDS + 3)
+        assert set(names) - {name.removesuffix("-progress") for name in maps.held} == {"j0", "j1", "j2"}
+        assert maps.most <= AT_ONCE
+        # It is given up, and tried again later.
+        maps.seconds.clear()
+        await asyncio.sleep(WRITE_SECONDS + 60)
+        assert len(maps.held) == len(names)
+        assert b.count("failed") == 2
+
+
+@jumping
+async def test_no_job_is_written_twice_at_once_and_its_end_is_written_at_once() -> None:
+    maps = SlowMaps({"j": 4.0})
+    async with bench(maps) as b:
+        b.report("j", 10)
+        await asyncio.sleep(INTERVAL_SECONDS + 1)
+        assert maps.now == 1
+        b.show("j", end="Complete", trainerStatus=b.value(100))
+        await asyncio.sleep(1)
+        assert (maps.now, maps.most) == (1, 1)
+        await asyncio.sleep(3)
+        assert maps.verbs() == ["get", "create", "patch"]
+        assert b.percentages("j") == [10, 100]
+
+
+@jumping
+async def test_a_stop_waits_for_what_is_being_written() -> None:
+    maps = SlowMaps({"j": 4.0})
+    async with bench(maps) as b:
+        b.report("j", 10)
+        await asyncio.sleep(INTERVAL_SECONDS + 1)
+        assert maps.now == 1
+        b.report("j", 20)
+    assert maps.verbs() == ["get", "create", "patch"]
+    assert b.percentages("j") == [10, 20]
+
+
+@jumping
+async def test_a_write_that_was_carried_out_after_it_was_given_up_is_not_taken_for_that_of_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Late(SlowMaps):
+        async def patch(self, _: object, name: str, __: str, patch: Mapping[str, Any], **___: Any) -> ConfigMap:
+            changed = await super().patch(_, name, __, patch)
+            await asyncio.sleep(self.seconds.get("patch", 0.0))
+            return changed
+
+    maps = Late({})
+    async with bench(maps) as b:
+        await train(b, "a", 310)
+        maps.seconds["patch"] = 3600.0
+        await train(b, "a", 310, begin=10)
+        maps.seconds.clear()
+        await train(b, "a", 60, begin=20)
+    assert b.count("failed") == 1
+    assert "by somebody" not in caplog.text
+    assert len(b.points("a")) == 68

@@ -77,6 +77,13 @@ def test_what_a_job_did_not_report_has_no_series() -> None:
     assert "loss" not in world.text()
 
 
+def test_the_end_of_the_rank_that_reports_is_not_that_of_the_job() -> None:
+    names = {"namespace": "n", "name": "job-999"}
+    world = World(job(0, progressPercentage=100, estimatedRemainingSeconds=0))
+    assert world.value("trainjob_progress_ratio", **names) == 0.99
+    assert world.value("trainjob_remaining_seconds", **names) is None
+
+
 def test_jobs_that_ended_or_are_anothers_have_no_series() -> None:
     done = [job(1, end="Complete", progressPercentage=100), job(2, end="Failed", progressPercentage=3)]
     world = World(*done, job(3, managed_by="kueue.x-k8s.io/multikueue", progressPercentage=5))

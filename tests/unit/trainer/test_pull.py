@@ -12,9 +12,12 @@ import pytest
 from tests.unit.trainer.pulling import Bench, P
 from trainwright.controller.runtime.errors import Unreachable
 from trainwright.controller.runtime.testing.clock import jumping
+from trainwright.controller.trainer.progress import look, pull
 from trainwright.controller.trainer.progress.coalescer import Source
 from trainwright.controller.trainer.progress.reading import PYTHON
 from trainwright.controller.trainer.progress.refusals import InvalidReport
+from trainwright.controller.trainer.progress.targets import find_pod
+from trainwright.controller.trainer.progress.turns import AT_ONCE
 
 PATH = "/var/run/trainwright/progress.json"
 TAIL = ("tail", "-c", "65537", PATH)
@@ -699,3 +702,47 @@ async def test_a_defect_of_ours_costs_one_read() -> None:
         await asyncio.sleep(20)
     assert len(pod.times) == 2
     assert len(b.accepted) == 1
+
+
+@jumping
+async def test_a_target_that_does_not_come_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = Bench()
+    of, hung = b.of, {"a", "b"}
+
+    async def slow(job: Any) -> Any:
+        if job.name in hung:
+            await asyncio.Event().wait()
+        return await of(job)
+
+    monkeypatch.setattr(b, "of", slow)
+    for name in ("a", "b", "c", "d"):
+        b.pod(name)
+        b.show(name)
+    async with b.running():
+        await asyncio.sleep(6)
+        assert {name for _, name, _, _ in b.accepted} == {"c", "d"}
+        hung.clear()
+        await asyncio.sleep(pull.ANSWER_SECONDS + pull.RESOLVE_SECONDS + 6)
+        assert {name for _, name, _, _ in b.accepted} == {"a", "b", "c", "d"}
+
+
+@jumping
+async def test_a_list_of_pods_that_does_not_end_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = Bench()
+    hung = {f"h{number}" for number in range(AT_ONCE)}
+
+    async def slow(client: Any, job: Any, target: Any) -> Any:
+        if job.name in hung:
+            await asyncio.Event().wait()
+        return await find_pod(client, job, target)
+
+    monkeypatch.setattr(look, "find_pod", slow)
+    for name in (*sorted(hung), "job"):
+        b.pod(name)
+        b.show(name)
+    async with b.running():
+        await asyncio.sleep(6)
+        assert b.accepted == []
+        await asyncio.sleep(pull.ANSWER_SECONDS + 2)
+        assert {name for _, name, _, _ in b.accepted} == {"job"}
+        assert b.results()["unreachable"] == AT_ONCE

@@ -122,6 +122,27 @@ async def test_a_pod_is_read_once_in_five_minutes() -> None:
 
 
 @jumping
+async def test_a_pod_is_read_again_after_the_machine_has_slept() -> None:
+    """The clock of the event loop stands still meanwhile."""
+    async with Cluster(jobset("set-uid", "job-uid", "1")) as cluster:
+        cluster.has_pod("set-uid", times=1)
+        token = cluster.token()
+        await cluster.access.belongs(OF_POD, trainjob())
+        cluster.transport.answer(is_pod, status_body(404, "NotFound"), status=404, times=1)
+        cluster.asleep = 299
+        await cluster.access.belongs(OF_POD, trainjob())
+        cluster.asleep = 8 * 3600
+        await cluster.refuse(OF_POD, trainjob())
+        with pytest.raises(Forbidden):
+            await cluster.access.check(f"Bearer {token}", SPACE, JOB)
+        # The clock of the wall is set back: what is remembered does not last longer.
+        cluster.asleep = -3600
+        cluster.has_pod("set-uid")
+        await asyncio.sleep(31)
+        await cluster.access.belongs(OF_POD, trainjob())
+
+
+@jumping
 async def test_pods_of_other_jobs_are_refused() -> None:
     sets = jobset("set-uid", "job-uid", "1")
     for jobset_uid, uid in (("other-set", "pod-uid"), ("", "pod-uid"), ("set-uid", "namesake")):

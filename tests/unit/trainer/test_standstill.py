@@ -12,6 +12,7 @@ from trainwright.api.conditions import find
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.runtime import Done, Manager, RetryAfter
+from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.trainer.progress.coalescer import Arrivals
 from trainwright.controller.trainer.progress.standstill import Standstill
 
@@ -290,3 +291,18 @@ async def test_69_a_loss_that_is_not_finite_is_one_event_in_an_attempt(value: st
     await report(1, "loss", "0.5")
     await report(2, "loss", value)
     assert [reason for reason, _ in world.events] == ["LossNotFinite"] * 2
+
+
+async def test_a_job_that_does_not_run_loses_it_without_a_look_at_its_runtime() -> None:
+    for state in ("not ready", "suspended", "blocked", "complete"):
+        world = World(None, {ANNOTATION: "10m"})
+        world.put()
+        await world.look(BEGIN)
+        assert await world.look(BEGIN + 601) == "NeverReported"
+
+        async def away(_: TrainJob) -> TrainingRuntime | None:
+            raise TransportError("no answer")
+
+        world.standstill._runtime_of = away
+        world.put(state)
+        assert await world.look(BEGIN + 602) == "", state

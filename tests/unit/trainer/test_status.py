@@ -192,3 +192,14 @@ def test_a_false_end_keeps_no_obstacle_away() -> None:
     before = [condition("Failed", "False"), condition("Waiting")]
     status = wanted_status(job(conditions=before), None, None, settled=True, now=now)
     assert [c.type for c in status.conditions or ()] == ["Failed", "Waiting"]
+
+
+def test_a_patch_that_only_takes_away_names_its_version() -> None:
+    """Another client may have taken away the rest meanwhile, and an empty status is refused."""
+    waiting = condition("Waiting")
+    current = job(conditions=[waiting], jobsStatus=[COUNTS])
+    observed = msgspec.convert({"conditions": [waiting]}, TrainJobStatus)
+    patch = status_patch(current, observed)
+    assert patch is not None
+    assert patch["status"] == {"jobsStatus": None}
+    assert patch["metadata"] == {"resourceVersion": "5"}

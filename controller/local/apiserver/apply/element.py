@@ -14,6 +14,7 @@ from typing import Any
 
 from trainwright.controller.local.apiserver.apply.errors import EntryError
 from trainwright.controller.local.apiserver.apply.values import Value, float_text, json_text, number_text, quoted
+from trainwright.controller.local.apiserver.nesting import TOO_DEEP, is_too_deep
 
 SELF = "."
 INVALID = ""
@@ -70,8 +71,10 @@ def canonical(text: str) -> str | None:
         return None
     try:
         value = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EntryError(f"cannot read {text}: {error}") from error
+    if is_too_deep(value):
+        raise EntryError(f"cannot read {text}: {TOO_DEEP}")
     if kind == "v":
         return item(value)
     if type(value) is not dict:

@@ -17,6 +17,7 @@ from trainwright.controller.local.apiserver.apply.fieldset import Tree, differen
 from trainwright.controller.local.apiserver.apply.validation import UnfitError
 from trainwright.controller.local.apiserver.apply.values import json_text
 from trainwright.controller.local.apiserver.apply.versions import Document, Versions, text_of
+from trainwright.controller.local.apiserver.nesting import is_too_deep
 
 MANAGER = "kubectl"
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
@@ -40,10 +41,10 @@ def allowed(live: Document, versions: Versions, version: str) -> Tree | None:
         return None
     try:
         document: Any = msgspec.json.decode(annotation)
-        if type(document) is not dict or text_of(document, "apiVersion") != version:
+        if type(document) is not dict or is_too_deep(document) or text_of(document, "apiVersion") != version:
             return None
         now, then = versions.typed(live, duplicates=False), versions.typed(document, duplicates=False)
-    except (msgspec.DecodeError, UnfitError, MissingVersionError):
+    except (msgspec.DecodeError, RecursionError, UnfitError, MissingVersionError):
         return None
     if now.view is not then.view:
         return None

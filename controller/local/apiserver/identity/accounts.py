@@ -6,7 +6,6 @@ A token is void when its account, pod, secret or node is gone or has another uid
 tokens for ten seconds; here a deletion has an effect at once.
 """
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +13,7 @@ from typing import Any
 
 from trainwright.api import times
 from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.api.surroundings import new_uid
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.apiserver.identity.authentication import (
     ISSUER,
@@ -76,7 +76,7 @@ class AccountTokens:
                 "exp": now + life,
                 "iat": now,
                 "iss": self.issuer,
-                "jti": str(uuid.uuid4()),
+                "jti": new_uid(),
                 "kubernetes.io": dict(sorted(said.items())),
                 "nbf": now,
                 "sub": f"{ACCOUNT_PREFIX}{namespace}:{name_of(account)}",

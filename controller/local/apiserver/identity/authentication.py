@@ -64,7 +64,7 @@ class TokenAuthenticator:
             InvalidTokenError: with the text that kube-apiserver shows in a TokenReview.
         """
         wanted = tuple(audiences) or (self._audience,)
-        if self._audience in wanted and hmac.compare_digest(token.encode(), self._token):
+        if self._audience in wanted and hmac.compare_digest(_bytes(token), self._token):
             return Identity(ADMINISTRATOR, (self._audience,))
         for check in self._others:
             try:
@@ -74,3 +74,8 @@ class TokenAuthenticator:
             if found is not None:
                 return found
         raise InvalidTokenError(_INVALID)
+
+
+def _bytes(token: str) -> bytes:
+    """As bytes, whatever was sent: a header that is not UTF-8 is decoded with surrogates in it."""
+    return token.encode("utf-8", "surrogatepass")

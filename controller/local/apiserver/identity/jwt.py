@@ -84,7 +84,7 @@ def read_claims(token: str) -> Document:
 def _object(part: str) -> Document:
     try:
         found: Any = msgspec.json.decode(_from_base64(part))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedTokenError(str(error)) from error
     if not isinstance(found, dict):
         raise MalformedTokenError("a part of a token is a JSON object")

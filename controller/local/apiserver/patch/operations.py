@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from trainwright.controller.local.apiserver.apply.values import json_text
+from trainwright.controller.local.apiserver.nesting import TOO_DEEP, is_too_deep
 from trainwright.controller.local.apiserver.patch.copying import copied
 from trainwright.controller.local.apiserver.patch.errors import MalformedPatchError, UnappliedPatchError
 from trainwright.controller.local.apiserver.patch.reading import go_kind, read_json
@@ -34,12 +35,14 @@ def json_patch(document: Any, body: bytes) -> Any:
     The caller limits the number of operations (`operation_count`).
 
     Raises:
-        MalformedPatchError: the body is not a list of operations.
+        MalformedPatchError: the body is not a list of operations, or the result is nested too deeply.
         UnappliedPatchError: an operation cannot be done, or a test fails.
     """
     patching = _Patching(copied(document))
     for operation in _operations(body):
         patching.apply(operation)
+    if is_too_deep(patching.document):
+        raise MalformedPatchError(f"the result of the patch {TOO_DEEP}")
     return patching.document
 
 

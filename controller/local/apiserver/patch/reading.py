@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from trainwright.api.manifest import DEEPEST
+from trainwright.controller.local.apiserver.nesting import TOO_DEEP, is_too_deep
 from trainwright.controller.local.apiserver.patch.errors import Document, MalformedPatchError
 from trainwright.controller.local.apiserver.patch.syntax import syntax_error
 
@@ -19,17 +21,20 @@ def read_json(body: bytes) -> Any:
     """Decode JSON as Kubernetes does: integers beyond 64 bits become floats, broken UTF-8 is replaced.
 
     Raises:
-        ValueError: it is not JSON; the text is that of Go's decoder.
+        ValueError: it is not JSON, in the words of Go's decoder; or it is nested too deeply.
     """
     try:
-        if not _LONG_NUMBER.search(body):
-            return _decode(body)
+        value = _read_slowly(body) if _LONG_NUMBER.search(body) else _decode(body)
     except RecursionError as error:
-        raise ValueError(syntax_error(body) or "exceeded max depth") from error
+        raise ValueError(syntax_error(body) or TOO_DEEP) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if problem := syntax_error(body):
             raise ValueError(problem) from error
-    return _read_slowly(body)
+        value = _read_slowly(body)
+    # Most bodies have too few brackets for that.
+    if body.count(b"{") + body.count(b"[") > DEEPEST and is_too_deep(value):
+        raise ValueError(TOO_DEEP)
+    return value
 
 
 def _read_slowly(body: bytes) -> Any:
@@ -38,9 +43,9 @@ def _read_slowly(body: bytes) -> Any:
         raise ValueError(problem)
     try:
         value = json.loads(body.decode(errors="replace"), parse_int=_integer, parse_float=_float)
+        text = json.dumps(value, ensure_ascii=False)
     except RecursionError as error:
-        raise ValueError("exceeded max depth") from error
-    text = json.dumps(value, ensure_ascii=False)
+        raise ValueError(TOO_DEEP) from error
     return _decode(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainwright.controller.local.apiserver.apply.values import quoted
+from trainwright.controller.local.apiserver.durations import nanoseconds
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
@@ -108,9 +109,11 @@ def _schema_or_bool(value: Any) -> tuple[str, str] | None:
 def _duration(value: Any) -> tuple[str, str] | None:
     if type(value) is not str:
         return "string", ""
-    if re.fullmatch(r"[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)", value, re.ASCII):
-        return None
-    return "", f"time: invalid duration {quoted(value)}"
+    try:
+        nanoseconds(value)
+    except ValueError as error:
+        return "", str(error)
+    return None
 
 
 SPECIAL: dict[str, Read] = {

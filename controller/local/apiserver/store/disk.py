@@ -17,8 +17,10 @@ FORMAT = 1
 """The version of the tables. A file of a newer one is refused, one of an older one is migrated."""
 _APPLICATION = 0x54574C43
 """Marks the file as ours: `TWLC`."""
-_SLICE = 1_000
-"""Rows of history that one transaction deletes."""
+_SLICE = 100
+"""Rows of history that one transaction deletes. A commit that comes meanwhile waits for it."""
+_PAGES = 500
+"""Pages that it gives back to the file system: more than that many rows have, as a rule."""
 
 _TABLES = """
 CREATE TABLE objects (
@@ -152,19 +154,24 @@ class Disk:
                         (change.collection, change.namespace, change.name, change.version, change.body),
                     )
 
-    def forget(self, versions: Iterable[int]) -> None:
-        """Delete old changes, in slices, and give their space back to the file system."""
+    def forget(self, versions: Iterable[int] = ()) -> bool:
+        """Delete a slice of the old changes, and give its space back to the file system; returns whether more are left.
+
+        Args:
+            versions: old changes beside those that earlier calls have named.
+        """
         numbers = self._spared = [*self._spared, *versions]
-        for begin in range(0, len(numbers), _SLICE):
-            part = [(number,) for number in numbers[begin : begin + _SLICE]]
-            with self._transaction():
-                # The newest change stays, for the version of the cluster.
-                self._connection.executemany(
-                    "DELETE FROM changes WHERE version=? AND version < (SELECT max(version) FROM changes)", part
-                )
+        part, rest = numbers[:_SLICE], numbers[_SLICE:]
+        with self._transaction():
+            # The newest change stays, for the version of the cluster.
+            self._connection.executemany(
+                "DELETE FROM changes WHERE version=? AND version < (SELECT max(version) FROM changes)",
+                [(number,) for number in part],
+            )
         (newest,) = self._connection.execute("SELECT max(version) FROM changes").fetchone()
-        self._spared = [newest] if newest in numbers else []
-        self._connection.execute("PRAGMA incremental_vacuum(2000)").fetchall()
+        self._spared = [*([newest] if newest in part else []), *rest]
+        self._connection.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall()
+        return bool(rest)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

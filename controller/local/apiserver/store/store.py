@@ -2,10 +2,12 @@
 """The store of a cluster."""
 
 import asyncio
+import logging
+import sqlite3
 import time
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
@@ -16,12 +18,20 @@ from trainwright.controller.local.apiserver.store.disk import ChangeRow, Disk, S
 from trainwright.controller.local.apiserver.store.objects import Name, Stored, stored
 from trainwright.controller.local.apiserver.store.watching import Watch
 
+log = logging.getLogger(__name__)
+
 HISTORY_SECONDS = 300.0
 """How long a change is kept at least, as long as there is room: the interval of the real server's compaction."""
 HISTORY_BYTES = 64 * 2**20
 """What history may hold at most."""
+_SLICE = 500
+"""Changes that are forgotten in one turn of the event loop."""
 _CHATTY = ("leases.coordination.k8s.io", "events")
 """Collections that write all the time. Their history goes first where room is short."""
+
+
+_BEGINNING = 1
+"""The version of a new etcd."""
 
 
 class Changed(Exception):  # noqa: N818 - an outcome, not a defect
@@ -51,7 +61,8 @@ class Collection:
         self.history: deque[Change] = deque()
         self.forgotten = oldest
         """The version of the newest change that history no longer has."""
-        self.watches: set[Watch] = set()
+        self.watches: dict[Watch, None] = {}
+        """In the order in which they began, which is that in which they are told."""
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -88,18 +99,29 @@ class Store:
     Args:
         path: of the state file; None keeps everything in memory.
         now: the time of changes, in seconds since the epoch.
+        first: the version that a store without objects has.
+        observe: called with each change once it is durable, before any watch is told.
 
     Raises:
         StateFileError: the state file cannot be used.
     """
 
-    def __init__(self, path: Path | None = None, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        now: Callable[[], float] = time.time,
+        first: int = 1,
+        observe: Callable[[Change], None] | None = None,
+    ) -> None:
         self._now = now
-        self._version = self._told = 1
+        self._observe = observe
+        self._first = first
+        self._version = self._told = first
         self._collections: dict[str, Collection] = {}
         self._history: deque[Change] = deque()
         self._history_bytes = 0
-        self._oldest = 1
+        self._oldest = first
         self._uncommitted: list[Change] = []
         self._commit: asyncio.Future[None] | None = None
         self._next_commit: asyncio.Future[None] | None = None
@@ -149,6 +171,10 @@ class Store:
         """The oldest version that a watch can begin at."""
         return self._oldest
 
+    def collections(self) -> list[str]:
+        """The names of all collections that were used."""
+        return list(self._collections)
+
     def collection(self, name: str) -> Collection:
         """A collection, by a name such as `jobs.batch`; made if it is not there."""
         found = self._collections.get(name)
@@ -167,6 +193,7 @@ class Store:
             Expired: that is too long ago.
         """
         current = self.collection(collection)
+        version = self._from_the_beginning(version)
         if version >= self._version or not current.history or current.history[-1].version <= version:
             if version < current.forgotten:
                 raise Expired(version, current.forgotten)
@@ -190,6 +217,7 @@ class Store:
             Expired: that is too long ago.
         """
         current = self.collection(collection)
+        since = self._from_the_beginning(since)
         if since < current.forgotten:
             raise Expired(since, current.forgotten)
         missed: list[Change] = []
@@ -199,13 +227,17 @@ class Store:
             if change.version <= self._told:
                 missed.append(change)
         watch = Watch(since, reversed(missed))
-        current.watches.add(watch)
+        current.watches[watch] = None
         return watch
+
+    def _from_the_beginning(self, version: int) -> int:
+        """Version 1 is that of a store without any write, whatever number this one begins with."""
+        return self._first if version == _BEGINNING else version
 
     def unwatch(self, collection: str, watch: Watch) -> None:
         """End a watch."""
         watch.close()
-        self.collection(collection).watches.discard(watch)
+        self.collection(collection).watches.pop(watch, None)
 
     # ------------------------------------------------------------------ writing
 
@@ -315,6 +347,8 @@ class Store:
 
     def _tell(self, change: Change) -> None:
         self._told = change.version
+        if self._observe is not None:
+            self._observe(change)
         for watch in self.collection(change.collection).watches:
             watch.offer(change)
 
@@ -325,34 +359,57 @@ class Store:
         self._history.append(change)
         self._history_bytes += change.size
 
-    def compact(self) -> None:
-        """Forget changes that are too old, or too many; called from time to time."""
+    async def compact(self) -> None:
+        """Forget changes that are too old, or too many; called from time to time, and never twice at once.
+
+        It works in slices: between two of them the event loop answers requests, and the file takes their commits.
+        """
         limit = self._now() - HISTORY_SECONDS
-        forgotten: list[Change] = []
+        forgotten = [version async for version in self._too_old(limit)]
+        if self._history_bytes > HISTORY_BYTES:
+            for chatty in (True, False):  # chatty collections first, then the oldest
+                forgotten += [version async for version in self._make_room(only_chatty=chatty)]
+        if self._disk is not None and self._writer is not None:
+            await self._take_out(self._disk, self._writer, forgotten)
+
+    async def _too_old(self, limit: float) -> AsyncIterator[int]:
+        done = 0
         # What is not in the file yet cannot be taken out of it.
         while self._history and self._history[0].moment < limit and self._history[0].version <= self._told:
-            forgotten.append(self._history.popleft())
-        for change in forgotten:
+            change = self._history.popleft()
             self._forget(change)
-        if self._history_bytes > HISTORY_BYTES:
-            forgotten += self._make_room()
-        if forgotten and self._disk is not None and self._writer is not None:
-            self._writer.submit(self._disk.forget, [change.version for change in forgotten])
+            yield change.version
+            done += 1
+            if done % _SLICE == 0:
+                await asyncio.sleep(0)
 
-    def _make_room(self) -> list[Change]:
-        """Forget until half of the room is free: chatty collections first, then the oldest."""
-        forgotten: list[Change] = []
-        for chatty in (True, False):
-            kept: deque[Change] = deque()
-            for change in self._history:
-                wanted = self._history_bytes > HISTORY_BYTES // 2 and change.version <= self._told
-                if wanted and (change.collection in _CHATTY or not chatty):
-                    self._forget(change)
-                    forgotten.append(change)
-                else:
-                    kept.append(change)
-            self._history = kept
-        return forgotten
+    async def _make_room(self, *, only_chatty: bool) -> AsyncIterator[int]:
+        """Forget the oldest changes until half of the room is free."""
+        kept: list[Change] = []
+        for done in range(1, len(self._history) + 1):
+            # Changes are added on the right meanwhile; the collections forget theirs from the left, in this order.
+            if self._history_bytes <= HISTORY_BYTES // 2 or self._history[0].version > self._told:
+                break
+            change = self._history.popleft()
+            if change.collection in _CHATTY or not only_chatty:
+                self._forget(change)
+                yield change.version
+            else:
+                kept.append(change)
+            if done % _SLICE == 0:
+                await asyncio.sleep(0)
+        self._history.extendleft(reversed(kept))
+
+    async def _take_out(self, disk: Disk, writer: ThreadPoolExecutor, versions: list[int]) -> None:
+        """Delete changes from the file. Each slice waits behind the commits that came before it."""
+        loop = asyncio.get_running_loop()
+        try:
+            more = bool(versions) and await loop.run_in_executor(writer, disk.forget, versions)
+            while more:
+                more = await loop.run_in_executor(writer, disk.forget)
+        except (OSError, sqlite3.Error) as error:
+            # Nothing is lost: the next compaction tries again, and until then the file grows.
+            log.warning("old changes stay in the state file until the next compaction: %s", error)
 
     def _forget(self, change: Change) -> None:
         collection = self.collection(change.collection)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PriorityClasses and LimitRanges."""
 
-import uuid
-
 from trainwright.api.objects import Document
+from trainwright.api.surroundings import new_uid
 from trainwright.api.validation import DocumentError
 from trainwright.controller.local.apiserver.fields import not_allowed, wrong
 from trainwright.controller.local.apiserver.strategies import amounts
@@ -103,7 +102,7 @@ class LimitRangeStrategy(BuiltInStrategy):
     def prepare_create(self, document: Document) -> None:
         metadata = document["metadata"]
         if not metadata.get("name") and not metadata.get("generateName"):
-            metadata["name"] = str(uuid.uuid4())
+            metadata["name"] = new_uid()
         null_if_empty(document["spec"], "limits")
 
     def prepare_update(self, new: Document, old: Document, subresource: str) -> None:  # noqa: ARG002

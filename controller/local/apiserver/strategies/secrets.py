@@ -6,6 +6,7 @@ import json
 
 from trainwright.api.objects import Document
 from trainwright.controller.local.apiserver.fields import required, too_long, wrong
+from trainwright.controller.local.apiserver.nesting import TOO_DEEP
 from trainwright.controller.local.apiserver.strategies.formats import Errors, config_key
 from trainwright.controller.local.apiserver.strategies.parts import part
 
@@ -49,6 +50,8 @@ def _json_problem(content: bytes) -> str:
     """What Go says of content that is no JSON object, as far as it can be known."""
     try:
         decoded = json.loads(content)
+    except RecursionError:
+        return TOO_DEEP
     except ValueError:
         text = content.decode(errors="replace").strip()
         if not text:

@@ -4,11 +4,11 @@
 import asyncio
 import base64
 import logging
-import uuid
 
 import msgspec
 
 from trainwright.api.objects import Document
+from trainwright.api.surroundings import new_uid
 from trainwright.controller.local.apiserver import errors
 from trainwright.controller.local.apiserver.call import Call, Operation
 from trainwright.controller.local.apiserver.patch import PatchError, json_patch, read_json
@@ -166,7 +166,7 @@ class Webhooks:
         if options.dry_run and hook.has_side_effects:
             raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:
-            uid = str(uuid.uuid4())
+            uid = new_uid()
             review = _review(uid, invocation, call, operation, new, old, options)
             try:
                 body = await self._caller.send(hook.document["clientConfig"], _encode(review), hook.seconds)

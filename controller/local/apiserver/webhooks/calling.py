@@ -13,6 +13,7 @@ import aiohttp
 from trainwright.api.objects import Document
 
 LIMIT = 8 * 2**20
+"""Bytes of an answer. A longer one is an error: half a patch must not be applied."""
 Answerer: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 """Answers a review: the path and the body in, the body out."""
 
@@ -72,7 +73,7 @@ class WebhookCaller:
                 timeout=aiohttp.ClientTimeout(total=seconds),
                 allow_redirects=False,
             ) as answer:
-                content = await answer.content.read(LIMIT)
+                content = await _whole(answer)
                 if answer.status != 200:
                     raise CallError(
                         f'an error on the server ("{content[:200].decode(errors="replace").strip()}") '
@@ -101,6 +102,18 @@ class WebhookCaller:
         for session in self._sessions.values():
             await session.close()
         self._sessions.clear()
+
+
+async def _whole(answer: aiohttp.ClientResponse) -> bytes:
+    """The body up to its end, however it arrives. Raises ValueError for one over the limit."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in answer.content.iter_any():
+        size += len(part)
+        if size > LIMIT:
+            raise ValueError(f"the answer is longer than {LIMIT} bytes")
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _reason(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from trainwright.controller.local.workloads.claims.volumes import (
     belongs_to,
     binding,
     bound_status,
+    folder_in,
     folder_of,
     is_ours,
     uses,
@@ -111,12 +112,11 @@ class ClaimController:
             return None
 
     async def _delete(self, volume: Document) -> None:
-        folder = Path((spec_of(volume).get("hostPath") or {}).get("path") or "")
-        # The path comes from an object that anybody may have changed.
-        if folder.parent == self._root and folder.name:
+        folder = folder_in(self._root, volume)
+        if folder is not None:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         else:
-            log.warning("volume %s: %s is not a folder of %s and is kept", name_of(volume), folder, self._root)
+            log.warning("volume %s: its path is not a folder of %s and is kept", name_of(volume), self._root)
         try:
             await self._client.delete(VOLUME, name_of(volume))
         except NotFound:

@@ -28,6 +28,15 @@ def folder_of(claim: Document, root: Path) -> Path:
     return root / f"{namespace_of(claim)}-{name_of(claim)}-{uid_of(claim)}"
 
 
+def folder_in(root: Path, volume: Document) -> Path | None:
+    """The folder that goes with the volume; None if it is not one of the root's.
+
+    The path comes from an object that any user may have changed: `root/..` has the root as its parent, too.
+    """
+    folder = Path((spec_of(volume).get("hostPath") or {}).get("path") or "")
+    return folder if folder.parent == root and folder.name != ".." else None
+
+
 def volume_of(claim: Document, root: Path) -> Document:
     """The volume for a claim."""
     spec = spec_of(claim)

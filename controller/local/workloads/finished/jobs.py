@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from trainwright.api.objects import Document, Key, deletion_timestamp_of, resource_version_of, uid_of
 from trainwright.api.rights import WATCH, Rule
-from trainwright.api.times import Now, parse, wall_clock
+from trainwright.api.times import LOOK_SECONDS, Now, parse, wall_clock
 from trainwright.controller.local.workloads.documents import conditions_of, spec_of
 from trainwright.controller.local.workloads.kinds import JOB
 from trainwright.controller.runtime import Manager, NotFound, Result, RetryAfter
@@ -46,7 +46,7 @@ class FinishedJobs:
         if job is None or left is None:
             return None
         if left > 0:
-            return RetryAfter(left)
+            return RetryAfter(min(left, LOOK_SECONDS))
         try:
             await self._client.delete(
                 JOB,

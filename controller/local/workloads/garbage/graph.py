@@ -36,12 +36,13 @@ class Graph:
 
     def follow(self, resources: Iterable[Resource]) -> None:
         """Watch these kinds from now on, and no others."""
-        wanted = set(resources)
+        wanted = dict.fromkeys(resources)
         for resource in list(self._informers):
             if resource not in wanted:
                 self._leave(resource)
-        for resource in wanted - self._informers.keys():
-            self._join(resource)
+        for resource in wanted:
+            if resource not in self._informers:
+                self._join(resource)
 
     async def wait_synced(self) -> None:
         """Wait for the first lists of all kinds."""

@@ -16,7 +16,8 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.rights import READ, Rule
-from trainwright.api.times import Now, wall_clock
+from trainwright.api.surroundings import present
+from trainwright.api.times import LOOK_SECONDS, Now, wall_clock
 from trainwright.controller.local.workloads.documents import spec_of, status_of
 from trainwright.controller.local.workloads.job.backoff import NO_FAILURES, Failures
 from trainwright.controller.local.workloads.job.conditions import is_finished
@@ -83,7 +84,7 @@ class JobController:
         """
         self._client, self._cache = manager.client, manager.cache
         self._recorder, self._now = recorder, now
-        self._chance = chance or random.Random()  # noqa: S311 - names are not secret
+        self._chance = chance or present().random()
         self._memories: dict[Key, _Memory] = {}
         manager.controller(NAME).for_(JOB).owns(POD).reconcile(self.reconcile)
         manager.controller(f"{NAME}-orphans").for_(POD, predicates=[_is_tracked]).watches(
@@ -122,7 +123,7 @@ class JobController:
             if remaining := [error for error in failures if not is_namespace_ending(error)]:
                 # Each refusal is in an event already.
                 return Backoff(str(remaining[0]), at_most=RETRY_SECONDS)
-            return None if step.look_again is None else RetryAfter(step.look_again)
+            return None if step.look_again is None else RetryAfter(min(step.look_again, LOOK_SECONDS))
 
     def _seconds_for_its_deletion(self, job: Document, step: Plan, memory: _Memory) -> float:
         """How long this step waits, because the Job is most likely gone then; 0: not at all."""

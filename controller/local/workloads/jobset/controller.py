@@ -11,7 +11,7 @@ from trainwright.api.objects import (
     uid_of,
 )
 from trainwright.api.rights import WATCH, Rule
-from trainwright.api.times import Now, wall_clock
+from trainwright.api.times import LOOK_SECONDS, Now, wall_clock
 from trainwright.controller.local.workloads.documents import spec_of, status_of
 from trainwright.controller.local.workloads.jobset import names
 from trainwright.controller.local.workloads.jobset.decision import Change, Plan, plan
@@ -73,7 +73,7 @@ class JobSetController:
                 return None
             step = plan(jobset, self._cache.controlled_by(JOB, uid_of(jobset)), self._now())
             if not await self._carry_out(jobset, step):
-                return None if step.look_again is None else RetryAfter(step.look_again)
+                return None if step.look_again is None else RetryAfter(min(step.look_again, LOOK_SECONDS))
         return Backoff(f"no end after {_PASSES} passes")
 
     async def _carry_out(self, jobset: Document, step: Plan) -> bool:

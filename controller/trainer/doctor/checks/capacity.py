@@ -15,6 +15,7 @@ _KUEUE = "kueue.x-k8s.io"
 _KUEUE_FRAMEWORK = "trainer.kubeflow.org/trainjob"
 _OLD = timedelta(days=7)
 _MANY = 100
+_NVIDIA = "nvidia.com/gpu"
 
 
 def devices(site: Site) -> Iterator[Finding]:
@@ -28,17 +29,32 @@ def devices(site: Site) -> Iterator[Finding]:
         if not largest:
             # Runtimes for devices are shipped, too, for clusters that have them.
             level = problem if len(by_runtime) == len(site.known(site.rendered)) else note
-            yield level(
-                f"no node offers {name}; runtimes that need it: {', '.join(sorted(by_runtime))}",
-                "look whether the device plugin runs on the nodes that have the devices",
-            )
+            titles = ", ".join(sorted(by_runtime))
+            if site.is_local:
+                # No device plugin runs there: the local cluster asks the driver.
+                yield level(f"this machine has no {name}; runtimes that need it: {titles}", _on_this_machine(name))
+            else:
+                yield level(
+                    f"no node offers {name}; runtimes that need it: {titles}",
+                    "look whether the device plugin runs on the nodes that have the devices",
+                )
             continue
         for title, amount in sorted(by_runtime.items()):
             if amount > largest:
                 yield problem(
                     f"{title} asks for {amount} {name} a pod, and the largest node has {largest}",
-                    "ask for less in the runtime, or add larger nodes",
+                    "ask for less in the runtime" + ("" if site.is_local else ", or add larger nodes"),
                 )
+
+
+def _on_this_machine(name: str) -> str:
+    """What to do where a local cluster does not have a device."""
+    if name == _NVIDIA:
+        return (
+            "run their jobs on a machine with GPUs; if this one has some, look whether nvidia-smi lists them, and "
+            "start the local cluster again"
+        )
+    return f"run their jobs on a cluster whose nodes have it: a local cluster offers {_NVIDIA} and no other devices"
 
 
 def queues(site: Site) -> Iterator[Finding]:

@@ -111,7 +111,7 @@ def answer(site: Site) -> Iterator[Finding]:
     if failed:
         yield problem(
             f"JobSet's webhook {failed[1]} does not answer, so no JobSet can be made: {probe.message}",
-            "look whether JobSet's controller runs: kubectl get pods -n jobset-system",
+            f"look whether JobSet's controller runs: {site.jobset_pods}",
         )
     else:
         yield problem(f"a JobSet is refused: {probe.message}", "correct what the message names")

@@ -7,7 +7,7 @@ from datetime import timedelta
 from trainwright.api.objects import Document, namespace_of
 from trainwright.api.times import parse
 from trainwright.controller.trainer.doctor.findings import Finding, problem, warning
-from trainwright.controller.trainer.doctor.site import Probe, Site
+from trainwright.controller.trainer.doctor.site import DEFAULT_HOME, Probe, Site
 
 _PATIENCE = timedelta(seconds=5)
 """Clocks differ, and a renewal takes a moment."""
@@ -24,7 +24,7 @@ def leads(site: Site) -> Iterator[Finding]:
         renewed = f"was last renewed at {last}" if last else "was never renewed"
         yield problem(
             f"no manager works: Lease {namespace_of(lease)}/{lease['metadata']['name']} {renewed}",
-            f"look whether the manager runs: kubectl get pods -n {site.home}",
+            f"look whether the manager runs: {site.pods}",
         )
     elif not site.managers and _is_answered(site):
         return  # It runs elsewhere and alone, as that of a local cluster does.
@@ -52,21 +52,32 @@ def one_manager(site: Site) -> Iterator[Finding]:
 
 
 def rights(site: Site) -> Iterator[Finding]:
-    """The manager's service account has each right that its plugins and parts declare."""
+    """The manager's service account has each right that its plugins and parts declare, where they declare it."""
     if not site.is_trainwright:
         return
-    denied = site.known(site.denied)
+    denied = [(site.only if rule.namespaced else "", rule, verb) for rule, verb in site.known(site.denied)]
+    denied += [(place, rule, verb) for place, lacking in site.denied_in.items() for rule, verb in lacking]
     by_resource: dict[str, list[str]] = {}
-    for rule, verb in denied:
+    for place, rule, verb in denied:
         resource = rule.resource if not rule.group else f"{rule.resource}.{rule.group}"
-        if site.only and rule.namespaced:
-            resource += f" in namespace {site.only}"
-        by_resource.setdefault(resource, []).append(verb)
+        named = f" {', '.join(rule.names)}" if rule.names else ""
+        where = f" in namespace {place}" if place else ""
+        by_resource.setdefault(f"{resource}{named}{where}", []).append(verb)
     for resource, verbs in sorted(by_resource.items()):
         yield problem(
             f"service account {site.account} may not {', '.join(sorted(set(verbs)))} {resource}, as the manager must",
-            "apply the roles that `trainwright rbac` prints",
+            f"apply the roles that `trainwright rbac{_options(site)}` prints",
         )
+    # Without its Configuration the rights of the default one were asked for.
+    site.known(site.configuration)
+
+
+def _options(site: Site) -> str:
+    """What `trainwright rbac` must be told to print the roles of this manager."""
+    options = f" --namespace {site.home}" if site.home not in ("", DEFAULT_HOME) else ""
+    if site.only:
+        options += f" --only-namespace {site.only}"
+    return options + (" --config FILE" if site.configuration or site.feature_gates else "")
 
 
 def clock(site: Site) -> Iterator[Finding]:

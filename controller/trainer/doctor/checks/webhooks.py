@@ -38,7 +38,7 @@ def answer(site: Site) -> Iterator[Finding]:
     else:
         yield problem(
             f"a webhook of TrainJobs does not answer, so no TrainJob can be created: {probe.message}",
-            f"look whether the manager is ready: kubectl get pods -n {site.home}",
+            f"look whether the manager is ready: {site.pods}",
         )
 
 

@@ -16,7 +16,10 @@ CREATING_SECONDS = 60.0
 _CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" (not found|is being deleted)')
 _VOLUME = re.compile(r'volume "([^"]+)"')
 _SOURCE = re.compile(r'(configmap|secret) "([^"]+)" not found', re.IGNORECASE)
-_KINDS = {"configmap": CONFIG_MAP, "secret": SECRET}
+_NO_KEY = re.compile(r"references non-existent (config|secret) key: (\S+)")
+_LOOK_SECONDS = 10.0
+"""Most containers are created within that time, and nothing has to be looked for."""
+_KINDS = {"config": CONFIG_MAP, "configmap": CONFIG_MAP, "secret": SECRET}
 
 
 def unscheduled(picture: Picture, message: str, more: dict[str, Any]) -> Cause | None:
@@ -72,9 +75,18 @@ def _claim_pending(picture: Picture, claim: Document, more: dict[str, Any]) -> C
 
 
 def unmounted(picture: Picture) -> Iterator[Cause]:
-    """Volumes that a node cannot mount, for pods whose containers are not created for long."""
-    for pod in [pod for pod in picture.present_pods if _is_creating(picture, pod)][:EVENTS_OF]:
-        found = _from_event(picture, pod) or _from_volumes(picture, pod)
+    """Volumes that a node cannot mount.
+
+    What does not exist is said as soon as an event names it, or is looked for after a moment; other reasons may pass by
+    themselves, so they are said of pods whose containers are not created for long.
+    """
+    for pod in [pod for pod in picture.present_pods if is_creating(pod)][:EVENTS_OF]:
+        since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
+        found = _missing_by_event(picture, pod)
+        if found is None and picture.lasted(since, _LOOK_SECONDS):
+            found = _from_volumes(picture, pod)
+        if found is None and picture.lasted(since, CREATING_SECONDS):
+            found = _not_mounted(picture, pod)
         if found is not None:
             yield found
             return
@@ -96,28 +108,49 @@ def _statuses(status: Document) -> list[Document]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def _is_creating(picture: Picture, pod: Document) -> bool:
-    since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
-    return is_creating(pod) and picture.lasted(since, CREATING_SECONDS)
-
-
-def _from_event(picture: Picture, pod: Document) -> Cause | None:
+def _mount_events(picture: Picture, pod: Document) -> Iterator[tuple[str, str, Any]]:
+    """Message, volume and time of each event of a mount that failed, the latest first."""
     for event in picture.events(pod):
-        if event.get("reason") not in ("FailedMount", "FailedAttachVolume"):
-            continue
-        message, since = str(event.get("message", "")), event_since(event)
-        volume = _VOLUME.search(message)
+        if event.get("reason") in ("FailedMount", "FailedAttachVolume"):
+            message = str(event.get("message", ""))
+            volume = _VOLUME.search(message)
+            yield message, volume[1] if volume else "", event_since(event)
+
+
+def _missing_by_event(picture: Picture, pod: Document) -> Cause | None:
+    """The object, or the key of it, that an event names as missing and that was not made since."""
+    for message, volume, since in _mount_events(picture, pod):
         if (found := _CLAIM.search(message)) and found[2] == "not found":
-            return _source_missing(picture, pod, CLAIM.kind, found[1], volume[1] if volume else "", since)
-        if found := _SOURCE.search(message):
-            resource = _KINDS[found[1].lower()]
-            name = found[2].rpartition("/")[2]
-            return _source_missing(picture, pod, resource.kind, name, volume[1] if volume else "", since)
-        text = (
-            f"volume {volume[1] if volume else 'of the pods'} cannot be mounted on node {_node(pod)}: {quoted(message)}"
-        )
+            resource, name = CLAIM, found[1]
+        elif found := _SOURCE.search(message):
+            resource, name = _KINDS[found[1].lower()], found[2].rpartition("/")[2]
+        elif found := _NO_KEY.search(message):
+            return _key_missing(pod, found[1], found[2], volume, since)
+        else:
+            continue
+        if picture.get(resource, name) is None:
+            return _source_missing(picture, pod, resource.kind, name, volume, since)
+    return None
+
+
+def _not_mounted(picture: Picture, pod: Document) -> Cause | None:
+    for message, volume, since in _mount_events(picture, pod):
+        text = f"volume {volume or 'of the pods'} cannot be mounted on node {_node(pod)}: {quoted(message)}"
         return cause("VolumeNotMounted", text, about=About.of(pod, "Pod"), since=since, pods=1, index=index_of(pod))
     return None
+
+
+def _key_missing(pod: Document, kind: str, key: str, volume: str, since: Any) -> Cause:
+    resource = _KINDS[kind.lower()]
+    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    names = [name for one in volumes if one.get("name") == volume for found, name in _sources(one) if found == resource]
+    named = f"{resource.kind} {names[0]}" if names else f"a {resource.kind}"
+    text = (
+        f"volume {volume or 'of the pods'} takes key {key} from {named}, which does not have it: add the key, or "
+        "correct the runtime and create the job again"
+    )
+    about = About.of(pod, "Pod")
+    return cause("VolumeSourceMissing", text, about=about, since=since, pods=1, index=index_of(pod))
 
 
 def _from_volumes(picture: Picture, pod: Document) -> Cause | None:

@@ -4,9 +4,18 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from trainwright.api.objects import Document, uid_of
+from trainwright.controller.trainer.explain.kinds import CONFIG_MAP
+from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion, exact_end, exact_ends
+from trainwright.controller.trainer.failures.last_words import is_consequence, telling_line
+from trainwright.controller.trainer.failures.record import Entry, entries_of, entries_of_jobset, name_of_record
+from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.plugins.contract.picture import Picture, created_at, holds, index_of, moment, pod_order
+
+_LOGS = 8
+"""That are read to find the culprit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ def made_good(picture: Picture) -> frozenset[str]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Failure:
     """One container that ended with an error."""
 
@@ -87,6 +96,11 @@ class Failure:
         return int(self.state.get("exitCode") or 0)
 
     @property
+    def is_previous(self) -> bool:
+        """Whether its log is that of the run before the present one."""
+        return self.state is self.container.last
+
+    @property
     def out_of_memory(self) -> bool:
         """Whether the kernel killed it for memory."""
         return self.state.get("reason") == "OOMKilled"
@@ -97,19 +111,91 @@ class Failure:
         return moment(self.state.get("finishedAt"))
 
     @property
-    def order(self) -> tuple[str, bool, bool, int]:
+    def stopped(self) -> bool:
+        """Whether its pod was being ended before, so that it is a victim."""
+        return self.began[0]
+
+    @cached_property
+    def began(self) -> tuple[bool, str, str]:
+        """Whether the first of its runs that are known was stopped, and when it ended, as exactly as is known."""
+        ends, found = exact_ends(self.pod), []
+        for state in (self.container.last, self.container.terminated):
+            if state is not None and state.get("exitCode"):
+                finished = str(state.get("finishedAt") or "")
+                exact, stopped = exact_end(ends, self.container.name, state)
+                found.append((stopped or ended_by_deletion(self.pod, finished), finished or "~", exact or "~"))
+        return min(found)
+
+    @property
+    def order(self) -> tuple[tuple[bool, str, str], bool, bool, int]:
         """Sorts the likely cause first: the earliest; then one with a reason; then one that was not killed."""
         killed = self.code in (143, 134) or (self.code == 137 and not self.out_of_memory)
-        return (str(self.state.get("finishedAt") or "~"), not self.out_of_memory, killed, index_of(self.pod))
+        return self.began, not self.out_of_memory, killed, index_of(self.pod)
 
 
 def failures(picture: Picture) -> list[Failure]:
-    """The containers of the present attempt that ended with an error, the first cause first."""
+    """The containers of the present attempt that ended with an error, the first cause first.
+
+    Of a container that failed twice, its present run tells: a kubelet keeps no log of the run before that. A record
+    that a manager has taken knows which one was seen first. Without one, words of a victim go last.
+    """
     found = [
         Failure(pod, container, state)
         for pod in picture.present_pods
         for container in containers_of(pod)
-        for state in (container.terminated, container.last)
-        if state is not None and state.get("exitCode")
+        if (state := container.ended) is not None
     ]
-    return sorted(found, key=lambda one: one.order)
+    return _culprit_first(picture, sorted(found, key=lambda one: one.order))
+
+
+def _culprit_first(picture: Picture, found: list[Failure]) -> list[Failure]:
+    if len(found) < 2:
+        return found
+    culprit = _recorded(picture, found) or _by_words(picture, found)
+    return [culprit, *(one for one in found if one is not culprit)]
+
+
+def _recorded(picture: Picture, found: list[Failure]) -> Failure | None:
+    """The failure that the record names, if it is that of a run which the pods still show."""
+    entry = record_of(picture).get(attempt_of(picture.present_pods[0]))
+    for one in found:
+        for state in (one.container.last, one.container.terminated):
+            if (
+                entry is not None
+                and state is not None
+                and (uid_of(one.pod), one.container.name) == entry.failure.run[:2]
+            ):
+                run = (str(state.get("finishedAt") or ""), state.get("exitCode"))
+                if run == (entry.finished_at, entry.exit_code):
+                    return one
+    return None
+
+
+def record_of(picture: Picture) -> dict[int, Entry]:
+    """The attempts of the present JobSet that a manager has recorded."""
+    record = picture.get(CONFIG_MAP, name_of_record(picture.name))
+    if record is None or not picture.is_controller_of(record):
+        return {}
+    entries = entries_of(record.get("data"))
+    return entries_of_jobset(entries, uid_of(picture.jobset)) if picture.jobset is not None else entries
+
+
+def _by_words(picture: Picture, found: list[Failure]) -> Failure:
+    """The first one whose log does not tell of another failure, if it ended soon enough to be the reason."""
+    first = found[0]
+    if first.out_of_memory or not is_consequence(last_words(picture, first)):
+        return first
+    others = [one for one in found[1:_LOGS] if not one.stopped and not _is_late(one, first)]
+    # All are asked for at once: a round of reading for each would take long.
+    words = [last_words(picture, one) for one in others]
+    return next((one for one, said in zip(others, words, strict=True) if not is_consequence(said)), first)
+
+
+def _is_late(failure: Failure, first: Failure) -> bool:
+    began, ended = moment(first.began[1]), moment(failure.began[1])
+    return began is not None and ended is not None and (ended - began).total_seconds() > LATE_SECONDS
+
+
+def last_words(picture: Picture, failure: Failure) -> str:
+    """The line of the log that says most of the failure; empty without a log."""
+    return telling_line(picture.log(failure.pod, failure.container.name, previous=failure.is_previous))

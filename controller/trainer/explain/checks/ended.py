@@ -8,14 +8,14 @@ from typing import Any
 from trainwright.api.objects import Document, name_of
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.explain.catalogue import cause
-from trainwright.controller.trainer.explain.checks.containers import failures
+from trainwright.controller.trainer.explain.checks.containers import failures, record_of
 from trainwright.controller.trainer.explain.checks.failures import told
 from trainwright.controller.trainer.explain.checks.jobset import FIRST_JOB
-from trainwright.controller.trainer.explain.checks.nodes import remaining
+from trainwright.controller.trainer.explain.checks.nodes import disrupted, remaining
 from trainwright.controller.trainer.explain.checks.starting import cannot_run, is_program_missing, not_created
-from trainwright.controller.trainer.explain.kinds import CONFIG_MAP
-from trainwright.controller.trainer.explain.words import last_line, quoted, scheduler_says
-from trainwright.controller.trainer.failures.record import entries_of, name_of_record
+from trainwright.controller.trainer.explain.words import ends_with, quoted, scheduler_says
+from trainwright.controller.trainer.failures.first import is_disrupted
+from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds, since_of
 from trainwright.plugins.contract.picture import EVENT, event_time, moment
 
@@ -56,14 +56,15 @@ def _first_failure(picture: Picture) -> Cause | None:
     if program is not None:
         return program
     found = failures(picture)
-    return told(picture, found) if found else _recorded(picture)
+    own = [one for one in found if not is_disrupted(one.pod)]
+    if own:
+        return told(picture, own)
+    return _recorded(picture) or next(disrupted(picture), None)
 
 
 def _recorded(picture: Picture) -> Cause | None:
     """The first failure of the last attempt, from the record that a manager took while the pods were there."""
-    name = name_of_record(picture.name)
-    record = picture.get(CONFIG_MAP, name)
-    entries = entries_of(record.get("data")) if record is not None and picture.is_controller_of(record) else {}
+    name, entries = name_of_record(picture.name), record_of(picture)
     if not entries:
         return None
     entry = entries[max(entries)]
@@ -75,7 +76,7 @@ def _recorded(picture: Picture) -> Cause | None:
         return cause(
             "ProgramMissing", cannot_run(picture, f"container {entry.container} of {who}", entry.message), **more
         )
-    log = last_line(entry.log.splitlines())
+    log = ends_with(entry.said)
     log = f"{log}; ConfigMap {name} keeps more of the log" if log else ""
     if entry.reason == "OOMKilled":
         code = f", exit code {entry.exit_code}" if entry.exit_code is not None else ""

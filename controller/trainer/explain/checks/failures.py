@@ -2,15 +2,23 @@
 """Containers that ended with an error in the present attempt: which one was first, and what it says."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from trainwright.api.objects import Document, labels_of, name_of, uid_of
 from trainwright.controller.trainer.explain.catalogue import cause
-from trainwright.controller.trainer.explain.checks.containers import Failure, containers_of, failures, made_good
+from trainwright.controller.trainer.explain.checks.containers import (
+    Failure,
+    containers_of,
+    failures,
+    last_words,
+    made_good,
+)
 from trainwright.controller.trainer.explain.checks.starting import not_created
 from trainwright.controller.trainer.explain.words import (
     STEP_LABEL,
     counted,
-    last_line,
+    ends_with,
     lasting,
     rank_of,
     replicated_jobs,
@@ -18,26 +26,71 @@ from trainwright.controller.trainer.explain.words import (
     step_of,
     verb,
 )
+from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds
-from trainwright.plugins.contract.picture import index_of, moment, place_of, pod_order
+from trainwright.plugins.contract.picture import created_at, index_of, moment, place_of, pod_order
 
 _MOMENT_SECONDS = 10.0
+_STOPPED = frozenset({137, 143})
+"""Exit codes of containers that were told to stop, or were killed."""
 _INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
 
 
 def failed(picture: Picture) -> Iterator[Cause]:
     """The first failure of the attempt; those that followed it are not causes of their own."""
-    found = [one for one in failures(picture) if not _is_disrupted(one.pod)]
+    found = [one for one in failures(picture) if not _is_disrupted(one.pod) and not _is_deleted(one)]
     if not found or any(True for _ in not_created(picture)):
         return
     good = made_good(picture)
     lasting_ones = [one for one in found if not _runs_again(one) and uid_of(one.pod) not in good]
-    yield told(picture, lasting_ones) if lasting_ones else _recovered(picture, found)
+    if not lasting_ones:
+        yield _recovered(picture, found)
+        return
+    first = told(picture, lasting_ones)
+    is_once = first.reason not in ("CrashLoop", "ProgramMissing")
+    is_retried = is_once and all(_is_retried(picture, one) for one in lasting_ones)
+    yield replace(first, severity=Severity.TEMPORARY) if is_retried else first
+
+
+def _is_retried(picture: Picture, failure: Failure) -> bool:
+    """Whether the failed run is followed by another: its container starts again, or another pod takes its place."""
+    job = job_of(picture, failure.pod)
+    if job is None or holds(job, "Failed") is not None or holds(job, "FailureTarget") is not None:
+        return False
+    pod = failure.pod
+    if any(place_of(one) == place_of(pod) and _is_younger(one, pod) for one in picture.present_pods):
+        return True
+    in_place = (pod.get("spec") or {}).get("restartPolicy") in ("OnFailure", "Always")
+    is_alive = (pod.get("status") or {}).get("phase") in ("Pending", "Running")
+    return in_place and is_alive and failure.container.restarts < _limit(job)
+
+
+def _is_younger(one: Document, other: Document) -> bool:
+    return (created_at(one) or datetime.min.replace(tzinfo=UTC)) > (
+        created_at(other) or datetime.max.replace(tzinfo=UTC)
+    )
+
+
+def job_of(picture: Picture, pod: Document) -> Document | None:
+    """The Job of a pod."""
+    name = labels_of(pod).get("batch.kubernetes.io/job-name", "")
+    return next((one for one in picture.jobs if name_of(one) == name), None)
+
+
+def _limit(job: Document | None) -> int:
+    """How many restarts a Job allows."""
+    limit = ((job or {}).get("spec") or {}).get("backoffLimit")
+    return 6 if limit is None else int(limit)
 
 
 def _is_disrupted(pod: Document) -> bool:
     """Whether the cluster ended the pod; `nodes` tells that."""
-    return holds(pod, "DisruptionTarget") is not None or (pod.get("status") or {}).get("reason") == "Evicted"
+    return is_disrupted(pod) or (pod.get("status") or {}).get("reason") == EVICTED
+
+
+def _is_deleted(failure: Failure) -> bool:
+    """Whether it was stopped since its pod is deleted; what makes the pod again tells more."""
+    return failure.stopped and ended_by_deletion(failure.pod, str(failure.state.get("finishedAt") or ""))
 
 
 def _runs_again(failure: Failure) -> bool:
@@ -65,10 +118,23 @@ def told(picture: Picture, found: Sequence[Failure]) -> Cause:
     if first.container.waiting is not None and first.container.restarts:
         return _loop(picture, first)
     who = rank_of(picture, first.pod)
-    others = len({place_of(one.pod) for one in found} - {place_of(first.pod)})
-    after = f"; {counted(others, 'other')} {verb(others, 'was', 'were')} stopped after it" if others else ""
+    after = _others(first, found)
     text = f"{who} failed with {_code(first)}{_after(first)}{after}{_log(picture, first)}"
     return _made("RankFailed", picture, first, text)
+
+
+def _others(first: Failure, found: Sequence[Failure]) -> str:
+    """How many other pods were stopped after the first failure, and how many ended by themselves."""
+    places: dict[object, bool] = {}
+    for one in found:
+        was_stopped = one.stopped or one.code in _STOPPED
+        places[place_of(one.pod)] = places.get(place_of(one.pod), True) and was_stopped
+    places.pop(place_of(first.pod), None)
+    stopped = sum(places.values())
+    failed = len(places) - stopped
+    parts = [f"{counted(failed, 'other')} failed too"] if failed else []
+    parts += [f"{counted(stopped, 'other')} {verb(stopped, 'was', 'were')} stopped after it"] if stopped else []
+    return "".join(f"; {part}" for part in parts)
 
 
 def _after(failure: Failure) -> str:
@@ -100,10 +166,7 @@ def _memory(picture: Picture, first: Failure) -> Cause:
 
 
 def _loop(picture: Picture, first: Failure) -> Cause:
-    role = labels_of(first.pod).get("batch.kubernetes.io/job-name", "")
-    job = next((one for one in picture.jobs if one["metadata"]["name"] == role), None)
-    limit = ((job or {}).get("spec") or {}).get("backoffLimit")
-    limit = 6 if limit is None else int(limit)
+    limit = _limit(job_of(picture, first.pod))
     times = first.container.restarts
     text = (
         f"container {first.container.name} of {rank_of(picture, first.pod)} has failed {counted(times, 'time')}, "
@@ -139,17 +202,17 @@ def _step(picture: Picture, pod: Document) -> str:
 
 
 def _last_line(picture: Picture, failure: Failure) -> str:
-    previous = failure.state is failure.container.last
-    return last_line(picture.log(failure.pod, failure.container.name, previous=previous))
+    return ends_with(last_words(picture, failure))
 
 
 def _log(picture: Picture, failure: Failure) -> str:
     """The last line of the log of the container that failed, or the command that shows the log."""
     if ending := _last_line(picture, failure):
         return ending
-    previous = failure.state is failure.container.last
     is_one_of_several = failure.container.init or len((failure.pod.get("spec") or {}).get("containers") or ()) > 1
-    options = (f" -c {failure.container.name}" if is_one_of_several else "") + (" --previous" if previous else "")
+    options = (f" -c {failure.container.name}" if is_one_of_several else "") + (
+        " --previous" if failure.is_previous else ""
+    )
     return f"; see `kubectl logs {name_of(failure.pod)}{options}`"
 
 

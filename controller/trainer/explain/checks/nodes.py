@@ -47,6 +47,11 @@ def disrupted(picture: Picture) -> Iterator[Cause]:
             return
 
 
+def is_of_lost_node(picture: Picture, pod: Document) -> bool:
+    """Whether the pod is not ready since its node does not exist any more, or is not ready."""
+    return _lost(picture, pod) is not None
+
+
 def _evicted(picture: Picture, pod: Document) -> Cause | None:
     status = pod.get("status") or {}
     if status.get("reason") != "Evicted":

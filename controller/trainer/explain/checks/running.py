@@ -15,10 +15,11 @@ from trainwright.controller.trainer.explain.checks.jobset import (
     running_pods,
     wanted_now,
 )
+from trainwright.controller.trainer.explain.checks.nodes import is_of_lost_node
 from trainwright.controller.trainer.explain.checks.refusals import about_jobset
 from trainwright.controller.trainer.explain.words import counted, listed, pods_wanted, replicated_jobs, role_of, verb
 from trainwright.controller.trainer.job.silence import Reason
-from trainwright.plugins.contract import About, Cause, Picture, created_at, holds, since_of
+from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at, holds, since_of
 from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest, index_of, moment
 from trainwright.plugins.contract.picture import counted as share
 
@@ -30,7 +31,7 @@ def unready(picture: Picture) -> Iterator[Cause]:
     for one in replicated_jobs(picture):
         role = str(one.get("name"))
         pods = [pod for pod in picture.present_pods if role_of(pod) == role]
-        late = [pod for pod in pods if _is_unready(picture, pod)]
+        late = [pod for pod in pods if _is_unready(picture, pod) and not _is_lost(picture, pod)]
         if not late:
             continue
         waiting = [
@@ -38,12 +39,16 @@ def unready(picture: Picture) -> Iterator[Cause]:
             for other in replicated_jobs(picture)
             if (role, "Ready") in open_dependencies(picture, other)
         ]
+        probe = _probe(late[0])
+        if probe is None:
+            yield _not_ready_without_probe(role, late, pods)
+            return
         run = verb(len(late), "runs and fails its readiness probe", "run and fail their readiness probe")
         runs = f"{share(late, pods)} {run}"
         who = f"{waiting[0]} starts when {role} is ready: {runs}" if waiting else f"{role} is not ready: {runs}"
         yield cause(
             "NotReady",
-            f"{who}{_probe(late[0])}; look at its log, or correct the probe in the runtime",
+            f"{who}{probe}; look at its log, or correct the probe in the runtime",
             about=About.of(late[0], "Pod"),
             since=earliest(since_of(condition_of(pod, "Ready")) for pod in late),
             pods=len(late),
@@ -51,6 +56,12 @@ def unready(picture: Picture) -> Iterator[Cause]:
             explains=frozenset({"StepWaits"}),
         )
         return
+
+
+def _is_lost(picture: Picture, pod: Document) -> bool:
+    """Whether the pod is not ready for the sake of its node. That a probe fails is what a kubelet alone says."""
+    said_by_kubelet = (condition_of(pod, "Ready") or {}).get("reason") == "ContainersNotReady"
+    return not (said_by_kubelet and _probe(pod) is not None) and is_of_lost_node(picture, pod)
 
 
 def _is_unready(picture: Picture, pod: Document) -> bool:
@@ -69,18 +80,47 @@ def _is_unready(picture: Picture, pod: Document) -> bool:
     return picture.lasted(since_of(ready), max(NOT_READY_SECONDS, *map(float, delays), 0.0))
 
 
-def _probe(pod: Document) -> str:
-    """What the probe asks, or what it said."""
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        probe = container.get("readinessProbe") or {}
-        if "tcpSocket" in probe:
-            return f" (tcp {probe['tcpSocket'].get('port')})"
-        if "httpGet" in probe:
-            return f" (http {probe['httpGet'].get('port')}{probe['httpGet'].get('path', '')})"
-        if "grpc" in probe:
-            return f" (grpc {probe['grpc'].get('port')})"
-        if "exec" in probe:
-            return f" ({' '.join(probe['exec'].get('command') or ())[:60]})"
+def _not_ready_without_probe(role: str, late: list[Document], pods: list[Document]) -> Cause:
+    """Pods whose containers run, and which no probe keeps from being ready: what a node that does not answer leaves."""
+    names = {str((pod.get("spec") or {}).get("nodeName")) for pod in late}
+    nodes = f"{verb(len(names), 'node', 'nodes')} {listed(names)}"
+    text = (
+        f"{role} is not ready: {share(late, pods)} {verb(len(late), 'runs and has', 'run and have')} no readiness "
+        f"probe, so {nodes} may not answer; ask the administrator"
+    )
+    return cause(
+        "NotReady",
+        text,
+        about=About.of(late[0], "Pod"),
+        since=earliest(since_of(condition_of(pod, "Ready")) for pod in late),
+        severity=Severity.TEMPORARY,
+        pods=len(late),
+        index=index_of(late[0]),
+        explains=frozenset({"StepWaits"}),
+    )
+
+
+def _probe(pod: Document) -> str | None:
+    """What the probe of the pod asks; None if it has none."""
+    spec = pod.get("spec") or {}
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    probes = [
+        probe
+        for container in (*(spec.get("containers") or ()), *sidecars)
+        for probe in (container.get("readinessProbe"), container.get("startupProbe"))
+        if probe
+    ]
+    if not probes:
+        return None
+    probe = probes[0]
+    if "tcpSocket" in probe:
+        return f" (tcp {probe['tcpSocket'].get('port')})"
+    if "httpGet" in probe:
+        return f" (http {probe['httpGet'].get('port')}{probe['httpGet'].get('path', '')})"
+    if "grpc" in probe:
+        return f" (grpc {probe['grpc'].get('port')})"
+    if "exec" in probe:
+        return f" ({' '.join(probe['exec'].get('command') or ())[:60]})"
     return ""
 
 

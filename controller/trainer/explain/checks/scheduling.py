@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from trainwright.api.nodes import is_local
 from trainwright.api.objects import Document, name_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.explain.catalogue import cause
@@ -182,6 +183,11 @@ def _offers(node: Document, resource: str, amount: Quantity) -> bool:
 def _too_small(spec: Document, nodes: Sequence[Document], resource: str, asked: Quantity) -> str:
     most = max(capacity.allocatable(node, resource) for node in nodes)
     which = "no node that the node selector allows" if spec.get("nodeSelector") else "no node"
+    if not most and all(map(is_local, nodes)):
+        return (
+            f"this machine has no {resource}, and each pod asks for {amount(resource, asked)}: run the job on a "
+            "cluster that has it, or use another runtime"
+        )
     if not most:
         return (
             f"{which} offers {resource}, and each pod asks for {amount(resource, asked)}: is its device plugin "

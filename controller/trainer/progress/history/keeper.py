@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the history of each TrainJob in its ConfigMap: a runnable of the leader, where the Configuration asks for it.
 
-Points come from the changes of `status.trainerStatus` that the cache shows, so it does not matter which replica took a
-report and how. A ConfigMap is written at most every five minutes while its job reports, and when the job ends, within
-the budget of all writes of progress. After a start nothing is read or written until a job reports; then the ring goes
-on from the one that is stored.
+Points come from the changes of `status.trainerStatus` that the cache shows, so it does not matter which replica took
+a report and how. A ConfigMap is written at most every five minutes while its job reports, and when the job ends,
+within the budget of all writes of progress, several at once, so that one that is slow holds up no other. After a
+start nothing is read or written until a job reports; then the ring goes on from the one that is stored.
 
 Only a ConfigMap that the manager made for this very job is written. One of somebody else is left alone, and said once;
 one that is damaged is begun again, and one that is deleted is made again, which is said once, too.
@@ -14,14 +14,14 @@ import asyncio
 import heapq
 import itertools
 import logging
-import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from prometheus_client import CollectorRegistry, Counter
 
+from trainwright.api import surroundings
 from trainwright.api.conditions import find
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, key_of, resource_version_of, uid_of
@@ -31,7 +31,7 @@ from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_FAILED
 from trainwright.controller.runtime import Cache, Client, Conflict, Event, KubernetesError, NotFound
 from trainwright.controller.runtime.errors import AlreadyExists, Forbidden, TooManyRequests
-from trainwright.controller.runtime.tasks import together
+from trainwright.controller.runtime.tasks import TaskScope, together
 from trainwright.controller.trainer.job.state import is_ours
 from trainwright.controller.trainer.job.status import is_finished
 from trainwright.controller.trainer.progress.budget import Budget
@@ -52,8 +52,12 @@ RECENT_SECONDS = 600.0
 """A job that ended before this leader started, and not longer ago, may lack its last points."""
 ATTEMPTS = 3
 """How often a ConfigMap is read again that others change."""
-FLUSH_SECONDS, AT_ONCE = 8.0, 16
-"""For what is left when the manager stops, and how many are written then at the same time."""
+FLUSH_SECONDS = 8.0
+"""For what is left when the manager stops."""
+AT_ONCE = 16
+"""How many are written at the same time."""
+WRITE_SECONDS = 15.0
+"""Limit of one write with all its attempts; after that it counts as failed."""
 RESULTS = ("stored", "foreign", "failed")
 
 Uniform = Callable[[float, float], float]
@@ -94,6 +98,8 @@ class _Kept:
     not_before: float = float("-inf")
     """After a failure, or while the name is somebody else's."""
     failures: int = 0
+    is_busy: bool = False
+    """Whether it is being written."""
     may_exist: bool = False
     """Whether a create failed that the API server may have carried out all the same."""
     said: set[str] = field(default_factory=set)
@@ -123,7 +129,7 @@ class HistoryKeeper:
         attempt_of: Callable[[TrainJob], int | None],
         synced: Callable[[], Awaitable[None]] = _at_once,
         now: Now = wall_clock,
-        uniform: Uniform = random.uniform,
+        uniform: Uniform = surroundings.uniform,
     ) -> None:
         """Create it inside a running event loop.
 
@@ -146,7 +152,10 @@ class HistoryKeeper:
         self._heap: list[tuple[float, int, str]] = []
         self._order = itertools.count()
         self._wake = asyncio.Event()
-        self._runs = self._stopping = False
+        self._stopped = asyncio.Event()
+        self._choosing = asyncio.Lock()
+        self._writing = 0
+        self._runs = False
 
     # ------------------------------------------------------------------ what is seen
 
@@ -221,11 +230,11 @@ class HistoryKeeper:
         self._wake.set()
 
     def _next(self) -> _Kept | None:
-        """The job that is due."""
+        """The job that is due. One that is being written is due again when that has ended."""
         while self._heap and self._heap[0][0] <= self._time():
             at, _, uid = heapq.heappop(self._heap)
             kept = self._kept.get(uid)
-            if kept is not None and kept.due == at:
+            if kept is not None and kept.due == at and not kept.is_busy:
                 kept.due = None
                 return kept
         return None
@@ -236,32 +245,55 @@ class HistoryKeeper:
         """Write until `request_stop`, then write what is left."""
         await self._synced()
         self._runs = True
-        try:
-            for job in self._list():
-                self._consider(job, at_start=True)
-            await self._write_all()
-        finally:
-            self._runs = False
-        await self._flush()
+        async with TaskScope("progress/history") as tasks:
+            try:
+                for job in self._list():
+                    self._consider(job, at_start=True)
+                for number in range(AT_ONCE):
+                    tasks.start(f"progress/history/{number}", self._write())
+                await self._stopped.wait()
+            finally:
+                self._runs = False
+            await self._flush()
         self._kept.clear()
 
     def request_stop(self) -> None:
         """Write what is left, then return from `run`."""
-        self._stopping = True
+        self._stopped.set()
         self._wake.set()
 
-    async def _write_all(self) -> None:
-        while not self._stopping:
+    async def _write(self) -> None:
+        """Write what is due until a stop. One of several, of which one waits for the next job at a time."""
+        while True:
+            async with self._choosing:
+                kept = await self._chosen()
+            if kept is None:
+                return
+            self._writing += 1
+            try:
+                await self._turn(kept)
+            finally:
+                kept.is_busy = False
+                self._writing -= 1
+                self._wake.set()
+            if kept.due is not None and kept.due <= self._time():
+                self._plan(kept, kept.due)  # its time came meanwhile, as at the end of the job
+
+    async def _chosen(self) -> _Kept | None:
+        """Wait for a job that is due and that may be written. None: a stop was asked for, which `_flush` answers."""
+        while not self._stopped.is_set():
             self._wake.clear()
             kept = self._next()
             if kept is None:
                 await self._sleep(max(0.0, self._heap[0][0] - self._time()) if self._heap else None)
             elif await self._may_write():
-                await self._turn(kept)
+                kept.is_busy = True
+                return kept
+        return None
 
     async def _may_write(self) -> bool:
-        """Wait until a write may begin, and begin it. False: a stop was asked for, which `_flush` answers at once."""
-        while not self._stopping:
+        """Wait until a write may begin, and begin it. False: a stop was asked for."""
+        while not self._stopped.is_set():
             self._wake.clear()
             pause = self._budget.wait()
             if pause <= 0:
@@ -276,15 +308,21 @@ class HistoryKeeper:
                 await self._wake.wait()
 
     async def _flush(self) -> None:
-        rest = iter([kept for kept in self._kept.values() if kept.is_dirty])
-
-        async def some() -> None:
+        async def some(rest: Iterator[_Kept]) -> None:
             for kept in rest:
                 await self._turn(kept)
 
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
-                await together("progress/history flush", *(some() for _ in range(AT_ONCE)))
+                written = [kept for kept in self._kept.values() if kept.is_busy]
+                rest = iter([kept for kept in self._kept.values() if kept.is_dirty and not kept.is_busy])
+                await together("progress/history flush", *(some(rest) for _ in range(AT_ONCE)))
+                while self._writing:
+                    self._wake.clear()
+                    await self._wake.wait()
+                # Those that were being written may have got a report more.
+                rest = iter(written)
+                await together("progress/history flush", *(some(rest) for _ in range(AT_ONCE)))
         except TimeoutError:
             left = sum(kept.is_dirty for kept in self._kept.values())
             log.warning("the last minutes of %d histories are not stored", left)
@@ -300,7 +338,12 @@ class HistoryKeeper:
         if not self._lacks(kept):
             return
         try:
-            is_stored = await self._store(kept)
+            async with asyncio.timeout(WRITE_SECONDS):
+                is_stored = await self._store(kept)
+        except TimeoutError:
+            # The API server may have carried it out. Then the version is another one, which a failure explains.
+            kept.may_exist = kept.may_exist or not kept.version
+            self._fail(kept, KubernetesError(f"no answer within {WRITE_SECONDS:.0f} s"))
         except TooManyRequests as error:
             self._budget.be_silent(error.retry_after or 0.0)
             self._fail(kept, error)

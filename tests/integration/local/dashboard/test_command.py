@@ -61,8 +61,9 @@ async def test_it_serves_until_a_signal_though_a_page_is_open(kubeconfig: Path, 
         assert found is not None
         jar = aiohttp.CookieJar(unsafe=True)
         async with aiohttp.ClientSession(cookie_jar=jar) as session:
-            await (await session.get(f"{found[1]}?token={found[3]}", allow_redirects=False)).read()
-            stream = await session.get(f"{found[1]}api/v1/jobs/stream")
+            page = await session.get(f"{found[1]}?token={found[3]}")
+            await page.read()
+            stream = await session.get(f"{page.url}api/v1/jobs/stream")
             assert b"retry" in await stream.content.readline()
             process.send_signal(number)
             rest = await stream.content.read()

@@ -5,9 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.integration.local.node.conftest import POD, Pods, container, python, status
+from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret, ServiceAccount
 from trainwright.api.objects import uid_of
+from trainwright.controller.local.node import runs
 from trainwright.controller.local.node.settings import NodeSettings
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty
@@ -76,7 +80,10 @@ async def test_variables_come_from_all_sources(pods: Pods, client: Client, setti
     await eventually(Path(environ["TMPDIR"]).exists, is_empty)
 
 
-async def test_a_missing_object_is_waited_for(pods: Pods, client: Client) -> None:
+@IN_ONE_MODE
+async def test_a_missing_object_is_waited_for(pods: Pods, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The object itself ends the wait, and not the next try.
+    monkeypatch.setattr(runs, "RETRY_SECONDS", 3600.0)
     reference = {"configMapRef": {"name": "late"}}
     main = {"name": "main", "image": "python", "command": list(python("pass")), "envFrom": [reference]}
     await pods.create("waits", containers=[main])
@@ -88,9 +95,10 @@ async def test_a_missing_object_is_waited_for(pods: Pods, client: Client) -> Non
     assert container(pod)["state"]["waiting"]["message"] == 'configmap "late" not found'
     assert status(pod)["phase"] == "Pending"
     await make(client, ConfigMap, "late", pods.namespace, data={"a": "b"})
-    await pods.reach("waits", "Succeeded", seconds=5)
+    await pods.reach("waits", "Succeeded")
 
 
+@IN_ONE_MODE
 async def test_an_image_without_a_command_says_what_to_add(pods: Pods) -> None:
     await pods.create("image", containers=[{"name": "main", "image": "docker.io/org/trainer:1"}])
     pod = await eventually(
@@ -228,6 +236,7 @@ async def test_sidecars_start_first_and_stop_last(pods: Pods, settings: NodeSett
     assert container(pod, "init")["ready"]
 
 
+@IN_ONE_MODE
 async def test_a_failed_init_container_fails_the_pod(pods: Pods) -> None:
     init = {"name": "init", "image": "python", "command": [*python("raise SystemExit(4)")]}
     await pods.create("init", *python("pass"), initContainers=[init])

@@ -7,6 +7,7 @@ from contextlib import aclosing
 import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, python
+from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.controller.local.node.interface import ExecSession, LogOptions, PodExec, PodLogs, UnavailableError
 from trainwright.controller.local.node.node import Node
 from trainwright.controller.runtime.testing.waiting import eventually
@@ -17,6 +18,7 @@ async def read(node: PodLogs, pods: Pods, name: str, options: LogOptions, contai
     return b"".join(chunks).decode()
 
 
+@IN_ONE_MODE
 async def test_logs_of_a_pod_are_followed_to_its_end(pods: Pods, node: Node) -> None:
     code = "import os,time\nprint('a')\nwhile not os.path.exists('go'): time.sleep(0.05)\nprint('b')"
     await pods.create("talks", *python(code))
@@ -40,14 +42,18 @@ async def test_logs_of_a_pod_are_followed_to_its_end(pods: Pods, node: Node) -> 
         await node.attach(pods.namespace, "talks", "main")
 
 
+@IN_ONE_MODE
 async def test_the_log_of_the_run_before(pods: Pods, node: Node) -> None:
     code = "import os,sys; there=os.path.exists('x'); open('x','w'); print('run', there); sys.exit(0 if there else 1)"
     await pods.create("again", *python(code), restartPolicy="OnFailure")
     await pods.reach("again", "Succeeded")
     assert await read(node, pods, "again", LogOptions()) == "run True\n"
     assert await read(node, pods, "again", LogOptions(previous=True)) == "run False\n"
+    assert await read(node, pods, "again", LogOptions(run=0)) == "run False\n"
+    assert await read(node, pods, "again", LogOptions(run=1, follow=True)) == "run True\n"
 
 
+@IN_ONE_MODE
 async def test_logs_that_are_not_there(pods: Pods, node: Node) -> None:
     waits = {"name": "main", "image": "python", "command": ["true"], "envFrom": [{"secretRef": {"name": "no"}}]}
     await pods.create("waits", containers=[waits])

@@ -4,8 +4,11 @@
 import json
 
 from tests.integration.local.node.conftest import POD, Pods, container, is_alive, python, status
+from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.core.v1 import Node
+from trainwright.api.objects import annotations_of
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.status import FAILURES
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 
@@ -35,6 +38,29 @@ async def test_a_pod_runs_and_succeeds(pods: Pods, client: Client) -> None:
     assert any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"]["conditions"])
 
 
+async def test_a_failure_has_its_time_in_the_same_write(pods: Pods) -> None:
+    made = await pods.create("fails", *python("raise SystemExit(4)"))
+    pod = await pods.reach("fails", "Failed")
+    ended = container(pod)["state"]["terminated"]
+    (failure,) = json.loads(annotations_of(pod)[FAILURES])
+    assert failure == {"container": "main", "run": 0, "exitCode": 4, "at": failure["at"]}
+    assert ended["finishedAt"] == failure["at"][:19] + "Z"
+    assert ended["containerID"] == f"local://{made['metadata']['uid']}/main/0"
+
+
+async def test_what_a_pod_made_of_its_termination_message_is_its_own_matter(pods: Pods) -> None:
+    """Where it is mounted, it cannot be replaced."""
+    await pods.create("neighbour", *python("import time; time.sleep(600)"))
+    await pods.reach("neighbour", "Running")
+    code = "import os; file = os.environ['TERMINATION_LOG']; os.remove(file); os.symlink('x' * 300, file)"
+    await pods.create("linked", *python(f"{code}\nraise SystemExit(4)"))
+    pod = await pods.reach("linked", "Failed")
+    ended = container(pod)["state"]["terminated"]
+    if ended["exitCode"] == 4:
+        assert ended["message"].startswith("Error on reading termination log ")
+    assert status(await pods.get("neighbour"))["phase"] == "Running"
+
+
 async def test_a_running_pod_is_ready_and_ends_with_its_deletion(pods: Pods, settings: NodeSettings) -> None:
     made = await pods.create("sleeper", *python("import time; time.sleep(600)"), terminationGracePeriodSeconds=20)
     pod = await pods.reach("sleeper", "Running")
@@ -61,6 +87,7 @@ async def test_a_failure_keeps_its_exit_code(pods: Pods) -> None:
     assert absent["message"] == 'exec: "no-such-program": executable file not found in $PATH'
 
 
+@IN_ONE_MODE
 async def test_a_failed_container_is_started_again(pods: Pods) -> None:
     code = "import os,sys; there=os.path.exists('second'); open('second','w'); sys.exit(0 if there else 1)"
     await pods.create("again", *python(code), restartPolicy="OnFailure")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.local.node.conftest import POD, Document, Pods, container, python, status
+from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.events.v1 import Event
 from trainwright.controller.local.node.handlers import Target, attempt
 from trainwright.controller.runtime.testing import ControlPlane
@@ -102,6 +103,7 @@ while True:
     await pods.gone("hooked")
 
 
+@IN_ONE_MODE
 async def test_a_hook_that_fails_ends_the_container(pods: Pods) -> None:
     hooks = {"lifecycle": {"postStart": {"exec": {"command": ["sh", "-c", "echo no; exit 1"]}}}}
     await pods.create("unhooked", containers=main(FOREVER, **hooks), terminationGracePeriodSeconds=1)

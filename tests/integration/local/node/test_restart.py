@@ -9,9 +9,10 @@ import sys
 import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, is_alive, python, running_node, status
-from trainwright.api.objects import uid_of
+from trainwright.api.objects import annotations_of, uid_of
 from trainwright.controller.local.node.interface import LogOptions
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.status import FAILURES
 from trainwright.controller.runtime import Client, ClusterConfig
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually, is_empty
@@ -55,6 +56,10 @@ async def test_a_stopped_node_ends_its_pods(config: ClusterConfig, unmanaged: Po
     pod = await pods.get("stopped")
     assert (status(pod)["phase"], status(pod)["reason"]) == ("Failed", "Terminated")
     assert container(pod)["state"]["terminated"]["exitCode"] == 143
+    (target,) = [one for one in status(pod)["conditions"] if one["type"] == "DisruptionTarget"]
+    assert (target["status"], target["reason"]) == ("True", "TerminationByKubelet")
+    (failure,) = json.loads(annotations_of(pod)[FAILURES])
+    assert (failure["exitCode"], failure["stopped"]) == (143, True)
 
 
 async def test_after_a_crash_running_pods_are_lost_and_finished_ones_stay(

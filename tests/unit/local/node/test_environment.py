@@ -292,6 +292,17 @@ async def test_what_the_document_sets_wins(objects: Objects, images: Images, tmp
     assert {found.environment[entry["name"]] for entry in env} == {"own"}
 
 
+async def test_the_folder_of_the_annotation_goes_first(objects: Objects, images: Images, tmp_path: Path) -> None:
+    here = tmp_path / "project"
+    one = pod({"name": "main", "image": "*", "command": ["true"], "workingDir": "/"})
+    one["metadata"]["annotations"] = {"workdir.trainwright.dev/main": str(here), "workdir.trainwright.dev/other": "/"}
+    with pytest.raises(CreateError, match=r"working folder .*project does not exist: make it, or name another one"):
+        await plan(one, objects, tmp_path, images)
+    here.mkdir()
+    for rewrite in (True, False):
+        assert (await plan(one, objects, tmp_path, images, rewrite=rewrite)).folder == str(here)
+
+
 async def test_namespaces_need_no_rewriting(objects: Objects, images: Images, tmp_path: Path) -> None:
     env = [{"name": "ADDRESS", "value": "mnist-node-0-0.mnist"}]
     mount = {"name": "data", "mountPath": "/data"}

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +62,7 @@ class Machine:
                     extra_groups=[] if os.getuid() == 0 else None,
                     env={"PATH": "/usr/bin:/bin"},
                     cwd="/",
-                    timeout=20,
+                    timeout=120,
                     check=False,
                 )
             finally:
@@ -159,11 +158,9 @@ def test_why_a_program_does_not_run(machine: Machine, command: list[str], more: 
 
 
 def test_nothing_is_left_when_the_program_ends(machine: Machine) -> None:
+    # Were the detached child left, its pipe would hold the output open until launch() gives up.
     code = "import time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nprint(json.dumps(0))"
-    begun = time.monotonic()
     assert machine.run(code) == 0
-    # The pipe of the detached child would have held the output open.
-    assert time.monotonic() - begun < 30
 
 
 def test_a_hosts_file_is_written_in_place(tmp_path: Path) -> None:

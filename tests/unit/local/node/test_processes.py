@@ -3,22 +3,30 @@
 
 import asyncio
 import contextlib
+import errno
+import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from trainwright.controller.local.node import processes, recovery
+from trainwright.controller.local.node import containers, processes, recovery
+from trainwright.controller.local.node import ends as ends_module
+from trainwright.controller.local.node import guard as guard_module
 from trainwright.controller.local.node.containers import ContainerProcess, Order, StartError, start
+from trainwright.controller.local.node.ends import End, Ends
+from trainwright.controller.local.node.logs import parse
 from trainwright.controller.local.node.spawning import GUARD, SPAWNER, Spawner
+from trainwright.controller.local.node.spawning import alone as alone_
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.runtime.testing.waiting import eventually, eventually_sync, is_empty
+from trainwright.controller.runtime.testing.waiting import equals, eventually, eventually_sync, is_empty
 
 DETACH = """
 import os, sys, time
@@ -112,6 +120,74 @@ async def test_a_program_that_cannot_run_is_told_by_a_spawner_too(
     wanted = replace(order(folder, ""), command=["no-such-program"])
     with pytest.raises(StartError, match="executable file not found"):
         await start(wanted, record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
+
+
+class Watched(Ends):
+    """Keeps what it watches, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: list[End] = []
+
+    def watch(self, pid: int) -> End:
+        self.ends.append(super().watch(pid))
+        return self.ends[-1]
+
+
+async def two_sleepers(folder: Path, tasks: TaskScope, spawner: Spawner, ends: Ends) -> list[ContainerProcess]:
+    """Two programs in folders `0` and `1`."""
+    found = []
+    for name in ("0", "1"):
+        (folder / name).mkdir()
+        found.append(
+            await start(
+                order(folder / name, "import time; time.sleep(600)"),
+                record=folder / name / "process.json",
+                follow=tasks.start,
+                spawn=spawner.start,
+                ends=ends,
+            )
+        )
+    return found
+
+
+def guard_of(folder: Path) -> int:
+    """The guard of the program whose record lies in a folder."""
+    return int(json.loads((folder / "process.json").read_text())["guard"])
+
+
+@pytest.mark.only_where(sys.platform == "linux", "descriptors of processes")
+async def test_ends_have_the_order_in_which_the_programs_ended_whichever_guard_wakes_first(
+    folder: Path, tasks: TaskScope, spawner: Spawner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends_module, "LATE_SECONDS", 600.0)
+    ends = Watched()
+    first, second = await two_sleepers(folder, tasks, spawner, ends)
+    os.kill(guard_of(folder / "0"), signal.SIGSTOP)
+    for process in (first, second):
+        os.kill(process.pid, signal.SIGKILL)
+        await eventually(functools.partial(lives, process.pid), equals(False))
+    await eventually(lambda: ends.ends[1].reported)
+    os.kill(guard_of(folder / "0"), signal.SIGCONT)
+    assert (await first.wait()).at < (await second.wait()).at
+    assert ends.ends[0].reported > ends.ends[1].reported  # type: ignore[operator]
+
+
+@pytest.mark.only_where(sys.platform == "linux", "descriptors of processes")
+async def test_the_end_of_a_program_does_not_wait_for_a_guard_that_is_stopped(
+    folder: Path, tasks: TaskScope, spawner: Spawner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends_module, "LATE_SECONDS", 0.01)
+    first, second = await two_sleepers(folder, tasks, spawner, Ends())
+    guard = guard_of(folder / "0")
+    os.kill(guard, signal.SIGSTOP)
+    for process in (first, second):
+        os.kill(process.pid, signal.SIGKILL)
+        await eventually(functools.partial(lives, process.pid), equals(False))
+    assert (await second.wait()).code == 137
+    assert not first.ended
+    os.kill(guard, signal.SIGCONT)
+    assert (await first.wait()).code == 137
 
 
 def entries(folder: Path, name: str = "0.log") -> list[tuple[str, str, str]]:
@@ -306,8 +382,8 @@ async def test_a_process_whose_start_nobody_waits_for_has_ended(
         return await never
 
     monkeypatch.setattr(asyncio.StreamReader, "readline", readline)
-    more = {} if alone else {"spawn": spawner.start}
-    made = start(order(folder, code), record=folder / "process.json", follow=tasks.start, **more)
+    spawn = alone_ if alone else spawner.start
+    made = start(order(folder, code), record=folder / "process.json", follow=tasks.start, spawn=spawn)
     starting = asyncio.create_task(made)
     pid = int(await eventually(lambda: entries(folder)[0][2], ignore=(FileNotFoundError, IndexError), seconds=10))
     starting.cancel()
@@ -323,6 +399,151 @@ async def test_a_killed_guard_takes_its_program_along(folder: Path, tasks: TaskS
     os.kill(guard, signal.SIGKILL)
     assert (await process.wait()).code == 137
     await eventually(lambda: lives(process.pid), is_empty, seconds=10)
+
+
+FOREIGN = DETACH.replace('open("detached"', 'os.environ.clear(); open("detached"').replace(
+    "time.sleep(600)", "os.execve(sys.executable, [sys.executable, '-c', 'import time; time.sleep(600)'], {})"
+)
+"""What it leaves has another environment, too."""
+
+
+@pytest.mark.only_where(sys.platform == "linux", "adoption of orphans")
+@pytest.mark.parametrize(("code", "alone"), [(DETACH, False), (DETACH, True), (FOREIGN, False)])
+async def test_a_killed_guard_leaves_nothing(
+    folder: Path, tasks: TaskScope, spawner: Spawner, code: str, alone: bool
+) -> None:
+    """Also of a process in a session of its own whose parent has ended, as a server that became a daemon."""
+    spawn = alone_ if alone else spawner.start
+    wanted = order(folder, code + "time.sleep(600)")
+    process = await start(wanted, record=folder / "process.json", follow=tasks.start, spawn=spawn)
+    detached = await number(folder, "detached")
+    os.kill(guard_of(folder), signal.SIGKILL)
+    assert (await process.wait()).code == 137
+    if code is FOREIGN:
+        # The end does not wait for what the environment does not name: the spawner alone knows of it.
+        await eventually(lambda: lives(detached), equals(False), seconds=10)
+    assert not lives(detached)
+    assert not lives(process.pid)
+
+
+@pytest.mark.only_where(sys.platform == "linux", "adoption of orphans")
+async def test_a_guard_that_does_not_obey_is_killed(
+    folder: Path, tasks: TaskScope, spawner: Spawner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(containers, "GUARD_SECONDS", 0.01)
+    wanted = order(folder, DETACH + "time.sleep(600)")
+    process = await start(wanted, record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
+    detached = await number(folder, "detached")
+    os.kill(guard_of(folder), signal.SIGSTOP)
+    process.kill()
+    assert (await process.wait()).code == 137
+    assert not lives(process.pid)
+    assert not lives(detached)
+
+
+@pytest.mark.only_where(sys.platform == "linux", "adoption of orphans")
+async def test_a_killed_guard_takes_nothing_of_others_along(folder: Path, tasks: TaskScope, spawner: Spawner) -> None:
+    first, second = await two_sleepers(folder, tasks, spawner, Ends())
+    os.kill(guard_of(folder / "0"), signal.SIGKILL)
+    assert (await first.wait()).code == 137
+    assert lives(second.pid)
+    second.kill()
+    assert (await second.wait()).code == 137
+
+
+@pytest.mark.only_where(sys.platform == "linux", "adoption of orphans")
+def test_a_spawner_stays_until_the_last_guard_has_ended_and_ends_what_a_dead_one_left(folder: Path) -> None:
+    """The cluster is killed, and so is a guard, before it can end its program."""
+    program = f"""
+import asyncio, os, sys
+from pathlib import Path
+from trainwright.controller.local.node.containers import Order, start
+from trainwright.controller.local.node.spawning import Spawner
+from trainwright.controller.runtime.tasks import TaskScope
+async def main():
+    async with TaskScope("main") as tasks:
+        folder, spawner = Path({str(folder)!r}), Spawner()
+        order = Order(command=[sys.executable, "-c", {FOREIGN + "time.sleep(600)"!r}], environment={{}},
+                      folder=str(folder), log=str(folder / "0.log"), grace=600.0)
+        process = await start(order, record=folder / "process.json", follow=tasks.start, spawn=spawner.start)
+        await process.wait()
+asyncio.run(main())
+"""
+    with subprocess.Popen([sys.executable, "-c", program]) as cluster:
+        detached = int(eventually_sync((folder / "detached").read_text, ignore=(FileNotFoundError,), seconds=20))
+        guard = guard_of(folder)
+        cluster.kill()
+    os.kill(guard, signal.SIGKILL)
+    eventually_sync(lambda: lives(detached), equals(False), seconds=10)
+
+
+async def test_a_full_disk_stops_the_log_and_not_the_program(folder: Path, tasks: TaskScope) -> None:
+    code = "import sys, time\nfor i in range(1000): print(i)\nopen('end', 'w').close(); sys.exit(5)"
+    wanted = replace(order(folder, code), log="/dev/full")
+    process = await start(wanted, record=folder / "process.json", follow=tasks.start)
+    assert (await process.wait()).code == 5
+    assert (folder / "end").exists()
+
+
+async def test_a_log_that_cannot_be_opened_does_not_stop_the_program(folder: Path, tasks: TaskScope) -> None:
+    wanted = replace(order(folder, "print(1)"), log=str(folder / "absent" / "0.log"))
+    process = await start(wanted, record=folder / "process.json", follow=tasks.start)
+    assert (await process.wait()).code == 0
+
+
+def test_a_log_says_what_it_could_not_write(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = guard_module.Log(str(folder / "0.log"), 10**6, 2)
+    log.write("stdout", b"before\n")
+    real, room = os.write, [40, 0, 0]
+
+    def write(descriptor: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken = real(descriptor, data[: room[0]])
+        room[0] -= taken
+        return taken
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", write)
+        log.write("stdout", b"torn in the middle of this line\n")
+        log.write("stdout", b"lost\n")
+    log.write("stdout", b"after\n")
+    log.close()
+    texts = [parse(line).text for line in (folder / "0.log").read_bytes().splitlines() if parse(line)]  # type: ignore[union-attr]
+    assert [texts[0], texts[-1]] == [b"before", b"after"]
+    assert re.fullmatch(rb"\d+ bytes of this log could not be written: No space left on device", texts[-2])
+
+
+def test_a_guard_obeys_what_comes_with_its_order(folder: Path) -> None:
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
+    line = json.dumps(asdict(order(folder, code))).encode() + b"\nkill\n"
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", str(GUARD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as guard:
+        assert guard.stdin is not None
+        assert guard.stdout is not None
+        guard.stdin.write(line)
+        guard.stdin.flush()
+        reports = [json.loads(one) for one in guard.stdout]
+    assert reports[-1]["exited"] == 137
+
+
+@pytest.mark.only_where(sys.platform == "linux", "environments of processes")
+def test_what_the_environment_names_is_killed_at_the_next_start(folder: Path) -> None:
+    """A process without any record: guard, spawner and cluster were killed."""
+    pods = folder / "pods"
+    (pods / "uid").mkdir(parents=True)
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    names = [pods / "uid" / "containers" / "main" / "process.json", folder / "pods2" / "uid" / "process.json"]
+    environments = [{**os.environ, processes.MARKER: str(name)} for name in names]
+    with (
+        subprocess.Popen(sleep, env=environments[0]) as survivor,
+        subprocess.Popen(sleep, env=environments[1]) as other,
+    ):
+        recovery.end_survivors(pods)
+        assert survivor.wait(10) == -signal.SIGKILL
+        assert other.poll() is None
+        other.kill()
 
 
 async def test_a_process_without_a_record_does_not_run(folder: Path, tasks: TaskScope) -> None:

@@ -76,6 +76,21 @@ class Host:
         return self.beside[-1]
 
 
+async def test_a_run_does_not_empty_what_the_one_before_linked(tmp_path: Path) -> None:
+    """A container may have replaced its termination message by a link to a file of the user."""
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    (tmp_path / "termination-log").symlink_to(precious)
+    host: Any = Host()
+    folders = Folders(tmp_path, tmp_path / "logs", tmp_path / "tmp")
+    async with TaskScope("test") as tasks:
+        runner = ContainerRunner(container(), ContainerState(Waiting("")), folders, host, tasks, lambda: NOW)
+        tasks.start("run", runner.run())
+        await eventually(lambda: host.runs, has_length(1))
+        assert precious.read_text() == "precious"
+        host.runs[0].end.set_result(Exit(1, NOW))
+
+
 async def test_what_was_starting_when_its_run_ended_does_not_join_the_next(tmp_path: Path) -> None:
     host: Any = Host()
     state = ContainerState(Waiting("ContainerCreating"))

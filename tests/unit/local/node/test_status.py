@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import Document, container, pod
+from trainwright.controller.local.node.node import STOPPED
 from trainwright.controller.local.node.pods import should_restart
 from trainwright.controller.local.node.state import (
     ContainerState,
@@ -216,6 +217,22 @@ def test_container_statuses() -> None:
     ]
     init = seen["initContainerStatuses"][0]
     assert (init["ready"], init["started"]) == (True, False)
+
+
+def test_the_shutdown_of_the_node_is_a_disruption() -> None:
+    """As a kubelet's, so that a `podFailurePolicy` can ignore it."""
+    found = state(ended(143))
+    found.verdict, found.over = STOPPED, True
+    seen = status_document(document("Never", 1), found, NOW)
+    assert (seen["phase"], seen["reason"]) == ("Failed", "Terminated")
+    (condition,) = [one for one in seen["conditions"] if one["type"] == "DisruptionTarget"]
+    assert (condition["status"], condition["reason"]) == ("True", "TerminationByKubelet")
+    assert condition["message"] == "Pod was terminated in response to imminent node shutdown."
+    # It had ended before: the phase that the server has stays.
+    before = document("Never", 1) | {"status": {"phase": "Succeeded"}}
+    seen = status_document(before, found, NOW)
+    assert seen["phase"] == "Succeeded"
+    assert not [one for one in seen["conditions"] if one["type"] == "DisruptionTarget"]
 
 
 def test_only_differences_are_written() -> None:

@@ -27,5 +27,23 @@ def test_a_link_to_elsewhere_removes_nothing(tmp_path: Path) -> None:
     assert precious.exists()
 
 
+def test_a_folder_of_the_user_with_such_a_name_stays(tmp_path: Path) -> None:
+    """A pod can replace the link."""
+    precious = tmp_path / "tw-abcdefgh"
+    precious.mkdir()
+    link = tmp_path / "tmp"
+    link.symlink_to(precious)
+    remove_temporary(link)
+    assert precious.exists()
+    assert not link.is_symlink()
+
+
+def test_what_a_pod_made_of_the_link_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    remove_temporary(tmp_path / "tmp")
+    (tmp_path / "long").symlink_to("x" * 300)
+    remove_temporary(tmp_path / "long")
+
+
 def test_nothing_to_remove(tmp_path: Path) -> None:
     remove_temporary(tmp_path / "tmp")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The termination message of a container, as a kubelet reads it."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,35 @@ def test_the_end_of_the_file(tmp_path: Path, written: bytes, shown: str) -> None
     file.write_bytes(written)
     log.write_bytes(b"")
     assert message({}, file, log, code=1) == shown
+
+
+def link(file: Path) -> None:
+    file.symlink_to("x" * 300)
+
+
+def link_to_a_secret(file: Path) -> None:
+    secret = file.with_name("secret")
+    secret.write_text("password")
+    file.symlink_to(secret)
+
+
+def folder_of_a_link(file: Path) -> None:
+    """The folder of the container is a link."""
+    elsewhere = file.parent.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / file.name).write_text("password")
+    file.parent.rmdir()
+    file.parent.symlink_to(elsewhere)
+
+
+@pytest.mark.parametrize("make", [link, link_to_a_secret, folder_of_a_link, os.mkfifo, Path.mkdir])
+def test_what_a_container_put_in_the_place_of_the_file_is_not_read(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    file, log = tmp_path / "main" / "termination-log", tmp_path / "log"
+    file.parent.mkdir()
+    make(file)
+    assert message({}, file, log, code=1).startswith(f"Error on reading termination log {file}: ")
 
 
 def test_no_file_is_no_message(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 import asyncio
 import base64
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,22 @@ async def test_tokens_are_renewed_in_time(objects: Objects, tmp_path: Path) -> N
     assert await volumes.refresh(one)
     assert files(volumes)["token"] == (b"token-2", 0o600)
     assert volumes.renew_after == 800
+
+
+@pytest.mark.only_where(hasattr(time, "CLOCK_BOOTTIME"), "a monotonic clock that stops while the machine sleeps")
+async def test_tokens_are_due_after_a_sleep_of_the_machine(
+    objects: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocks = {time.CLOCK_BOOTTIME: 100.0}
+    monkeypatch.setattr(time, "clock_gettime", clocks.__getitem__)
+    volumes = Volumes(tmp_path, objects)
+    one = with_volume(projected={"sources": [{"serviceAccountToken": {"path": "token", "expirationSeconds": 1000}}]})
+    await volumes.prepare(one)
+    clocks[time.CLOCK_BOOTTIME] += 8 * 3600
+    assert volumes.renew_after is not None
+    assert volumes.renew_after <= 0
+    assert await volumes.refresh(one)
+    assert files(volumes)["token"] == (b"token-2", 0o600)
 
 
 def test_the_objects_that_a_pod_refers_to() -> None:

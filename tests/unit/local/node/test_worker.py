@@ -2,7 +2,10 @@
 """The life of one pod: its files follow their sources, and nothing of it stays."""
 
 import asyncio
+import errno
+import os
 import threading
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +17,10 @@ from trainwright.api.times import wall_clock
 from trainwright.controller.local.node import temporary
 from trainwright.controller.local.node import worker as module
 from trainwright.controller.local.node.environment import ConfigError
+from trainwright.controller.local.node.node import STOPPED
+from trainwright.controller.local.node.runs import ContainerRunner
 from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.status import status_document
 from trainwright.controller.local.node.worker import PodWorker
 from trainwright.controller.runtime.testing.waiting import equals, eventually
 
@@ -22,7 +28,7 @@ from trainwright.controller.runtime.testing.waiting import equals, eventually
 class Files:
     """Volumes that show a number. Each time they are written, they wait for the test."""
 
-    renew_after = None
+    renew_after: float | None = None
 
     def __init__(self) -> None:
         self.source, self.shown, self.writes = 1, 0, 0
@@ -74,6 +80,64 @@ async def test_a_change_while_files_are_written_is_shown(worker: PodWorker) -> N
     await eventually(lambda: files.shown, equals(4))
     worker.end(grace=0.0)
     await running
+
+
+@pytest.mark.parametrize("step", ["prepare", "stop", "temporary", "release"])
+async def test_an_error_of_one_pod_is_its_end_and_raised_to_nobody(
+    worker: PodWorker, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), "x" * 300)
+
+    worker.volumes = Files()  # type: ignore[assignment]
+    if step == "prepare":
+        worker.volumes = SimpleNamespace(prepare=fail)  # type: ignore[assignment]
+    elif step == "release":
+        worker.volumes = SimpleNamespace(prepare=fail)  # type: ignore[assignment]
+        monkeypatch.setattr(worker._hosting, "release", fail)
+    elif step == "stop":
+        worker.end()
+        monkeypatch.setattr(ContainerRunner, "stop", fail)
+    else:
+        worker.end()
+        monkeypatch.setattr(module, "remove_temporary", fail)
+    worker.state.main["main"].begin(wall_clock(), "local://id")
+    await worker.run()
+    assert worker.done.is_set()
+    document = status_document(worker.pod, worker.state, wall_clock())
+    assert (document["phase"], document["reason"]) == ("Failed", "NodeError")
+    assert "File name too long" in document["message"]
+    assert document["containerStatuses"][0]["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
+
+
+async def test_a_pod_that_has_ended_is_not_stopped_by_the_node(worker: PodWorker) -> None:
+    worker.volumes = Files()  # type: ignore[assignment]
+    worker.end()
+    await worker.run()
+    worker.end(verdict=STOPPED)
+    assert worker.state.verdict is None
+
+
+async def test_files_are_renewed_and_a_deadline_counts_after_a_sleep_of_the_machine(
+    worker: PodWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Timers stand still while it sleeps: the clocks are looked at again meanwhile."""
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
+    files = Files()
+    files.renew_after = 3600.0
+    worker.volumes = files  # type: ignore[assignment]
+    worker.pod["spec"]["activeDeadlineSeconds"] = 3600
+    slept = timedelta(0)
+    monkeypatch.setattr(worker, "_now", lambda: wall_clock() + slept)
+    monkeypatch.setattr(worker, "event", lambda *_: None)
+    running = asyncio.create_task(worker.run())
+    files.go_on.release()
+    await eventually(lambda: files.shown, equals(1))
+    files.renew_after = -1.0
+    await eventually(lambda: files.writes, equals(2))
+    slept = timedelta(hours=8)
+    await running
+    assert worker.state.verdict == module.EXPIRED
 
 
 async def test_a_folder_that_is_made_while_the_worker_is_cancelled_is_removed(

@@ -272,3 +272,10 @@ def test_causes_repeat_what_the_summary_says_once() -> None:
     assert summary(twice) == "x.a: Required value"
     other = 'x: Invalid value: "integer": x in body must be of type object: "integer"'
     assert summary([*twice, *schema.validate({"x": 1})]) == f"[x.a: Required value, {other}]"
+
+
+def test_no_string_holds_up_the_server() -> None:
+    field = {"type": "string", "pattern": "^(a+)+$"}
+    value = "a" * 100 + "b"
+    [said] = errors(field, value)
+    assert said == f"Invalid x: Invalid value: \"{value}\": x in body should match '^(a+)+$'"

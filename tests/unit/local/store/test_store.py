@@ -85,7 +85,7 @@ async def test_what_is_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     then = store.version
     store.write("configmaps", A, document(data={"x": "1"}), one)
     moment[0] = HISTORY_SECONDS + 1
-    store.compact()
+    await store.compact()
     with pytest.raises(Expired):
         store.watch("configmaps", then - 1)
     with pytest.raises(Expired):
@@ -191,7 +191,7 @@ async def test_a_compacted_history_has_no_hole_after_a_restart(tmp_path: Path) -
         # The newest change stays in the file, for the version, though it is forgotten.
         await store.committed()
         clock[0] += HISTORY_SECONDS + 1
-        store.compact()
+        await store.compact()
         one = store.write("configmaps", A, document(), one)
         one = store.write("configmaps", A, document(), one)
     await store.close()
@@ -248,6 +248,49 @@ def fail(disk: Disk, event: str, how: str) -> None:
     disk._connection.execute(
         f"CREATE TEMP TRIGGER fails BEFORE {event} ON changes BEGIN SELECT RAISE({how}, 'disk I/O error'); END"
     )
+
+
+async def test_a_compaction_that_the_file_refuses_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    moment = 0.0
+    store = Store(tmp_path / "state.db", now=lambda: moment)
+    store.write("configmaps", A, document(), None)
+    await store.committed()
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Disk, "forget", full)
+    moment = HISTORY_SECONDS + 1
+    await store.compact()
+    await store.close()
+    assert "old changes stay in the state file until the next compaction: database or disk is full" in caplog.text
+
+
+async def test_a_compaction_lets_requests_and_commits_go_between(tmp_path: Path) -> None:
+    """Thousands of changes are forgotten in slices: meanwhile the loop turns, and what is written becomes durable."""
+    clock = [0.0]
+    store = Store(tmp_path / "state.db", now=lambda: clock[0])
+    one = store.write("configmaps", A, document(), None)
+    for number in range(3_000):
+        one = store.write("configmaps", A, document(data={"x": str(number)}), one)
+    await store.committed()
+    clock[0] = HISTORY_SECONDS + 1
+    compaction = asyncio.ensure_future(store.compact())
+    turns = 0
+    while store.collection("configmaps").history:
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns > 3_000 // 1_000
+    written = store.write("configmaps", A, document(data={"x": "meanwhile"}), one)
+    await store.committed()
+    assert not compaction.done()
+    await compaction
+    await store.close()
+    store = Store(tmp_path / "state.db", now=lambda: clock[0])
+    assert [change.version for change in store.collection("configmaps").history] == [written.version]
+    await store.close()
 
 
 @pytest.mark.parametrize("how", ["ABORT", "ROLLBACK"])

@@ -13,7 +13,7 @@ from tests.unit.local.workloads.objects import NOW, at, condition, job, pod
 from trainwright.api.objects import Document, key_of, name_of
 from trainwright.api.times import parse
 from trainwright.controller.local.workloads import WORKLOADS, rights
-from trainwright.controller.local.workloads.claims.volumes import binding, bound_status, volume_of
+from trainwright.controller.local.workloads.claims.volumes import binding, bound_status, folder_in, volume_of
 from trainwright.controller.local.workloads.documents import merge_patch
 from trainwright.controller.local.workloads.finished.jobs import seconds_left
 from trainwright.controller.local.workloads.finished.pods import too_many
@@ -144,6 +144,23 @@ def test_a_claim_is_bound_to_its_folder() -> None:
     assert binding(claim, volume) == {}
     bound = {"phase": "Bound", "accessModes": ["ReadWriteMany"], "capacity": {"storage": "3Gi"}}
     assert bound_status(claim, volume) == bound
+
+
+@pytest.mark.parametrize(
+    ("path", "goes"),
+    [
+        ("/state/volumes/ns-data-u", True),
+        ("/state/volumes/..", False),
+        ("/state/volumes/.", False),
+        ("/state/volumes/a/..", False),
+        ("/state/volumes", False),
+        ("/etc", False),
+        ("", False),
+    ],
+)
+def test_only_a_folder_of_the_root_goes_with_its_volume(path: str, goes: bool) -> None:
+    volume = {"spec": {"hostPath": {"path": path}}}
+    assert folder_in(Path("/state/volumes"), volume) == (Path(path) if goes else None)
 
 
 # ---------------------------------------------------------------------- finished objects

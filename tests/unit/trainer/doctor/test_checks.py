@@ -446,6 +446,29 @@ def test_a_manager_without_a_deployment_is_known_by_its_answer() -> None:
     assert [one.title for one in examine(gone) if not one.is_sound] == ["webhooks answer", "a manager works"]
 
 
+@pytest.mark.parametrize(
+    ("device", "remedy"), [("nvidia.com/gpu", "nvidia-smi"), ("amd.com/gpu", "on a cluster whose")]
+)
+def test_a_laptop_is_not_told_to_look_after_a_device_plugin(device: str, remedy: str) -> None:
+    """No device plugin runs in a local cluster."""
+    laptop: dict[str, Any] = {
+        "metadata": {"name": "n"},
+        "status": {"nodeInfo": {"containerRuntimeVersion": "local://processes"}},
+    }
+    asking = rendered(job_template("node", "trainer", container(resources={"limits": {device: 8}}), **NEVER))
+    site = replace(sound(), nodes=[laptop], rendered=[asking, rendered(job_template(**NEVER))])
+    ((told, finding),) = [(one.title, finding) for one in examine(site) for finding in one.findings]
+    assert (told, finding.level) == ("devices", Level.NOTE)
+    assert finding.message == f"this machine has no {device}; runtimes that need it: TrainingRuntime team/r"
+    assert remedy in finding.remedy
+    small = {"metadata": laptop["metadata"], "status": {**laptop["status"], "allocatable": {device: "4"}}}
+    text = text_of(examine(replace(site, nodes=[small])))
+    assert "larger nodes" not in text
+    assert "device plugin" not in text
+    # A cluster of others with such a node is none.
+    assert "device plugin" in text_of(examine(replace(site, nodes=[laptop, node()])))
+
+
 def test_the_originals_installation_is_not_held_against_our_rights_and_definitions() -> None:
     site = sound()
     theirs = deployment(image="ghcr.io/kubeflow/trainer/trainer-controller-manager:v2.2.0")

@@ -11,7 +11,7 @@ from trainwright.api.rights import Rule
 from trainwright.controller.cli.doctor import text_of
 from trainwright.controller.trainer.doctor.examination import examine
 from trainwright.controller.trainer.doctor.findings import Level
-from trainwright.controller.trainer.doctor.site import Probe
+from trainwright.controller.trainer.doctor.site import Probe, Unread
 
 
 def limited(*arguments: str) -> Document:
@@ -52,3 +52,20 @@ def test_the_chart_of_kubeflow_trainer_is_known_by_its_labels() -> None:
     assert replace(sound(), deployments=[theirs]).managers == [theirs]
     both = replace(sound(), deployments=[theirs, deployment()])
     assert "there are managers of TrainJobs in kubeflow, kubeflow-system" in text_of(examine(both))
+
+
+def test_commands_name_the_namespace_that_is_known_or_none() -> None:
+    dead = Probe(code=500, message='failed calling webhook "validator.trainjob.trainer.kubeflow.org"')
+    site = replace(sound(), job_probe=dead, deployments=Unread("forbidden"), leases=Unread("forbidden"))
+    service = {"namespace": "ml", "name": "s"}
+    hooks = {"webhooks": [{"clientConfig": {"service": service}}]}
+    site.webhooks = [{"metadata": {"name": "validator.trainer.kubeflow.org"}, **hooks}]
+    assert site.pods == "kubectl get pods -n ml"
+    assert "kubectl get pods -n ml" in text_of(examine(site))
+    site.leases = [lease(namespace="of-lease")]
+    site.webhooks = Unread("forbidden")
+    assert site.pods == "kubectl get pods -n of-lease"
+    site.leases = Unread("forbidden")
+    assert site.pods == "kubectl get pods -A -l app.kubernetes.io/component=manager"
+    site.webhooks = [{"metadata": {"name": "jobset-validating-webhook-configuration"}, **hooks}]
+    assert site.jobset_pods == "kubectl get pods -n ml"

@@ -257,6 +257,20 @@ def test_35_no_node_is_large_enough() -> None:
     )
 
 
+def test_35_a_laptop_is_not_told_to_look_after_a_device_plugin() -> None:
+    """No device plugin runs in a local cluster."""
+    for runtime, sentence in (
+        ("containerd://2.1.0", "no node offers nvidia.com/gpu, and each pod asks for 8: is its device plugin running?"),
+        ("local://processes", "this machine has no nvidia.com/gpu, and each pod asks for 8: run the job on a cluster"),
+    ):
+        world = World()
+        world.unschedulable(GPU)
+        for node in (obj for obj in world.objects if obj["kind"] == "Node"):
+            node["status"]["allocatable"].pop("nvidia.com/gpu")
+            node["status"]["nodeInfo"] = {"containerRuntimeVersion": runtime}
+        assert sentence in world.says()
+
+
 def test_36_the_node_selector_matches_nothing() -> None:
     world = World()
     world.unschedulable("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")

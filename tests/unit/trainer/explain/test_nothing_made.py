@@ -159,8 +159,8 @@ def test_10_another_controller_is_responsible() -> None:
 def test_11_no_manager_works() -> None:
     world = World(jobset=False)
     assert world.says() == (
-        "ManagerMissing: no manager has looked at the job since it was created: is a manager running? See `kubectl get "
-        "pods,leases -n kubeflow-system`"
+        "ManagerMissing: no manager has looked at the job since it was created: no Deployment, Lease or webhook of a "
+        "manager was found in this cluster; install or start one"
     )
     lease = world.add(
         "coordination.k8s.io/v1",
@@ -175,6 +175,51 @@ def test_11_no_manager_works() -> None:
     assert world.explained().exit_code == 3
     world.job["metadata"]["creationTimestamp"] = at(10)
     assert world.says().startswith("Starting: ")
+
+
+def test_11_the_manager_is_found_wherever_it_is() -> None:
+    world = World(jobset=False)
+    labels = {"app.kubernetes.io/name": "kubeflow-trainer", "app.kubernetes.io/component": "manager"}
+    says = "ManagerMissing: no manager has looked at the job since it was created: "
+    service = {"namespace": "team", "name": "s"}
+    webhooks = world.add(
+        "admissionregistration.k8s.io/v1",
+        "ValidatingWebhookConfiguration",
+        "validator.trainer.kubeflow.org",
+        namespace="",
+        webhooks=[{"clientConfig": {"service": service}}],
+    )
+    assert world.says() == f"{says}is a manager running? See `kubectl get pods,leases -n team`"
+    world.add("apps/v1", "Deployment", "other", namespace="apps", labels={"app.kubernetes.io/component": "manager"})
+    deployment = world.add("apps/v1", "Deployment", "mine", namespace="training", labels=labels)
+    assert world.says() == f"{says}is a manager running? See `kubectl get pods,leases -n training`"
+    # Its Lease may have another name.
+    lease = world.add(
+        "coordination.k8s.io/v1",
+        "Lease",
+        "another",
+        namespace="training",
+        spec={"holderIdentity": "mine-7d_x", "renewTime": "2026-11-22T13:00:00.000000Z"},
+    )
+    told = (
+        f"{says}no manager holds Lease another of namespace training (last renewed 2026-11-22T13:00:00Z); start the "
+        "manager"
+    )
+    assert world.says() == told
+    assert str(world.explained().cause.about) == "Lease training/another"
+    lease["metadata"]["name"] = "trainer.kubeflow.org"
+    for obj in (webhooks, deployment):
+        world.objects.remove(obj)
+    assert world.says() == told.replace("another", "trainer.kubeflow.org")
+
+
+def test_11_without_a_right_to_look_no_command_is_made_up() -> None:
+    world = World(jobset=False)
+    world.unreadable = ("leases", "deployments", "validatingwebhookconfigurations")
+    assert world.says() == (
+        "ManagerMissing: no manager has looked at the job since it was created: is a manager running? Where it runs "
+        "may not be read: ask its administrator"
+    )
 
 
 def test_12_jobset_is_not_installed() -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of containers that cannot start, of those that run, and of jobs that are over."""
 
+import json
+
 import pytest
 
 from tests.unit.trainer.explain.world import NOW, World, at, condition, container
@@ -562,3 +564,215 @@ def test_complete() -> None:
     world.ended("Complete", "AllJobsCompleted")
     assert world.says() == "Complete: the job is complete"
     assert world.explained().exit_code == 0
+
+
+# ---------------------------------------------------------------------- who failed first, and whose words it are
+
+
+def test_equal_seconds_choose_no_victim_where_the_record_knows() -> None:
+    world = World()
+    world.terminated(0, 1)
+    world.terminated(2, 137)
+    world.logs["j-node-0-2-abcde/node"] = ["step 41"]
+    assert world.says().startswith("RankFailed: rank 0 failed with exit code 1; 1 other was stopped after it")
+    entry = {"attempt": 0, "pod": "j-node-0-2-abcde", "podUid": "Pod/j-node-0-2-abcde", "container": "node"}
+    data = {"attempt-0": dump({**entry, "exitCode": 137, "finishedAt": at(100)})}
+    world.add("v1", "ConfigMap", "j-failures", owner=world.job, data=data)
+    assert world.says() == (
+        "RankFailed: rank 2 failed with exit code 137 (killed); 1 other failed too; its log ends with: step 41"
+    )
+
+
+def test_a_rank_that_lost_another_one_is_a_victim() -> None:
+    world = World()
+    for index in (0, 1, 3):
+        world.terminated(index, 1)
+        world.logs[f"j-node-0-{index}-abcde/node"] = ["ConnectionResetError: [Errno 104] Connection reset by peer"]
+    world.terminated(2, 1, ago=98)
+    world.logs["j-node-0-2-abcde/node"] = ["ValueError: bad shape", "=" * 60]
+    assert world.says() == (
+        "RankFailed: rank 2 failed with exit code 1; 3 others failed too; its log ends with: ValueError: bad shape"
+    )
+    # What ended long after the others is not the reason.
+    world.terminated(2, 1, ago=20)
+    assert world.says().startswith("RankFailed: rank 0 failed with exit code 1; 3 others failed too; ")
+
+
+def test_the_time_that_a_node_tells_exactly_counts() -> None:
+    world = World()
+    for index, micros in ((0, "900000"), (1, "100000")):
+        pod = world.terminated(index, 1, containerID="local://u/node/0")
+        exact = {"container": "node", "run": 0, "exitCode": 1, "at": f"{at(100)[:-1]}.{micros}Z"}
+        pod["metadata"]["annotations"] = {"node.trainwright.dev/failures": json.dumps([exact])}
+    assert world.says().startswith("RankFailed: rank 1 failed with exit code 1; 1 other failed too")
+
+
+def test_who_was_stopped_and_who_failed_by_itself() -> None:
+    world = World()
+    world.terminated(0, 1, ago=100)
+    world.terminated(1, 1, ago=98)
+    assert "rank 0 failed with exit code 1; 1 other failed too; see" in world.says()
+    world.terminated(2, 143, ago=98)
+    world.terminated(3, 137, ago=98)
+    assert "1 other failed too; 2 others were stopped after it; see" in world.says()
+
+
+def test_what_a_kubelet_answers_is_no_log() -> None:
+    world = World()
+    world.terminated(0, 1)
+    world.logs["j-node-0-0-abcde/node"] = ["unable to retrieve container logs for containerd://43b90bd87901"]
+    assert world.says() == "RankFailed: rank 0 failed with exit code 1; see `kubectl logs j-node-0-0-abcde`"
+
+
+def test_of_a_container_that_failed_twice_the_present_run_tells() -> None:
+    world = World()
+    pod = world.terminated(0, 3, ago=20)
+    last = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": at(60)}}
+    pod["status"]["containerStatuses"][0] |= {"lastState": last, "restartCount": 1}
+    world.terminated(1, 1, ago=40)
+    # Rank 0 was the first to fail.
+    assert world.says() == (
+        "RankFailed: rank 0 failed with exit code 3; 1 other failed too; see `kubectl logs j-node-0-0-abcde`"
+    )
+
+
+def test_control_characters_reach_no_terminal() -> None:
+    world = World()
+    world.terminated(0, 1)
+    world.logs["j-node-0-0-abcde/node"] = ["\x1b[31mValueError\x1b[0m: \u202ebad shape\x07", "\x00\x00\x00"]
+    assert world.says().endswith("its log ends with: ValueError: bad shape")
+    world = World()
+    world.pods[1]["status"] = {"phase": "Failed", "reason": "Odd\x1b[2J", "message": "a\nb\x00\x9b2J"}
+    assert world.says() == "RankFailed: rank 1 failed (Odd: a b)"
+
+
+def test_a_job_that_tries_again_is_not_stuck() -> None:
+    world = World()
+    pod = world.terminated(0, 1)
+    assert world.explained().outcome == "Stuck"
+    # Its container starts again in place.
+    pod["status"]["phase"], pod["spec"]["restartPolicy"] = "Running", "OnFailure"
+    assert (world.says()[:24], world.explained().outcome) == ("RankFailed: rank 0 faile", "Waiting")
+    pod["status"]["containerStatuses"][0]["restartCount"] = 6
+    assert world.explained().outcome == "Stuck"
+    # The Job has made another pod.
+    pod["status"]["phase"], pod["spec"]["restartPolicy"] = "Failed", "Never"
+    job = next(obj for obj in world.objects if obj["kind"] == "Job")
+    again = world.add_pod(job, "node", 0, ago=5)
+    again["metadata"] |= {"name": "j-node-0-0-again", "uid": "again"}
+    again["status"]["conditions"] = []
+    assert (world.says()[:24], world.explained().outcome) == ("RankFailed: rank 0 faile", "Waiting")
+    job["status"] = {"conditions": [condition("FailureTarget", "BackoffLimitExceeded")]}
+    assert world.explained().outcome == "Stuck"
+
+
+# ---------------------------------------------------------------------- pods that the cluster ended
+
+
+@pytest.mark.parametrize("reason", ["Terminated", "NodeShutdown", "Preempting"])
+def test_a_pod_that_its_node_has_ended_has_not_failed(reason: str) -> None:
+    world = World()
+    pod = world.terminated(1, 143)
+    pod["status"] |= {"reason": reason, "message": "Pod was terminated in response to imminent node shutdown."}
+    assert "exit code" not in world.says()
+    assert world.explained().outcome == "Waiting"
+    pod["status"]["conditions"].append(condition("DisruptionTarget", "TerminationByKubelet"))
+    assert world.explained().outcome == "Waiting"
+    assert "exit code" not in world.says()
+    # A job that failed for it.
+    world.ended("Failed", "FailedJobs", "jobset failed (first failed job: j-node-0)")
+    assert "rank 1 was ended by its node" in world.says()
+    assert "exit code" not in world.says()
+
+
+def test_a_pod_that_is_stopped_since_it_is_deleted_has_not_failed() -> None:
+    world = World()
+    pod = world.terminated(1, 143, ago=100)
+    pod["metadata"] |= {"deletionTimestamp": at(70), "deletionGracePeriodSeconds": 30}
+    assert "failed" not in world.says()
+
+
+def test_a_lost_node_is_no_wrong_probe() -> None:
+    world = World()
+    for pod in world.pods[:2]:
+        # What the cluster writes of a node that does not answer: nothing but the status changes.
+        pod["status"]["conditions"][1] = condition("Ready", "", status="False", ago=90)
+        pod["spec"]["nodeName"] = "lost"
+    lost = world.add_node("lost", {})
+    lost["status"]["conditions"] = [condition("Ready", "NodeStatusUnknown", "Kubelet stopped posting.", "Unknown")]
+    assert world.says() == (
+        "NodeLost: node lost, on which rank 0 runs, is not ready: Kubelet stopped posting.; the pod is made again if "
+        "the node does not come back"
+    )
+    assert "NotReady" not in [one.reason for one in world.explained().others]
+    # Without the right to read nodes.
+    world.unreadable = ("nodes",)
+    assert world.says() == (
+        "NotReady: node is not ready: 2 of 4 pods run and have no readiness probe, so node lost may not answer; ask "
+        "the administrator"
+    )
+    assert world.explained().outcome == "Waiting"
+
+
+def test_a_probe_of_start_up_is_a_probe() -> None:
+    world = World(pods=1)
+    world.pods[0]["status"]["conditions"][1] = condition("Ready", "ContainersNotReady", status="False")
+    world.pods[0]["spec"]["containers"][0]["startupProbe"] = {"exec": {"command": ["ready"]}}
+    assert "1 of 1 pod runs and fails its readiness probe (ready)" in world.says()
+
+
+# ---------------------------------------------------------------------- volumes
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            'MountVolume.SetUp failed for volume "cfg" : configmap "c" not found',
+            (
+                "volume cfg is made from ConfigMap c, which does not exist in namespace n: create it, or correct the "
+                "runtime and create the job again"
+            ),
+        ),
+        (
+            'MountVolume.SetUp failed for volume "cfg" : secret "c" not found',
+            (
+                "volume cfg is made from Secret c, which does not exist in namespace n: create it, or correct the "
+                "runtime and create the job again"
+            ),
+        ),
+        (
+            'MountVolume.SetUp failed for volume "cfg" : configmap references non-existent config key: k',
+            (
+                "volume cfg takes key k from ConfigMap c, which does not have it: add the key, or correct the runtime "
+                "and create the job again"
+            ),
+        ),
+    ],
+)
+def test_50_an_event_names_at_once_what_is_missing(message: str, told: str) -> None:
+    world = World(pods=1)
+    world.waiting("ContainerCreating")
+    world.pods[0]["status"]["conditions"][0] = condition("PodScheduled", "", ago=2)
+    assert world.says().startswith("Starting: ")
+    world.pods[0]["spec"]["volumes"] = [{"name": "cfg", "configMap": {"name": "c", "optional": True}}]
+    if "key" in message:
+        world.pods[0]["spec"]["volumes"] = [{"name": "cfg", "configMap": {"name": "c"}}]
+    world.event(world.pods[0], "FailedMount", message, ago=1)
+    assert world.says() == f"VolumeSourceMissing: {told}"
+    if "key" not in message:
+        # It was made meanwhile: the next try mounts it.
+        kind = "Secret" if "secret" in message else "ConfigMap"
+        world.add("v1", kind, "c")
+        assert world.says().startswith("Starting: ")
+
+
+def test_50_a_mount_that_may_succeed_later_is_waited_for() -> None:
+    world = World(pods=1)
+    world.waiting("ContainerCreating")
+    world.pods[0]["status"]["conditions"][0] = condition("PodScheduled", "", ago=2)
+    world.event(world.pods[0], "FailedMount", 'MountVolume.SetUp failed for volume "cfg" : timed out', ago=1)
+    assert world.says().startswith("Starting: ")
+    world.pods[0]["spec"]["volumes"] = [{"name": "cfg", "configMap": {"name": "c"}}]
+    world.pods[0]["status"]["conditions"][0] = condition("PodScheduled", "", ago=12)
+    assert world.says().startswith("VolumeSourceMissing: volume cfg is made from ConfigMap c")

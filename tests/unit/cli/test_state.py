@@ -8,7 +8,7 @@ from typing import IO
 
 import pytest
 
-from trainwright.controller.cli.local import state
+from trainwright.controller.cli import state
 
 
 @pytest.fixture

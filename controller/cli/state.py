@@ -2,7 +2,8 @@
 """The folders of local clusters, and what is known of those that run.
 
 A cluster's folder is `$XDG_STATE_HOME/trainwright/local/<name>`, or the one of `--dir`. `run.json` in it says who
-serves it; whoever does holds a lock on `lock`, so a file that a killed process left behind misleads nobody.
+serves it; whoever does holds a lock on `lock`, so a file that a killed process left behind misleads nobody. Which
+folders may be used and deleted is in `folders.py`.
 """
 
 import fcntl
@@ -15,6 +16,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
+
+from trainwright.controller.cli import folders
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
 DEFAULT = "default"
@@ -59,9 +62,8 @@ def folder_of(name: str, directory: Path | None) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder, readable by this user alone."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    """Make the folder a cluster's, for this user alone. Raises ForeignFolderError, and changes nothing then."""
+    folders.claim(folder)
 
 
 @contextmanager
@@ -131,3 +133,19 @@ def all_running() -> list[tuple[Path, Run | None]]:
     if not root().is_dir():
         return []
     return [(folder, running(folder)) for folder in sorted(root().iterdir()) if folder.is_dir()]
+
+
+def only_running() -> tuple[Path | None, str]:
+    """The folder of the cluster that is meant where none is named: the default one, or the only one that runs.
+
+    Without one: None, and why.
+    """
+    found = [folder for folder, run in all_running() if run is not None]
+    if root() / DEFAULT in found:
+        return root() / DEFAULT, ""
+    if len(found) == 1:
+        return found[0], ""
+    if not found:
+        return None, "no local cluster runs; start one with: trainwright local up"
+    names = ", ".join(folder.name for folder in found)
+    return None, f"several local clusters run ({names}); set KUBECONFIG to the file of one, which `up --name` prints"

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright kubectl`: the kubectl of this machine, on the local cluster. The user's kubeconfig stays as it is."""
+
+import argparse
+import os
+import shutil
+import sys
+
+from trainwright.controller.cli import state
+
+_REFUSED, _NO_PROGRAM = 1, 127
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the sub-command."""
+    parser = subparsers.add_parser(
+        "kubectl",
+        help="run the kubectl of this machine on the local cluster",
+        # All that follows is kubectl's: with this prefix, nothing looks like an option of ours.
+        prefix_chars="\0",
+        add_help=False,
+    )
+    parser.add_argument("arguments", nargs="*", metavar="ARGS")
+    parser.set_defaults(run=run, passed_on=None)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run kubectl in place of this process. Returns only where that is impossible: 1 no cluster, 127 no kubectl."""
+    folder, why = state.only_running()
+    if folder is None:
+        print(f"error: {why}", file=sys.stderr)
+        return _REFUSED
+    program = shutil.which("kubectl")
+    if program is None:
+        print(
+            "error: kubectl is not installed; `trainwright local` lists, shows, stops and deletes jobs without it",
+            file=sys.stderr,
+        )
+        return _NO_PROGRAM
+    rest = [] if arguments.passed_on is None else ["--", *arguments.passed_on]
+    environment = {**os.environ, "KUBECONFIG": str(folder / "kubeconfig")}
+    return os.execve(program, [program, *arguments.arguments, *rest], environment)  # noqa: S606 - signals reach it

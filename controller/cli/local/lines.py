@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines of a job's ranks: of its pods, or, once they are gone, those that the record of failures kept."""
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from typing import TextIO
+
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import Document, name_of
+from trainwright.controller.cli.local.jobs import Follower, container_statuses, rank_of
+from trainwright.controller.cli.local.managing import Jobs, RefusedError
+from trainwright.controller.runtime.errors import ApiError, NotFound
+from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
+from trainwright.controller.trainer.job.pods import attempt_of
+
+START_SECONDS = 3600.0
+"""How long `logs --follow` waits for the first container."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which lines."""
+
+    ranks: frozenset[str] = frozenset()
+    """Such as `node-0`, or `0` for a rank of any step; empty: all."""
+    since_seconds: int | None = None
+    tail: int | None = None
+    """So many of each container."""
+    attempt: int | None = None
+    """From 1 on; None: the latest."""
+
+    def takes(self, pod: Document) -> bool:
+        """Whether the rank of the pod is wanted."""
+        rank = rank_of(pod)
+        return not self.ranks or rank in self.ranks or rank.rpartition("-")[2] in self.ranks
+
+
+async def follow(jobs: Jobs, name: str, wanted: Wanted) -> int:
+    """Show the lines as they come until the job ends; returns the exit code of the job. Raises RefusedError."""
+    await jobs.get(name)
+    follower = Follower(jobs.transport, jobs.namespace, name, stop_at_failure=False, takes=wanted.takes)
+    try:
+        ended = await follower.follow(start_seconds=START_SECONDS)
+    except NotFound:
+        print(f"TrainJob {name} was deleted", file=sys.stderr)
+        return 1
+    print(ended.message, file=sys.stderr)
+    return ended.code
+
+
+async def show(jobs: Jobs, name: str, wanted: Wanted, out: TextIO | None = None) -> int:
+    """Show the lines there are; returns the exit code. Raises RefusedError where there is nothing to show."""
+    out = out or sys.stdout
+    await jobs.get(name)
+    pods = await jobs.pods(name)
+    present = max((attempt_of(pod) + 1 for pod in pods), default=0)
+    attempt = wanted.attempt or present
+    shown = [pod for pod in pods if attempt_of(pod) + 1 == attempt and wanted.takes(pod)]
+    if shown:
+        logs = await asyncio.gather(*(_log(jobs, pod, container, wanted) for pod in shown for container in _names(pod)))
+        for lines in logs:
+            print(*lines, sep="\n", end="\n" if lines else "", file=out)
+        return 0
+    if pods and attempt == present:
+        known = ", ".join(rank_of(pod) for pod in pods)
+        raise RefusedError(f"TrainJob {name} has no rank {', '.join(sorted(wanted.ranks))}: it has {known}")
+    _show_recorded(await _entries(jobs, name), name, wanted, out)
+    return 0
+
+
+async def _log(jobs: Jobs, pod: Document, container: str, wanted: Wanted) -> list[str]:
+    try:
+        chunks = jobs.client.logs(
+            name_of(pod), jobs.namespace, container=container, tail=wanted.tail, since=wanted.since_seconds
+        )
+        log = b"".join([chunk async for chunk in chunks])
+    except ApiError:
+        return []  # a container that has not started
+    several = len(_names(pod)) > 1
+    prefix = f"[{rank_of(pod)}{f'/{container}' if several else ''}]"
+    return [f"{prefix} {line}" for line in log.decode(errors="replace").splitlines()]
+
+
+def _names(pod: Document) -> list[str]:
+    return [status["name"] for status in container_statuses(pod)]
+
+
+async def _entries(jobs: Jobs, name: str) -> dict[int, Entry]:
+    """What the record of failures holds, by attempt from 1 on."""
+    try:
+        record = await jobs.client.get(ConfigMap.RESOURCE, name_of_record(name), jobs.namespace)
+    except NotFound:
+        return {}
+    return {attempt + 1: entry for attempt, entry in entries_of(record.get("data")).items()}
+
+
+def _show_recorded(entries: dict[int, Entry], name: str, wanted: Wanted, out: TextIO) -> None:
+    """Show the last lines of the container that failed first. Raises RefusedError if none were kept."""
+    attempt = wanted.attempt or max(entries, default=0)
+    entry = entries.get(attempt)
+    if entry is None or not entry.log:
+        which = f" of attempt {wanted.attempt}" if wanted.attempt else ""
+        others = f"; the record of failures has attempt {', '.join(map(str, entries))}" if entries else ""
+        raise RefusedError(
+            f"there are no lines{which} of TrainJob {name}: neither pods nor a record of its failure{others}"
+        )
+    step = entry.replicated_job or "pod"
+    print(
+        f"the pods of attempt {attempt} are gone; the last lines of {step}-{entry.rank}, which failed first:",
+        file=sys.stderr,
+    )
+    lines = entry.log.splitlines()
+    for line in lines if wanted.tail is None else lines[len(lines) - wanted.tail :]:
+        print(f"[{step}-{entry.rank}] {line}", file=out)

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The jobs of a local cluster without kubectl: list, show, stop, resume and delete them, and wait for their end."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
+from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.objects import Document, name_of, namespace_of
+from trainwright.api.times import wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, container_statuses, first_failure, rank_of
+from trainwright.controller.cli.progress import text
+from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.view import View, sorted_views, view_of
+from trainwright.controller.runtime import Client, HTTPTransport, load_config
+from trainwright.controller.runtime.client.transport import Transport
+from trainwright.controller.runtime.errors import NotFound
+from trainwright.controller.trainer.job.state import entered
+
+END_SECONDS = 60.0
+"""How long `stop` and `delete` wait for pods to end; their grace is 30 s by default."""
+_LOOK_SECONDS = 0.1
+_SUSPENDED, _FAILED, _GONE = "suspended", 1, 1
+
+
+class RefusedError(Exception):
+    """The job is not in a state for what is asked; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """The TrainJobs of one namespace of a cluster.
+
+    Args:
+        client: of the cluster.
+        transport: the way to its API server.
+        namespace: of the jobs; empty for all, to list them.
+    """
+
+    client: Client
+    transport: Transport
+    namespace: str
+
+    # ------------------------------------------------------------------ looking
+
+    async def all(self) -> list[Document]:
+        """All jobs. Raises KubernetesError."""
+        return (await self.client.list(TRAINJOB, self.namespace)).items
+
+    async def get(self, name: str) -> Document:
+        """One job. Raises RefusedError if there is none of that name."""
+        try:
+            return await self.client.get(TRAINJOB, name, self.namespace)
+        except NotFound as error:
+            raise RefusedError(f"there is no TrainJob {name} in namespace {self.namespace}") from error
+
+    async def pods(self, name: str) -> list[Document]:
+        """The pods of a job, by rank."""
+        listed = await self.client.list(Pod.RESOURCE, self.namespace, label_selector=f"{LABEL_JOBSET}={name}")
+        return sorted(listed.items, key=_order)
+
+    # ------------------------------------------------------------------ changing
+
+    async def stop(self, name: str) -> str:
+        """Suspend a job and wait until its pods have ended; returns what to say. Raises RefusedError."""
+        job = await self.get(name)
+        if _view(job).is_over:
+            raise RefusedError(f"TrainJob {name} has ended: {_state(job)}")
+        already = bool(job["spec"].get("suspend"))
+        if not already:
+            await self._suspend(name, suspend=True)
+        deadline = time.monotonic() + END_SECONDS
+        async with aclosing(_looks(deadline)) as looks:
+            async for is_last in looks:
+                pods = await self.pods(name)
+                if not pods:
+                    break
+                if is_last:
+                    raise RefusedError(
+                        f"TrainJob {name} is suspended, but {_number(len(pods), 'pod')} did not end within "
+                        f"{END_SECONDS:.0f} s: {', '.join(map(name_of, pods))}"
+                    )
+        return f"TrainJob {name}: {'is stopped already' if already else 'stopped'}"
+
+    async def resume(self, name: str) -> str:
+        """Let a stopped job go on; returns what to say. Raises RefusedError."""
+        job = await self.get(name)
+        if _view(job).is_over:
+            raise RefusedError(f"TrainJob {name} has ended: {_state(job)}; run it again instead")
+        if not job["spec"].get("suspend"):
+            return f"TrainJob {name}: is not stopped"
+        await self._suspend(name, suspend=False)
+        return f"TrainJob {name}: resumed"
+
+    async def delete(self, name: str) -> str:
+        """Delete a job and wait until it is gone, its pods first; returns what to say. Raises RefusedError."""
+        uid = (await self.get(name))["metadata"]["uid"]
+        await self.client.delete(TRAINJOB, name, self.namespace, propagation="Foreground")
+        async with aclosing(_looks(time.monotonic() + END_SECONDS)) as looks:
+            async for is_last in looks:
+                try:
+                    found = await self.client.get(TRAINJOB, name, self.namespace)
+                except NotFound:
+                    break
+                if found["metadata"]["uid"] != uid:
+                    break  # somebody made one of the same name
+                if is_last:
+                    raise RefusedError(
+                        f"TrainJob {name} is being deleted, and is still there after {END_SECONDS:.0f} s; "
+                        f"it waits for {', '.join(map(name_of, await self.pods(name))) or 'its finalizers'}"
+                    )
+        return f"TrainJob {name}: deleted"
+
+    async def _suspend(self, name: str, *, suspend: bool) -> None:
+        await self.client.patch(TRAINJOB, name, self.namespace, {"spec": {"suspend": suspend}})
+
+    # ------------------------------------------------------------------ waiting
+
+    async def wait(self, name: str, until: str, seconds: int | None) -> tuple[int, str]:
+        """Wait for a job; returns the exit code and what to say. Raises RefusedError if there is no such job.
+
+        Args:
+            name: of the job.
+            until: `end`, `running` (a container of it runs) or `suspended` (and none of its pods is left).
+            seconds: how long; None: as long as it takes.
+        """
+        uid = (await self.get(name))["metadata"]["uid"]
+        deadline = None if seconds is None else time.monotonic() + seconds
+        async with aclosing(_looks(deadline)) as looks:
+            async for is_last in looks:
+                job = await self._again(name)
+                if job is None or job["metadata"]["uid"] != uid:
+                    return _GONE, f"TrainJob {name} was deleted"
+                reached = await self._reached(job, until)
+                if reached is not None:
+                    return reached, f"TrainJob {name}: {_state(job)}"
+                if is_last:
+                    return OUT_OF_TIME, f"TrainJob {name} after {seconds} s: {_state(job)}"
+        raise AssertionError("the last look returns")
+
+    async def _again(self, name: str) -> Document | None:
+        try:
+            return await self.client.get(TRAINJOB, name, self.namespace)
+        except NotFound:
+            return None
+
+    async def _reached(self, job: Document, until: str) -> int | None:
+        """The exit code, if there is nothing to wait for any more."""
+        view = _view(job)
+        if view.is_over:
+            if until == "end":
+                return 0 if view.state == "Complete" else await self._code(name_of(job))
+            return _FAILED
+        if until == "running":
+            return 0 if view.state == "Running" and any(map(_runs, await self.pods(name_of(job)))) else None
+        if until == _SUSPENDED:
+            return 0 if view.state == "Suspended" and not await self.pods(name_of(job)) else None
+        return None
+
+    async def _code(self, name: str) -> int:
+        failure = first_failure(await self.pods(name))
+        return failure.code if failure is not None else _FAILED
+
+
+@asynccontextmanager
+async def jobs_of(folder: Path, namespace: str) -> AsyncIterator[Jobs]:
+    """The jobs of the cluster of a folder, which must run."""
+    transport = HTTPTransport(load_config(folder / "kubeconfig"))
+    client = Client(transport, user_agent="trainwright-local")
+    try:
+        yield Jobs(client, transport, namespace)
+    finally:
+        await client.close()
+
+
+async def _looks(deadline: float | None) -> AsyncGenerator[bool, None]:
+    """Yield once for each look, and whether it is the last one. `deadline`: of time.monotonic; None: there is none."""
+    while True:
+        is_last = deadline is not None and time.monotonic() >= deadline
+        yield is_last
+        if is_last:
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+# ---------------------------------------------------------------------- text
+
+
+def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool) -> list[str]:
+    """The jobs as a table, what trains first."""
+    known = {(namespace_of(job), name_of(job)): _typed(job) for job in jobs}
+    views = sorted_views([view_of(job, History(), now) for job in known.values()])
+    head = ["NAME", "STATE", "RUNTIME", "NODES", "PROGRESS", "AGE", "TOOK"]
+    rows = []
+    for view in views:
+        job = known[view.namespace, view.name]
+        row = [
+            text.printable(view.name),
+            text.state(view),
+            _runtime(job),
+            _nodes(job),
+            text.percent(view),
+            _between(view.created, now),
+            _between(view.created, entered(job, view.state)) if view.is_over else text.NONE,
+        ]
+        rows.append([view.namespace, *row] if namespaces else row)
+    return text.aligned([["NAMESPACE", *head] if namespaces else head, *rows])
+
+
+def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]:
+    """All about one job: how it stands, what it reported, and each rank."""
+    typed, view = _typed(job), _view(job)
+    shown = [("runtime", _runtime(typed)), ("nodes", _nodes(typed)), ("age", _between(view.created, now))]
+    if view.is_over:
+        shown.append(("took", _between(view.created, entered(typed, view.state))))
+    told = text.details(view, now, ascii_only=True)
+    shown = [told[0], *shown, *(told[1:] if view.reported is not None else [])]
+    width = max(text.cells(name) for name, _ in shown)
+    lines = [f"{namespace_of(job)}/{name_of(job)}"]
+    lines += [f"  {text.filled(name, width)}  {value}" for name, value in shown]
+    if pods:
+        rows = [["RANK", "STATE", "RESTARTS", "POD"], *(_row(pod) for pod in pods)]
+        lines += ["", *(f"  {line}" for line in text.aligned(rows))]
+    return lines
+
+
+def show_objects(found: object, form: str) -> None:
+    """Print an object, or a list of objects, as `json` or `yaml`, without the fields that only machines read."""
+    if isinstance(found, list):
+        found = {"apiVersion": "v1", "kind": "List", "items": [_plain(one) for one in found]}
+    else:
+        found = _plain(found)
+    if form == "json":
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        yaml.safe_dump(found, sys.stdout, sort_keys=False, allow_unicode=True)
+
+
+def _plain(found: Any) -> Any:
+    metadata = {name: value for name, value in found["metadata"].items() if name != "managedFields"}
+    return {**found, "metadata": metadata}
+
+
+def _row(pod: Document) -> list[str]:
+    statuses = container_statuses(pod)
+    restarts = sum(status.get("restartCount") or 0 for status in statuses)
+    return [rank_of(pod), _pod_state(pod, statuses), str(restarts), name_of(pod)]
+
+
+def _pod_state(pod: Document, statuses: Sequence[Document]) -> str:
+    """What a pod does: the state of the container that says most, else its phase."""
+    if "deletionTimestamp" in pod["metadata"]:
+        return "Ending"
+    for status in statuses:
+        ended = (status.get("state") or {}).get("terminated") or {}
+        if ended.get("exitCode"):
+            return f"Failed (exit code {ended['exitCode']})"
+        waiting = (status.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            return f"Waiting ({waiting['reason']})"
+    return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def _runs(pod: Document) -> bool:
+    return any("running" in (status.get("state") or {}) for status in container_statuses(pod))
+
+
+def _order(pod: Document) -> tuple[str, int]:
+    step, _, index = rank_of(pod).rpartition("-")
+    return step, int(index) if index.isdigit() else 0
+
+
+def _typed(job: Document) -> TrainJob:
+    return msgspec.convert(job, TrainJob)
+
+
+def _view(job: Document) -> View:
+    return view_of(_typed(job), History(), wall_clock())
+
+
+def _state(job: Document) -> str:
+    return text.state(_view(job))
+
+
+def _runtime(job: TrainJob) -> str:
+    reference = job.spec.runtime_ref if job.spec is not None else None
+    return reference.name if reference is not None else text.NONE
+
+
+def _nodes(job: TrainJob) -> str:
+    trainer = job.spec.trainer if job.spec is not None else None
+    number = trainer.num_nodes if trainer is not None else None
+    return str(number) if number is not None else text.NONE
+
+
+def _between(begin: datetime | None, end: datetime | None) -> str:
+    if begin is None or end is None:
+        return text.NONE
+    return text.duration(max(0.0, (end - begin).total_seconds()))
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

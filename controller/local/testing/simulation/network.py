@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of one simulated process to the API server: latency, and the faults of networks and servers."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import asdict, dataclass, fields, replace
+
+import msgspec
+
+from trainwright.controller.local.apiserver.transport import InProcessTransport
+from trainwright.controller.local.testing.simulation.trace import Trace
+from trainwright.controller.runtime.client.transport import Request, Response, Stream, WebSocket
+from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, Unreachable
+
+_READS = ("GET", "HEAD")
+_LIMIT_SECONDS = 60.0
+"""How long an answer that never comes is waited for, by a request without a limit of its own."""
+
+
+@dataclass(slots=True)
+class Weather:
+    """How bad a network is. Apart from `latency`: chances from 0 to 1, for each request or frame."""
+
+    latency: float = 0.002
+    """Mean seconds of one way."""
+    refused: float = 0.0
+    """The request is not sent."""
+    lost_before: float = 0.0
+    """A write is not carried out, and the connection breaks."""
+    lost_after: float = 0.0
+    """A write is carried out, and the connection breaks before the answer."""
+    timeout_after: float = 0.0
+    """A write is carried out, and the answer is waited for until the limit of the request."""
+    error_500: float = 0.0
+    """A write is carried out, and answered 500."""
+    conflict: float = 0.0
+    """409 instead of a write."""
+    too_many: float = 0.0
+    """429 with Retry-After."""
+    unauthorized: float = 0.0
+    """401, as while a token is renewed."""
+    cut_watch: float = 0.0
+    """A stream breaks before a frame."""
+    slow_frame: float = 0.0
+    """A frame is late by up to `slow_seconds`, and later ones wait behind it."""
+    slow_seconds: float = 20.0
+
+    def calm(self) -> None:
+        """Stop all faults."""
+        for one in fields(self):
+            if one.name not in ("latency", "slow_seconds"):
+                setattr(self, one.name, 0.0)
+
+    @property
+    def faults(self) -> Mapping[str, float]:
+        """The faults that may happen, by name."""
+        return {
+            name: value for name, value in asdict(self).items() if value and name not in ("latency", "slow_seconds")
+        }
+
+    def without(self, name: str) -> "Weather":
+        """The same without one fault."""
+        return replace(self, **{name: 0.0})
+
+
+class Network:
+    """A transport with weather.
+
+    Args:
+        inner: the way to the API server.
+        name: of the process, for the trace.
+        weather: shared by those whose weather is the same; it may change meanwhile.
+        trace: of the world.
+        chance: the stream of this network.
+        written: called with method and path when the server begins to carry out a write.
+    """
+
+    def __init__(
+        self,
+        inner: InProcessTransport,
+        name: str,
+        weather: Weather,
+        trace: Trace,
+        chance: random.Random,
+        written: Callable[[str, str, str], None],
+    ) -> None:
+        self._inner, self.name, self._trace, self._chance, self._written = inner, name, trace, chance, written
+        self.weather = weather
+        self._paused_until = 0.0
+        self._down = False
+
+    def pause(self, seconds: float) -> None:
+        """Stand still: what is sent or received waits, and goes on afterwards, as in a frozen process."""
+        self._paused_until = max(self._paused_until, asyncio.get_running_loop().time() + seconds)
+
+    def cut_off(self) -> None:
+        """The process is dead: nothing goes out any more."""
+        self._down = True
+
+    async def send(self, request: Request) -> Response:
+        """See Transport."""
+        await self._way()
+        # Numbers are drawn whether or not a fault is on, so that turning one off does not shift the others.
+        weather, draws, writes = self.weather, [self._chance.random() for _ in range(8)], request.method not in _READS
+        what = f"{self.name} {request}"
+        if draws[0] < weather.refused:
+            raise self._fault("refused", Unreachable(f"{request}: refused (simulated)"), what)
+        if draws[1] < weather.too_many:
+            self._trace.add("fault", f"429 {what}")
+            return _status(429, "TooManyRequests", {"retry-after": "1"})
+        if draws[2] < weather.unauthorized:
+            self._trace.add("fault", f"401 {what}")
+            return _status(401, "Unauthorized", {})
+        if not writes:
+            answer = await self._inner.send(request)
+            self._trace.add("read", f"{what} {answer.status}")
+            await self._way()
+            return answer
+        if draws[3] < weather.lost_before:
+            raise self._fault("lost-before", ConnectionLost(f"{request}: lost (simulated)"), what)
+        if draws[4] < weather.conflict and request.method in ("PUT", "PATCH"):
+            self._trace.add("fault", f"409 {what}")
+            return _status(409, "Conflict", {})
+        if request.permission is not None:
+            request.permission.check()  # the last look before the bytes go out, as at a socket
+        self._written(self.name, request.method, request.path)
+        answer = await self._inner.send(request)
+        self._trace.add("write", f"{what} {answer.status}", _shown(request))
+        self._alive()
+        if draws[5] < weather.lost_after:
+            raise self._fault("lost-after", ConnectionLost(f"{request}: lost (simulated)"), what)
+        if draws[6] < weather.timeout_after:
+            self._trace.add("fault", f"timeout-after {what}")
+            await asyncio.sleep(_LIMIT_SECONDS if request.timeout is None else request.timeout)
+            raise RequestTimeout(f"{request}: no answer (simulated)")
+        if draws[7] < weather.error_500:
+            self._trace.add("fault", f"500-after {what}")
+            return _status(500, "InternalError", {})
+        await self._way()
+        return answer
+
+    @asynccontextmanager
+    async def open(self, request: Request) -> AsyncIterator[Stream]:
+        """See Transport."""
+        await self._way()
+        what = f"{self.name} {request}"
+        if self._chance.random() < self.weather.refused:
+            raise self._fault("refused", Unreachable(f"{request}: refused (simulated)"), what)
+        async with self._inner.open(request) as stream:
+            self._trace.add("watch", f"{what} {request.query.get('resourceVersion', '')} {stream.status}")
+            yield _Stream(stream, self, request)
+
+    def connect(
+        self, request: Request, protocols: Sequence[str], *, limit: int
+    ) -> AbstractAsyncContextManager[WebSocket]:
+        """See Transport."""
+        return self._inner.connect(request, protocols, limit=limit)
+
+    async def close(self) -> None:
+        """See Transport."""
+        await self._inner.close()
+
+    async def frame(self, request: Request) -> None:
+        """Wait as long as the next frame takes. Raises ConnectionLost."""
+        weather, draws = self.weather, [self._chance.random() for _ in range(3)]
+        what = f"{self.name} {request}"
+        if draws[0] < weather.cut_watch:
+            raise self._fault("cut", ConnectionLost(f"{request}: cut (simulated)"), what)
+        late = weather.latency * (0.2 + 1.6 * draws[2])
+        if draws[1] < weather.slow_frame:
+            late += weather.slow_seconds * draws[2]
+            self._trace.add("fault", f"slow {late:.3f} {what}")
+        await asyncio.sleep(late)
+        await self._held()
+
+    async def _way(self) -> None:
+        await asyncio.sleep(self.weather.latency * (0.2 + 1.6 * self._chance.random()))
+        await self._held()
+
+    async def _held(self) -> None:
+        loop = asyncio.get_running_loop()
+        while (left := self._paused_until - loop.time()) > 0:  # noqa: ASYNC110 - it may be paused for longer meanwhile
+            await asyncio.sleep(left)
+        self._alive()
+
+    def _alive(self) -> None:
+        if self._down:
+            raise Unreachable(f"{self.name} is dead (simulated)")
+
+    def _fault(self, kind: str, error: Exception, what: str) -> Exception:
+        self._trace.add("fault", f"{kind} {what}")
+        return error
+
+
+class _Stream:
+    """A stream whose frames come as the network lets them."""
+
+    def __init__(self, inner: Stream, network: Network, request: Request) -> None:
+        self._inner, self._network, self._request = inner, network, request
+
+    @property
+    def status(self) -> int:
+        return self._inner.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._inner.headers
+
+    async def read(self) -> bytes:
+        return await self._inner.read()
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self._inner.chunks()) as chunks:
+            async for chunk in chunks:
+                await self._network.frame(self._request)
+                yield chunk
+
+
+def _shown(request: Request) -> bytes:
+    """The body for the digest. Keys in Secrets are chance by design, so theirs does not count."""
+    return b"" if "/secrets" in request.path else request.body or b""
+
+
+def _status(code: int, reason: str, headers: Mapping[str, str]) -> Response:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Status",
+        "status": "Failure",
+        "reason": reason,
+        "code": code,
+        "message": f"{reason} (simulated)",
+    }
+    return Response(code, {"content-type": "application/json", **headers}, msgspec.json.encode(body))

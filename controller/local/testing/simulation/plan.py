@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a seed decides before its world begins: faults, options, and what users do when."""
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from trainwright.controller.local.testing.simulation.network import Weather
+from trainwright.controller.local.testing.simulation.node import PodLives
+
+CHAOS_SECONDS = 240.0
+"""How long faults and users go on."""
+_LATENCIES = (0.0005, 0.005, 0.05, 0.5)
+_LONG = 1e7
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that a user, or fate, does."""
+
+    at: float
+    """Virtual seconds after the world is ready."""
+    what: str
+    """Name of the action."""
+    on: str = ""
+    """Of an object, in the words of the scenario, or the number of a replica."""
+    more: float = 0.0
+    """A number that some actions need, such as seconds."""
+
+    def __str__(self) -> str:
+        return f"{self.at:8.3f} s: {self.what} {self.on}{f' {self.more:g}' if self.more else ''}".rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One world. Shrinking removes steps, then faults, then options."""
+
+    seed: str
+    weather: Weather = field(default_factory=Weather)
+    lives: PodLives = field(default_factory=PodLives)
+    replicas: int = 1
+    election: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What the scenario wants to know beside that."""
+    steps: Sequence[Step] = ()
+
+    def text(self) -> str:
+        """As JSON, for a file."""
+        said = asdict(self)
+        said["weather"] = {name: value for name, value in said["weather"].items() if value}
+        said["steps"] = [[step.at, step.what, step.on, step.more] for step in self.steps]
+        head = json.dumps({name: value for name, value in said.items() if name != "steps"}, indent=1)
+        steps = ",\n  ".join(json.dumps(step) for step in said["steps"])
+        return f'{head[:-2]},\n "steps": [\n  {steps}\n ]\n}}\n'
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The plan of a file that `text` was written to."""
+        said = json.loads(path.read_text(encoding="utf-8"))
+        steps = [Step(*step) for step in said.pop("steps")]
+        return replace(msgspec.convert(said, cls), steps=steps)
+
+    def smaller(self) -> "list[Plan]":
+        """The same without one fault, or with one option that is off, for shrinking."""
+        found = [replace(self, weather=self.weather.without(name)) for name in self.weather.faults]
+        found += [
+            replace(self, options={**self.options, name: type(value)()})
+            for name, value in self.options.items()
+            if value
+        ]
+        if self.lives.fails:
+            found.append(replace(self, lives=replace(self.lives, fails=0.0)))
+        if self.replicas > 1:
+            found += [replace(self, replicas=1), replace(self, replicas=1, election=False)]
+        return found
+
+
+def drawn_weather(chance: random.Random) -> Weather:
+    """Swarm testing: each seed turns on some faults only, at rates that it draws."""
+
+    def rate(most: float) -> float:
+        return round(chance.uniform(0, most), 4) if chance.random() < 0.4 else 0.0
+
+    return Weather(
+        latency=chance.choice(_LATENCIES),
+        refused=rate(0.05),
+        lost_before=rate(0.1),
+        lost_after=rate(0.1),
+        timeout_after=rate(0.02),
+        error_500=rate(0.1),
+        conflict=rate(0.2),
+        too_many=rate(0.05),
+        unauthorized=rate(0.02),
+        cut_watch=rate(0.05),
+        slow_frame=rate(0.1),
+    )
+
+
+def drawn_lives(chance: random.Random) -> PodLives:
+    """How pods live in the world of a seed."""
+    runs = chance.choice([(1.0, 30.0), (5.0, 300.0), (_LONG, 2 * _LONG), (10.0, _LONG)])
+    return PodLives(runs=runs, fails=round(chance.uniform(0, 0.5), 4) if chance.random() < 0.4 else 0.0)
+
+
+def drawn_steps(
+    chance: random.Random,
+    targets: Sequence[str],
+    actions: Mapping[str, float],
+    machine_actions: Mapping[str, float],
+    *,
+    replicas: int,
+) -> list[Step]:
+    """Each target is created, and then things happen to it: a few actions, milliseconds to a minute apart.
+
+    Races live within milliseconds, and most defects need two or three actions on the same object. Each seed uses few
+    kinds of actions, each often: what two of them do to the same object is met seldom otherwise.
+
+    Args:
+        chance: of the plan.
+        targets: what is created.
+        actions: on a target, with their weights.
+        machine_actions: on a replica, with their weights.
+        replicas: how many there are.
+    """
+    known = {**actions, **machine_actions}
+    chosen = chance.sample(
+        [name for name, weight in known.items() if weight], min(len(known), chance.choice([3, 5, 8, 14]))
+    )
+    weights = {name: chance.choice([1, 1, 3]) * known[name] for name in sorted(chosen)}
+    steps = [Step(round(chance.uniform(0, CHAOS_SECONDS * 0.6), 3), "create", one) for one in targets]
+    while len(steps) < len(targets) * 5:
+        target, at = chance.choice(list(targets)), chance.uniform(0, CHAOS_SECONDS)
+        if chance.random() < 0.3:
+            at = next(step.at for step in steps if step.on == target)
+        for _ in range(chance.choice([1, 2, 3, 5])):
+            at += 10 ** chance.uniform(-3, 1.8)
+            what = chance.choices(list(weights), list(weights.values()))[0]
+            if at > CHAOS_SECONDS:
+                break
+            on = str(chance.randrange(replicas)) if what in machine_actions else target
+            steps.append(Step(round(at, 3), what, on, round(chance.uniform(0.5, 40.0), 2)))
+    return sorted(steps, key=lambda step: (step.at, step.what, step.on))

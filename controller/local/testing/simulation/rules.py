@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold in every world: rules that any operator can use, and the base of those that it adds.
+
+Safety is looked at with each change. Liveness is looked at when the faults have stopped and all is quiet.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.testing.simulation.world import World
+
+NOISE = ("leases.coordination.k8s.io", "events", "events.events.k8s.io")
+"""Collections that are written without end."""
+STORM = 120
+"""Writes of one object within a minute that are too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule did not hold."""
+
+    rule: str
+    text: str
+    at: float
+    """Virtual seconds."""
+
+    def __str__(self) -> str:
+        return f"{self.at:.3f} s: {self.rule}: {self.text}"
+
+
+class Rule:
+    """Something that must hold. Subclasses override what they need.
+
+    Args:
+        world: that it watches over.
+        say: takes what is wrong.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
+        self.world = world
+        self._say = say
+        self.calm = False
+        """Whether the faults have stopped."""
+
+    def say(self, text: str, *, rule: str = "") -> None:
+        """The rule does not hold."""
+        self._say(Violation(rule or self.name, text, asyncio.get_running_loop().time()))
+
+    def changed(self, change: Change) -> None:
+        """Look at a change of the store."""
+
+    def written(self, process: str, method: str, path: str) -> None:
+        """Look at a write that the API server begins to carry out."""
+
+    def at_rest(self) -> None:
+        """Look at a world in which all is quiet."""
+
+    def fresh(self, changes: Iterable[Change]) -> None:
+        """Look at what a fresh process wrote after all was quiet."""
+
+
+class NoStorm(Rule):
+    """Once the faults have stopped, no object is written again and again."""
+
+    name = "storm"
+
+    def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
+        super().__init__(world, say)
+        self._writes: Counter[tuple[str, str, int]] = Counter()
+
+    def changed(self, change: Change) -> None:
+        """Count it."""
+        if change.collection in NOISE:
+            return
+        minute = int(asyncio.get_running_loop().time() // 60)
+        key = (change.collection, f"{change.name.namespace}/{change.name.name}", minute)
+        self._writes[key] += 1
+        if self._writes[key] == STORM:
+            self.say(f"{change.collection} {change.name.name}: {STORM} writes within a minute")
+
+
+class OneWriter(Rule):
+    """Only the process that holds the lease writes."""
+
+    name = "one-writer"
+
+    def written(self, process: str, method: str, path: str) -> None:
+        """Compare with the Lease."""
+        world = self.world
+        if not world.lease or not process.startswith("manager-") or "/leases" in path or "/events" in path:
+            return
+        if (holder := world.holder()) != process:
+            self.say(f"{process} writes {method} {path} while {holder or 'nobody'} holds the lease")
+
+
+class NoOrphans(Rule):
+    """No object without its owner, and none that is deleted for ever."""
+
+    name = "no-orphans"
+
+    def at_rest(self) -> None:
+        """Look at all objects."""
+        every = {name: self.world.stored(name) for name in self.world.store.collections() if name not in NOISE}
+        uids = {one["metadata"]["uid"] for documents in every.values() for one in documents}
+        for collection, documents in every.items():
+            for document in documents:
+                metadata = document["metadata"]
+                if metadata.get("deletionTimestamp"):
+                    held = metadata.get("finalizers")
+                    self.say(f"{collection} {metadata['name']} is being deleted for ever: {held}", rule="no-ghosts")
+                for owner in metadata.get("ownerReferences") or ():
+                    if owner["uid"] not in uids:
+                        self.say(f"{collection} {metadata['name']}: its {owner['kind']} {owner['name']} is gone")
+
+
+class FreshBuild(Rule):
+    """When all is quiet, a process that starts then has nothing to write: what is stored is what it would make."""
+
+    name = "fresh-build"
+
+    def fresh(self, changes: Iterable[Change]) -> None:
+        """Tell of the first changes."""
+        for change in list(changes)[:5]:
+            what = f"{change.type} {change.collection} {change.name.name}"
+            self.say(f"a fresh process had to write {what}{_difference(change)}")
+
+
+RULES: tuple[type[Rule], ...] = (NoStorm, OneWriter, NoOrphans, FreshBuild)
+"""Those of every operator."""
+
+
+def _difference(change: Change) -> str:
+    if change.type != "MODIFIED" or change.before is None:
+        return ""
+    before, after = change.before.document(), change.object.document()
+    for one in (before, after):
+        one["metadata"].pop("managedFields", None)
+        one["metadata"].pop("resourceVersion", None)
+    return ": " + "; ".join(_paths(before, after, ""))[:300]
+
+
+def _paths(old: Any, new: Any, path: str) -> list[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [one for key in sorted({*old, *new}) for one in _paths(old.get(key), new.get(key), f"{path}.{key}")]
+    return [] if old == new else [f"{path} {json.dumps(old)[:80]} -> {json.dumps(new)[:80]}"]

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lives a plan: chaos, calm, rest, a fresh look. Shrinks plans that break a rule."""
+
+import asyncio
+import gc
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
+
+from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.testing.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop
+from trainwright.controller.local.testing.simulation.plan import CHAOS_SECONDS, Plan, Step
+from trainwright.controller.local.testing.simulation.rules import NOISE, RULES, Rule, Violation
+from trainwright.controller.local.testing.simulation.world import Replica, World, simulated_world
+from trainwright.controller.runtime.errors import ApiError
+
+QUIET_SECONDS = 90.0
+"""Nothing is written for so long: longer than the longest retry of a controller."""
+PATIENCE_SECONDS = 1800.0
+"""A world without faults becomes quiet within this time."""
+_SETTLE_SECONDS = 130.0
+_JUMPED_SECONDS = 3700.0
+"""After a jump of the wall clock, controllers look again within an hour."""
+_FRESH_SECONDS = 100.0
+_MOST = 20
+_EXPECTED = re.compile(
+    r"\(simulated\)|Unreachable|ConnectionLost|RequestTimeout|ServerError|NotLeading|Conflict|LeadershipLost|"
+    r"lost the lease|leadership failed|AlreadyExists|NotFound"
+)
+"""Errors in a log that faults explain."""
+
+Action: TypeAlias = Callable[[World, Step], Any]
+"""Carries out a step; a coroutine function. What it returns is noted. ApiError is part of the story."""
+
+
+class Scenario(Protocol):
+    """An operator in its world."""
+
+    lease: str
+    """Name of the Lease of its leader election, in namespace `default`; empty: it has none."""
+    rules: Sequence[type[Rule]]
+    """What must hold beside the rules of every operator."""
+    actions: Mapping[str, Action]
+    """What users do, by name."""
+
+    def plan(self, seed: str) -> Plan:
+        """What happens in the world of a seed."""
+        ...
+
+    async def begin(self, world: World, plan: Plan) -> None:
+        """Install the operator's kinds and webhooks, and add its replicas with `world.add_replica`."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """How a world went."""
+
+    plan: Plan
+    violations: list[Violation] = field(default_factory=list)
+    digest: str = ""
+    """Of the trace; the same plan has the same."""
+    virtual_seconds: float = 0.0
+    real_seconds: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    deaths: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    """The trace, if it was kept."""
+
+    @property
+    def broken(self) -> list[str]:
+        """Names of the rules that did not hold."""
+        return sorted({violation.rule for violation in self.violations})
+
+
+def simulate(scenario: Scenario, seed: "str | Plan", *, keep: bool = False) -> Outcome:
+    """Live one world, and look whether all rules hold.
+
+    Args:
+        scenario: the operator.
+        seed: of the world, or a plan, such as one that was shrunk.
+        keep: keep the lines of the trace.
+    """
+    plan = seed if isinstance(seed, Plan) else scenario.plan(seed)
+    outcome = Outcome(plan=plan)
+    # The collector closes async generators at times of its own.
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+            runner.run(_live(scenario, plan, outcome, keep=keep))
+    except (HotLoopError, DeadlockError) as error:
+        outcome.violations.append(Violation(type(error).__name__.removesuffix("Error"), str(error), 0.0))
+    finally:
+        gc.collect()
+        if enabled:
+            gc.enable()
+    return outcome
+
+
+async def _live(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool) -> None:
+    begun, loop = time.perf_counter(), asyncio.get_running_loop()
+    world = World(plan.seed, lives=plan.lives, lease=scenario.lease if plan.election else "", keep=keep)
+
+    def say(violation: Violation) -> None:
+        if len(outcome.violations) < _MOST:
+            outcome.violations.append(violation)
+            world.trace.add("WRONG", str(violation))
+
+    rules = [rule(world, say) for rule in (*RULES, *scenario.rules)]
+    for rule in rules:
+        world.on_change.append(rule.changed)
+        world.on_write.append(rule.written)
+    with _complaints(say):
+        async with simulated_world(world):
+            await scenario.begin(world, plan)
+            for replica in world.replicas:
+                await world.boot(replica)
+            await _chaos(world, plan)
+            deployment = world.start("deployment", world.keep_up())
+            jumped = await _steps(scenario, world, plan)
+            world.trace.add("phase", "calm")
+            for rule in rules:
+                rule.calm = True
+            world.weather.calm()
+            world.weather.latency = 0.005
+            await asyncio.sleep(_JUMPED_SECONDS if jumped else _SETTLE_SECONDS)
+            if last := await _until_quiet(world):
+                say(
+                    Violation(
+                        "quiet",
+                        f"not quiet {PATIENCE_SECONDS:.0f} s after the faults stopped; last: {last}",
+                        loop.time(),
+                    )
+                )
+            else:
+                world.trace.add("phase", "quiet")
+                for rule in rules:
+                    rule.at_rest()
+                deployment.cancel()
+                wrote = await _fresh(world)
+                for rule in rules:
+                    rule.fresh(wrote)
+    outcome.digest, outcome.counts, outcome.lines = world.trace.digest, world.trace.counts, world.trace.lines
+    outcome.deaths = world.deaths
+    outcome.virtual_seconds, outcome.real_seconds = loop.time(), time.perf_counter() - begun
+
+
+async def _chaos(world: World, plan: Plan) -> None:
+    """Let the weather of the plan begin."""
+    await asyncio.sleep(1.0)
+    for name, value in {"latency": plan.weather.latency, **plan.weather.faults}.items():
+        setattr(world.weather, name, value)
+    world.weather.slow_seconds = plan.weather.slow_seconds
+    world.fair.latency = min(0.05, plan.weather.latency)
+
+
+async def _steps(scenario: Scenario, world: World, plan: Plan) -> bool:
+    """Do what the plan says; returns whether a clock has jumped."""
+    loop = asyncio.get_running_loop()
+    start, jumped = loop.time(), False
+    actions = {**MACHINE_ACTIONS, **scenario.actions}
+    for step in plan.steps:
+        await asyncio.sleep(max(0.0, start + step.at - loop.time()))
+        try:
+            said = await actions[step.what](world, step) or "done"
+        except ApiError as error:
+            said = f"refused: {type(error).__name__} {error.message[:150]}"
+        jumped = jumped or step.what == "jump-clock"
+        world.trace.add("user", f"{step.what} {step.on}: {said}")
+    await asyncio.sleep(max(0.0, start + CHAOS_SECONDS - loop.time()))
+    return jumped
+
+
+async def _until_quiet(world: World) -> str:
+    """Wait until nothing is written any more; returns the last change if that never happens."""
+    loop = asyncio.get_running_loop()
+    last, what, end = loop.time(), "", loop.time() + PATIENCE_SECONDS
+
+    def look(change: Change) -> None:
+        nonlocal last, what
+        if change.collection not in NOISE:
+            last, what = loop.time(), f"{change.type} {change.collection} {change.name.name}"
+
+    world.on_change.append(look)
+    try:
+        while loop.time() < end:
+            left = last + QUIET_SECONDS - loop.time()
+            if left <= 0:
+                return ""
+            await asyncio.sleep(left)
+    finally:
+        world.on_change.remove(look)
+    return what
+
+
+async def _fresh(world: World) -> list[Change]:
+    """What fresh processes write where nothing else acts."""
+    wrote: list[Change] = []
+
+    def look(change: Change) -> None:
+        if change.collection not in NOISE:
+            wrote.append(change)
+
+    # Pods and other controllers stand still, however much they have to do.
+    world.workloads.pause(1e9)
+    await asyncio.sleep(20.0)
+    for replica in world.replicas:
+        await world.kill(replica)
+    world.on_change.append(look)
+    for replica in world.replicas:
+        await world.boot(replica)
+    await asyncio.sleep(_FRESH_SECONDS)
+    world.on_change.remove(look)
+    return wrote
+
+
+# ---------------------------------------------------------------------- what machines do
+
+
+def _replica(world: World, step: Step) -> Replica:
+    return world.replicas[int(step.on or "0") % len(world.replicas)]
+
+
+async def _kill(world: World, step: Step) -> None:
+    await world.kill(_replica(world, step))
+
+
+async def _stop(world: World, step: Step) -> None:
+    world.stop(_replica(world, step))
+
+
+async def _pause(world: World, step: Step) -> None:
+    world.pause(_replica(world, step), step.more)
+
+
+async def _pause_workloads(world: World, step: Step) -> None:
+    world.workloads.pause(step.more)
+
+
+async def _jump_clock(world: World, step: Step) -> None:
+    """A few seconds ahead or behind, or an hour, of one machine."""
+    sign = -1.0 if int(step.at * 1000) % 2 else 1.0
+    skew = 3600.0 if step.more > 35 else step.more / 8
+    world.set_clock(_replica(world, step), sign * skew)
+
+
+MACHINE_ACTIONS: Mapping[str, Action] = {
+    "kill-manager": _kill,
+    "stop-manager": _stop,
+    "pause-manager": _pause,
+    "pause-workloads": _pause_workloads,
+    "jump-clock": _jump_clock,
+}
+"""What happens to machines, in every scenario."""
+MACHINE_WEIGHTS: Mapping[str, float] = {
+    "kill-manager": 1.5,
+    "stop-manager": 0.7,
+    "pause-manager": 1.0,
+    "pause-workloads": 2.0,
+    "jump-clock": 0.5,
+}
+
+
+# ---------------------------------------------------------------------- logs
+
+
+class _Complaints(logging.Handler):
+    """An error in a log is a violation, unless a fault explains it."""
+
+    def __init__(self, say: Callable[[Violation], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._say_violation = say
+        self._known: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = f"{record.name}: {record.getMessage()}"
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f" | {type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
+        if not _EXPECTED.search(text) and text not in self._known:
+            self._known.add(text)
+            self._say_violation(Violation("log", text[:400], asyncio.get_running_loop().time()))
+
+
+@contextmanager
+def _complaints(say: Callable[[Violation], None]) -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    # Only errors, and only here: the warnings and tracebacks of thousands of faults say nothing.
+    root.handlers = [_Complaints(say)]
+    root.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        root.handlers = handlers
+        root.setLevel(level)
+
+
+# ---------------------------------------------------------------------- shrinking
+
+
+def shrink(scenario: Scenario, plan: Plan, rule: str, *, tell: Callable[[str], None] = lambda _: None) -> Plan:
+    """The smallest plan that still breaks the rule: fewer steps, then fewer faults, then fewer options.
+
+    Args:
+        scenario: the operator.
+        plan: that breaks it.
+        rule: its name.
+        tell: takes a line about each success.
+    """
+
+    def fails(candidate: Plan) -> bool:
+        return rule in simulate(scenario, candidate).broken
+
+    size = max(1, len(plan.steps) // 2)
+    while size >= 1:
+        index = 0
+        while index < len(plan.steps):
+            candidate = replace(plan, steps=[*plan.steps[:index], *plan.steps[index + size :]])
+            if fails(candidate):
+                plan = candidate
+                tell(f"{len(plan.steps)} steps")
+            else:
+                index += size
+        size //= 2
+    found = True
+    while found:
+        found = False
+        for candidate in plan.smaller():
+            if fails(candidate):
+                plan, found = candidate, True
+                tell(f"faults {', '.join(plan.weather.faults) or 'none'}; options {dict(plan.options)}")
+                break
+    return plan

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One simulated cluster: an API server, the workload controllers, a pretended node, and the replicas of an operator."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from trainwright.api.surroundings import entered
+from trainwright.controller.local.apiserver.identity import SigningKey
+from trainwright.controller.local.apiserver.store import Name, Store
+from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.apiserver.transport import InProcessTransport
+from trainwright.controller.local.apiserver.webhooks.calling import CallError
+from trainwright.controller.local.cluster import JOBSET_WEBHOOKS, assembled, compacting, install_jobset
+from trainwright.controller.local.reviews import answerer
+from trainwright.controller.local.testing.simulation.chance import Chance, SimulatedSurroundings
+from trainwright.controller.local.testing.simulation.election import SimulatedElector
+from trainwright.controller.local.testing.simulation.network import Network, Weather
+from trainwright.controller.local.testing.simulation.node import PodLives, SimulatedNode
+from trainwright.controller.local.testing.simulation.trace import Trace
+from trainwright.controller.local.workloads import WORKLOADS, declare_workloads
+from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
+from trainwright.controller.runtime import Client, ClusterConfig, Manager
+from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime.manager.settings import NO_SERVERS, ProcessSettings
+from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.runtime.webhook.admission import Handler
+
+TOKEN = "simulated"  # noqa: S105 - of a server that only this process reaches
+PROCESS = ProcessSettings(watchdog=False)
+"""For managers of a simulation: nothing of the real process is watched or tuned."""
+CONFIG = ClusterConfig(server="https://simulated", token=TOKEN)
+_WORKLOADS = tuple(name for name in WORKLOADS if name not in ("accounts", "claims"))
+_RESTART_SECONDS = 2.0
+_RETRY_SECONDS = 5.0
+_SIGNING_KEY = SigningKey(ec.generate_private_key(ec.SECP256R1()))
+"""One for all worlds: its tokens are in no trace."""
+
+
+@dataclass(slots=True)
+class Process:
+    """One life of one replica, from its start to its end: what a manager is made of."""
+
+    name: str
+    network: Network
+    surroundings: SimulatedSurroundings
+    elector: SimulatedElector | None
+    answer: Callable[[Mapping[str, Handler]], None]
+    """Takes the handlers of the webhooks of this process, by path."""
+    handlers: Callable[[str, bytes], Awaitable[bytes]] | None = None
+    manager: Manager | None = None
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it runs."""
+        return self.task is not None and not self.task.done()
+
+
+Boot: TypeAlias = Callable[[Process], Awaitable[Manager]]
+"""Makes the manager of a process: with its network as transport, its elector, and `PROCESS`."""
+
+
+@dataclass(slots=True)
+class Replica:
+    """A place in the Deployment of the operator, in which one process follows another."""
+
+    number: int
+    boot: Boot
+    lives: int = 0
+    skew: float = 0.0
+    """Seconds by which the clock of its machine is ahead."""
+    process: Process | None = field(default=None)
+
+
+class World:
+    """A cluster in a SimulatedLoop. Make it with `simulated_world`.
+
+    Args:
+        seed: decides everything.
+        lives: how pods live.
+        lease: of the operator's leader election; empty: each replica leads.
+        keep: keep the lines of the trace.
+    """
+
+    def __init__(self, seed: str, *, lives: PodLives | None = None, lease: str = "", keep: bool = False) -> None:
+        self.seed, self.lease = seed, lease
+        self.chance = Chance(seed)
+        self.trace = Trace(keep=keep)
+        self.weather = Weather()
+        """That of the operator's replicas."""
+        self.fair = Weather()
+        """That of everybody else: latency alone."""
+        self.replicas: list[Replica] = []
+        self.deaths: list[str] = []
+        """Processes that ended by an error."""
+        self.on_change: list[Callable[[Change], None]] = []
+        """Called at each change of the store, before anybody is told."""
+        self.on_write: list[Callable[[str, str, str], None]] = []
+        """Called with the process, the method and the path when the API server begins to carry out a write."""
+        self.surroundings = SimulatedSurroundings(self.chance, "server")
+        self.store: Store
+        self.admin: Client
+        self.workloads: Network
+        self.node: SimulatedNode
+        self._lives = lives or PodLives()
+        self._scope: TaskScope
+        self._webhooks = ""
+
+    # ------------------------------------------------------------------ life of the cluster
+
+    async def _start(self, scope: TaskScope) -> None:
+        self._scope = scope
+        self.store = Store(None, now=lambda: self.surroundings.now().timestamp(), observe=self._changed)
+        self._server = await assembled(
+            self.store,
+            token=TOKEN,
+            signing_key=_SIGNING_KEY,
+            authority=b"",
+            service_accounts=False,
+            for_others=False,
+            requests=None,
+            address=lambda: CONFIG.server,
+            now=self.surroundings.now,
+        )
+        scope.start("definitions", self._server.definitions.run())
+        scope.start("compaction", compacting(self.store, self.surroundings.now))
+        self.admin = Client(self._transport(), user_agent="admin")
+        self.workloads = self.network("workloads", self.fair)
+        manager = Manager(CONFIG, user_agent="workloads", servers=NO_SERVERS, process=PROCESS, transport=self.workloads)
+        self._server.webhooks.answer_here(JOBSET_WEBHOOKS, answerer(jobset_webhooks.handlers(manager.client)))
+        await install_jobset(self.admin)
+        declare_workloads(manager, only=_WORKLOADS)
+        self.node = SimulatedNode(manager, f"{self.seed}/pods", self._lives)
+        scope.start("workloads", manager.run())
+        await manager.wait_ready()
+        await self.node.register()
+        scope.start("node", self.node.beat())
+
+    async def _end(self) -> None:
+        running = [one.process.task for one in self.replicas if one.process is not None and one.process.is_up]
+        for task in running:
+            assert task is not None
+            task.cancel()
+        if running:
+            await asyncio.wait([task for task in running if task is not None])
+
+    def network(self, name: str, weather: Weather) -> Network:
+        """The way of a process to the API server."""
+
+        def written(*what: str) -> None:
+            for look in self.on_write:
+                look(*what)
+
+        return Network(self._transport(), name, weather, self.trace, self.chance.of(f"network/{name}"), written)
+
+    def _transport(self) -> InProcessTransport:
+        return InProcessTransport(self._server.server, TOKEN)
+
+    def stored(self, collection: str) -> list[dict[str, Any]]:
+        """All objects of a collection, such as `pods` or `jobsets.jobset.x-k8s.io`."""
+        return [one.document() for one in self.store.collection(collection).listed()]
+
+    def _changed(self, change: Change) -> None:
+        name = change.name
+        body = b"" if change.collection == "secrets" else change.object.body
+        self.trace.add(
+            "store", f"{change.version} {change.type} {change.collection} {name.namespace}/{name.name}", body
+        )
+        for look in self.on_change:
+            look(change)
+
+    # ------------------------------------------------------------------ replicas of the operator
+
+    def add_replica(self, boot: Boot) -> Replica:
+        """A further replica, which `boot` or the Deployment starts."""
+        self.replicas.append(Replica(len(self.replicas), boot))
+        return self.replicas[-1]
+
+    async def boot(self, replica: Replica) -> None:
+        """Start a process of the replica, with caches and a memory of its own, until it runs."""
+        while True:
+            replica.lives += 1
+            name = f"{replica.number}.{replica.lives}"
+            process = replica.process = self._process(replica, f"manager-{name}")
+            with entered(process.surroundings):
+                try:
+                    process.manager = await replica.boot(process)
+                except KubernetesError as error:
+                    self.trace.add("process", f"{process.name} did not start: {error}")
+                else:
+                    self.trace.add("process", f"{process.name} starts")
+                    process.task = self._scope.start(process.name, self._run(process))
+                    return
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    def _process(self, replica: Replica, name: str) -> Process:
+        surroundings = SimulatedSurroundings(self.chance, name)
+        surroundings.skew = replica.skew
+        network = self.network(name, self.weather)
+        elector = SimulatedElector(network, surroundings, self.lease) if self.lease else None
+        process = Process(name, network, surroundings, elector, lambda _: None)
+
+        def answer(handlers: Mapping[str, Handler]) -> None:
+            process.handlers = answerer(handlers)
+
+        process.answer = answer
+        return process
+
+    async def _run(self, process: Process) -> None:
+        assert process.manager is not None
+        try:
+            async with TaskScope(process.name) as tasks:
+                if process.elector is not None:
+                    tasks.start(f"{process.name}/election", process.elector.run())
+                await process.manager.run()
+        except Exception as error:  # a Deployment starts the next one
+            self.trace.add("process", f"{process.name} ended: {type(error).__name__}: {error}")
+            self.deaths.append(f"{process.name} {type(error).__name__}: {error}")
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()  # killed, which is no reason for others to end
+
+    async def kill(self, replica: Replica) -> None:
+        """SIGKILL: no request goes out any more, and nothing is written down."""
+        process = replica.process
+        if process is None or not process.is_up:
+            return
+        assert process.task is not None
+        self.trace.add("process", f"{process.name} is killed")
+        process.network.cut_off()
+        process.task.cancel()
+        await asyncio.wait({process.task})
+
+    def stop(self, replica: Replica) -> None:
+        """SIGTERM: the process ends in its own way."""
+        process = replica.process
+        if process is not None and process.is_up and process.manager is not None:
+            self.trace.add("process", f"{process.name} is stopped")
+            process.manager.stop()
+
+    def pause(self, replica: Replica, seconds: float) -> None:
+        """The process freezes, and goes on as if nothing had been."""
+        if replica.process is not None:
+            replica.process.network.pause(seconds)
+
+    def set_clock(self, replica: Replica, skew: float) -> None:
+        """The wall clock of the replica's machine jumps: from now on it is ahead by so many seconds."""
+        replica.skew = skew
+        if replica.process is not None:
+            replica.process.surroundings.skew = skew
+
+    async def keep_up(self) -> None:
+        """As a Deployment: what has ended is started again after a moment. Runs until cancelled."""
+        while True:
+            await asyncio.sleep(_RESTART_SECONDS)
+            for replica in self.replicas:
+                if replica.process is None or not replica.process.is_up:
+                    await self.boot(replica)
+
+    def start(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run something as long as the world."""
+        return self._scope.start(name, work)
+
+    # ------------------------------------------------------------------ webhooks of the operator
+
+    def serve_webhooks(self, origin: str) -> None:
+        """Answer webhooks below `https://HOST` by any replica that is up, as a Service does."""
+        self._server.webhooks.answer_here(origin, self._answer)
+
+    async def _answer(self, path: str, body: bytes) -> bytes:
+        up = [
+            one.process
+            for one in self.replicas
+            if one.process is not None and one.process.is_up and one.process.handlers is not None
+        ]
+        if not up:
+            raise CallError("connection refused (simulated)")
+        chosen = self.chance.of("service").choice(up)
+        await asyncio.sleep(self.weather.latency)
+        assert chosen.handlers is not None
+        return await chosen.handlers(path, body)
+
+    def holder(self) -> str:
+        """Who holds the lease of the operator."""
+        lease = self.store.get("leases.coordination.k8s.io", Name("default", self.lease))
+        return "" if lease is None else (lease.document().get("spec") or {}).get("holderIdentity") or ""
+
+
+@asynccontextmanager
+async def simulated_world(world: World) -> AsyncIterator[World]:
+    """Run a world for the length of the block, inside a SimulatedLoop."""
+    with entered(world.surroundings):
+        async with TaskScope("world") as scope:
+            await world._start(scope)  # noqa: SLF001 - one thing in two parts
+            try:
+                yield world
+            finally:
+                await world._end()  # noqa: SLF001 - as above
+                await world._server.webhooks.close()  # noqa: SLF001 - as above

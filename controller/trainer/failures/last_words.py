@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the end of a log says of a failure: the one line to quote, and whether it tells of a failure elsewhere.
+
+Logs are foreign text. What a kubelet answers in place of a log is no log, and launchers write more after the program
+has ended than the program itself: torchrun ends with a traceback of its own and a summary between rulers.
+"""
+
+import re
+from collections.abc import Sequence
+
+from trainwright.api.messages import plain
+
+_RULER = re.compile(r"[\W_]*")
+"""A line without a letter or digit: a ruler, a box, or what is left of binary output."""
+_NO_LOG = re.compile(
+    r"unable to retrieve container logs for \S+"
+    r'|failed to try resolving symlinks in path "[^"]*": .*'
+    r'|failed to open log file "[^"]*": .*'
+    r'|failed to get container status ".*": .*'
+    r'|(?:previous terminated )?container "[^"]*" in pod "[^"]*" (?:is|not found).*'
+    r"|rpc error: code = \w+ desc = (?:an error occurred when try to find container|could not find container).*"
+)
+"""What kubelets answer, with status 200, where they have no log."""
+_ELSEWHERE = re.compile(
+    r"connection (?:was |is )?(?:forcibly )?(?:closed|reset|aborted|refused|lost)|closed by (?:the )?(?:remote )?peer"
+    r"|connection(?:reset|aborted|refused)error|\beconn(?:reset|aborted|refused)\b|broken ?pipe|socket closed"
+    r"|peer (?:has )?(?:closed|disconnected|gone|died|exited)"
+    r"|remote (?:process|peer|end) (?:has )?(?:exit|closed|gone|died)"
+    r"|lost connection|lost communication|ncclremoteerror|collective operation timeout|watchdog .*tim(?:ed ?out|eout)"
+    r"|heartbeat time(?:d )?out|rendezvous\w*(?:closed|timeout|connection)\w*|client socket has timed out"
+    r"|(?:got|received) signal:? (?:15|sigterm)|unhealthy tasks|another task died|preempted by",
+    re.IGNORECASE,
+)
+"""Words of a rank that failed since another one did, which it waited for or spoke to."""
+_SUMMARY = re.compile(r"Root Cause \(first observed failure\):")
+_FIELD = re.compile(r"(rank|exitcode|traceback)\s*:\s(.*)")
+_SIGNAL = re.compile(r"Signal (\d+) \((\w+)\)")
+_AGENT = re.compile(r"torch[./]distributed[./](?:elastic|run|launcher)|torchelastic|Sending process \d+ closing signal")
+"""Lines of torchrun itself."""
+_AGENT_SAW = re.compile(r"failed \(exitcode: ")
+_TRACEBACK = "Traceback (most recent call last):"
+_PREFIX = re.compile(r"^\[(?:rank|default)\d+\]:\s*")
+
+
+def without_answers(lines: Sequence[str]) -> list[str]:
+    """The lines of a log, without what a kubelet has answered at its end in place of a log."""
+    kept = list(lines)
+    while kept and (not kept[-1].strip() or _NO_LOG.fullmatch(kept[-1].strip())):
+        kept.pop()
+    return kept
+
+
+def telling_line(lines: Sequence[str]) -> str:
+    """The line that says most of the failure: mostly the last one; empty if there is none."""
+    told = [line for raw in without_answers(lines) if (line := plain(raw).strip(" \t\n\ufffd")) if not _is_ruler(line)]
+    return _of_torchrun(told) or (told[-1] if told else "")
+
+
+def is_consequence(line: str) -> bool:
+    """Whether the line tells of a peer that is gone, so that its rank is a victim and not the culprit."""
+    return _ELSEWHERE.search(line) is not None
+
+
+def _is_ruler(line: str) -> bool:
+    return _RULER.fullmatch(line) is not None
+
+
+def _of_torchrun(lines: Sequence[str]) -> str:
+    """What torchrun's summary says of the process that failed first; empty without a summary.
+
+    torchrun itself ends with exit code 1, whatever its processes did.
+    """
+    begin = next((n for n in range(len(lines) - 1, -1, -1) if _SUMMARY.search(lines[n])), None)
+    if begin is None:
+        return ""
+    fields: dict[str, str] = {}
+    trace: list[str] = []
+    for line in lines[begin + 1 :]:
+        if found := _FIELD.match(_PREFIX.sub("", line)):
+            fields.setdefault(found[1], found[2].strip())
+        elif "traceback" in fields:
+            trace.append(line)
+    rank, code = fields.get("rank", "").partition(" ")[0], fields.get("exitcode", "").partition(" ")[0]
+    if not rank or not code:
+        return ""
+    which = f"torchrun: rank {rank}, exit code {code}"
+    if signal := _SIGNAL.search(fields.get("traceback", "")):
+        return f"{which}, signal {signal[1]} ({signal[2]})"
+    if code.startswith("-"):
+        return f"{which}, signal {code[1:]}"
+    own = trace[-1] if fields.get("traceback") == _TRACEBACK and trace else _of_worker(lines[:begin], rank)
+    return f"{own} ({which})" if own else which
+
+
+def _of_worker(lines: Sequence[str], rank: str) -> str:
+    """The last line that the process of that rank has written before torchrun saw its end."""
+    # The last one: torchrun may have started its processes again before.
+    seen = next((n for n in range(len(lines) - 1, -1, -1) if _AGENT_SAW.search(lines[n])), None)
+    before = lines[:seen] if seen is not None else _before_agent(lines)
+    own = [line for line in before if not _AGENT.search(line)]
+    of_rank = [line for line in own if line.startswith(f"[rank{rank}]:")]
+    return _PREFIX.sub("", (of_rank or own or [""])[-1])
+
+
+def _before_agent(lines: Sequence[str]) -> Sequence[str]:
+    """The lines before a traceback of torchrun, which ends the log."""
+    last = next((n for n in range(len(lines) - 1, -1, -1) if lines[n] == _TRACEBACK), None)
+    if last is None or not any(_AGENT.search(line) or "torchrun" in line for line in lines[last + 1 : last + 3]):
+        return lines
+    return lines[:last]

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A day with jobs on a local cluster, with no other tool than `trainwright`: list, look, stop, resume, wait, delete."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.test_local import RANK, TRAINWRIGHT, Shell
+from trainwright.controller.cli.local.managing import END_SECONDS
+from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
+
+WAITS = f"""
+{RANK}
+import time
+print('rank', rank, 'works', flush=True)
+time.sleep(600)
+"""
+FAILS = """
+import sys
+print('reading data', flush=True)
+sys.exit('the learning rate is not a number')
+"""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A shell with a cluster that runs; it is the default one."""
+    made = Shell(tmp_path_factory.mktemp("jobs"))
+    done = made.local("up")
+    assert done.returncode == 0, done.stderr
+    yield made
+    assert made.local("down", "--delete").returncode == 0
+
+
+@pytest.fixture
+def shell(running: Shell) -> Iterator[Shell]:
+    """The same without any job."""
+    yield running
+    done = running.local("delete", "--all", seconds=END_SECONDS + 60)
+    assert done.returncode == 0, done.stderr
+
+
+def named(shell: Shell, program: str, name: str, *, nodes: int = 1) -> str:
+    """A manifest of a job of that name."""
+    file = Path(shell.job(program, f"{name}.yaml", nodes=nodes))
+    file.write_text(file.read_text().replace("name: job", f"name: {name}"))
+    return str(file)
+
+
+def command(shell: Shell, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command that is not one of `local`, of a user who has no kubeconfig."""
+    cleared = {
+        name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")
+    }
+    return subprocess.run(
+        [*TRAINWRIGHT, *arguments],
+        env={**cleared, "XDG_STATE_HOME": str(shell.folder), "HOME": str(shell.folder), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_a_job_is_looked_at_stopped_resumed_and_deleted(shell: Shell) -> None:
+    assert shell.local("run", "--detach", "--file", named(shell, WAITS, "train", nodes=2)).returncode == 0
+    waited = shell.local("wait", "train", "--for=running", "--timeout=60s")
+    assert (waited.returncode, waited.stdout) == (0, "TrainJob train: Running\n"), waited.stderr
+
+    listed = shell.local("jobs").stdout.splitlines()
+    assert listed[0].split() == ["NAME", "STATE", "RUNTIME", "NODES", "PROGRESS", "AGE", "TOOK"]
+    assert ["train", "Running", "xgboost-distributed", "2", "-"] in [line.split()[:5] for line in listed]
+    whole = json.loads(shell.local("jobs", "--output=json").stdout)
+    assert (whole["kind"], [one["metadata"]["name"] for one in whole["items"]]) == ("List", ["train"])
+    stored = yaml.safe_load(shell.local("show", "train", "-o", "yaml").stdout)
+    assert (stored["kind"], stored["spec"]["trainer"]["numNodes"]) == ("TrainJob", 2)
+    assert "managedFields" not in stored["metadata"]
+
+    both = {"[node-0] rank 0 works", "[node-1] rank 1 works"}
+    eventually_sync(lambda: set(shell.local("logs", "train").stdout.splitlines()) == both)
+    assert shell.local("logs", "train", "--rank=1").stdout == "[node-1] rank 1 works\n"
+    assert shell.local("logs", "train", "--rank", "node-0", "--tail=1").stdout == "[node-0] rank 0 works\n"
+    wrong = shell.local("logs", "train", "--rank=5")
+    assert (wrong.returncode, wrong.stderr) == (1, "error: TrainJob train has no rank 5: it has node-0, node-1\n")
+
+    shown = shell.local("show", "train").stdout
+    assert "default/train" in shown
+    assert "state    Running" in shown
+    assert "node-1   Running   0" in shown
+    assert "Running: 2 of 2 pods run, attempt 1" in shown
+
+    late = shell.local("wait", "train", "--timeout=1s")
+    assert (late.returncode, late.stderr) == (124, "TrainJob train after 1 s: Running\n")
+
+    stopped = shell.local("stop", "train", seconds=END_SECONDS + 60)
+    assert stopped.stdout.splitlines() == ["TrainJob train: stopped", "resume with: trainwright local resume train"]
+    assert shell.local("wait", "train", "--for=suspended").returncode == 0
+    assert shell.local("stop", "train").stdout.startswith("TrainJob train: is stopped already")
+    assert shell.local("resume", "train").stdout == "TrainJob train: resumed\n"
+    assert shell.local("wait", "train", "--for=running", "--timeout=60s").returncode == 0
+    assert shell.local("resume", "train").stdout == "TrainJob train: is not stopped\n"
+
+    deleted = shell.local("delete", "train", "other", seconds=END_SECONDS + 60)
+    assert deleted.stdout == "TrainJob train: deleted\n"
+    # One that is missing keeps no other from being deleted.
+    assert (deleted.returncode, deleted.stderr) == (1, "error: there is no TrainJob other in namespace default\n")
+    assert shell.local("show", "train").returncode == 1
+
+
+def test_the_end_of_a_job_is_told_and_ended_jobs_are_left_as_they_are(shell: Shell) -> None:
+    assert shell.local("run", "--keep", "--file", named(shell, "print('done')", "good")).returncode == 0
+    waited = shell.local("wait", "good")
+    assert (waited.returncode, waited.stdout) == (0, "TrainJob good: Complete\n")
+    for name in ("stop", "resume"):
+        refused = shell.local(name, "good")
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("error: TrainJob good has ended: Complete")
+    assert shell.local("delete").returncode == 2
+    assert shell.local("delete", "--all").stdout == "TrainJob good: deleted\n"
+    assert shell.local("delete", "--all").stdout == "no jobs in namespace default\n"
+    assert shell.local("jobs").stderr == "no jobs in namespace default; run one with: trainwright local run SCRIPT\n"
+
+
+def test_the_last_lines_of_a_failure_are_there_when_its_pods_are_gone(shell: Shell) -> None:
+    assert shell.local("run", "--keep", "--file", named(shell, FAILS, "bad")).returncode == 1
+    eventually_sync(lambda: command(shell, "explain", "bad").stdout, contains("the learning rate is not a number"))
+    assert shell.local("stop", "bad", seconds=END_SECONDS + 60).returncode == 0
+    told = shell.local("logs", "bad")
+    assert told.stdout.splitlines() == ["[node-0] reading data", "[node-0] the learning rate is not a number"]
+    assert told.stderr == "the pods of attempt 1 are gone; the last lines of node-0, which failed first:\n"
+    assert (
+        shell.local("logs", "bad", "--attempt=1", "--tail=1").stdout == "[node-0] the learning rate is not a number\n"
+    )
+    none = shell.local("logs", "bad", "--attempt=7")
+    assert none.returncode == 1
+    assert none.stderr.endswith("the record of failures has attempt 1\n")
+    assert shell.local("delete", "bad").returncode == 0
+
+
+def test_commands_without_a_kubeconfig_use_the_local_cluster(shell: Shell) -> None:
+    listed = command(shell, "progress")
+    assert (listed.returncode, listed.stdout) == (0, "no TrainJobs\n")
+    assert listed.stderr == "no kubeconfig is set: using the local cluster default\n"
+    # What is set is obeyed, also if it is wrong.
+    assert command(shell, "progress", KUBECONFIG="/nowhere").returncode == 2
+
+
+def test_kubectl_gets_the_local_cluster_and_all_its_arguments(shell: Shell, tmp_path: Path) -> None:
+    program = tmp_path / "kubectl"
+    program.write_text('#!/bin/sh\necho "$KUBECONFIG"\nfor one in "$@"; do echo "<$one>"; done\nexit 7\n')
+    program.chmod(0o755)
+    found = command(
+        shell, "kubectl", "-n", "x", "exec", "pod", "--", "ls", "-l", "--help", PATH=f"{tmp_path}:/bin:/usr/bin"
+    )
+    assert found.returncode == 7, found.stderr
+    kubeconfig, *given = found.stdout.splitlines()
+    assert kubeconfig == str(shell.folder / "trainwright" / "local" / "default" / "kubeconfig")
+    assert given == ["<-n>", "<x>", "<exec>", "<pod>", "<-->", "<ls>", "<-l>", "<--help>"]
+    missing = command(shell, "kubectl", "get", "pods", PATH=str(tmp_path / "none"))
+    assert (missing.returncode, missing.stdout) == (127, "")
+    assert "kubectl is not installed" in missing.stderr
+
+
+def test_without_a_cluster_each_command_says_how_to_start_one(tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    for arguments in (("jobs",), ("stop", "x"), ("wait", "x"), ("logs", "x")):
+        done = shell.local(*arguments)
+        assert done.returncode == 1
+        assert done.stderr == "error: cluster default does not run; start it with: trainwright local up\n"
+    done = command(shell, "explain", "x")
+    assert done.returncode == 2
+    assert done.stderr.endswith("no local cluster runs; start one with: trainwright local up\n")
+    assert command(shell, "kubectl", "get", "pods").returncode == 1

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lives simulated worlds from the command line: many seeds, one seed with its story, the smallest plan of a failure.
+
+python -m tests.simulation --seeds 0-99
+python -m tests.simulation --minutes 2            # new seeds
+python -m tests.simulation --seed 7 --story j3
+python -m tests.simulation --seed 7 --shrink      # writes the plan into a file
+python -m tests.simulation --plan FILE --story
+"""
+
+import argparse
+import logging
+import multiprocessing
+import secrets
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.simulation.scenario import TrainJobs
+from tests.simulation.story import story_of
+from trainwright.controller.local.testing.simulation.plan import Plan
+from trainwright.controller.local.testing.simulation.simulate import Outcome, shrink, simulate
+
+
+def main() -> int:
+    """Exit code 0, or 1 if a rule did not hold."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Live simulated worlds.")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--seeds", metavar="A-B", help="seeds from A to B")
+    which.add_argument("--minutes", type=float, metavar="M", help="new seeds for so many minutes")
+    which.add_argument("--seed", metavar="N", help="one seed")
+    which.add_argument("--plan", type=Path, metavar="FILE", help="a plan, such as one that --shrink wrote")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
+    parser.add_argument("--story", nargs="?", const="", metavar="NAME", help="tell what happened, to NAME or at all")
+    parser.add_argument("--shrink", action="store_true", help="find the smallest plan that breaks the same rule")
+    parser.add_argument("--rule", default="", help="the rule to shrink for (default: the first that is broken)")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="write the whole trace into a file")
+    parser.add_argument("--until-found", action="store_true", help="end at the first broken rule")
+    arguments = parser.parse_args()
+    logging.basicConfig(level="CRITICAL")
+    if arguments.seed is not None or arguments.plan is not None:
+        return _one(arguments)
+    return _many(arguments)
+
+
+def _one(arguments: argparse.Namespace) -> int:
+    scenario = TrainJobs()
+    plan = Plan.read(arguments.plan) if arguments.plan is not None else scenario.plan(arguments.seed)
+    outcome = simulate(scenario, plan, keep=True)
+    _show(outcome)
+    if arguments.trace is not None:
+        arguments.trace.write_text("\n".join(outcome.lines) + "\n")
+    if arguments.story is not None:
+        print(*story_of(outcome, arguments.story), sep="\n")
+    if arguments.shrink and outcome.violations:
+        rule = arguments.rule or outcome.violations[0].rule
+        plan = shrink(scenario, plan, rule, tell=lambda line: print(f"  {rule}: {line}", flush=True))
+        path = Path(f"{plan.seed}-{rule}.json")
+        path.write_text(plan.text())
+        print(f"{path}: {len(plan.steps)} steps")
+        _show(simulate(scenario, plan))
+        print(*plan.steps, sep="\n")
+    return 1 if outcome.violations else 0
+
+
+def _many(arguments: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    worlds, lives, virtual, broken, met = 0, 0, 0.0, Counter[str](), Counter[str]()
+    examples: dict[str, str] = {}
+    for outcome in _outcomes(arguments, begun):
+        worlds, virtual = worlds + 1, virtual + outcome.virtual_seconds
+        lives += sum(step.what in ("create", "recreate") for step in outcome.plan.steps)
+        broken.update(outcome.broken)
+        met.update({name: 1 for name in outcome.counts if name.startswith("sometimes")})
+        for violation in outcome.violations:
+            examples.setdefault(violation.rule, f"seed {outcome.plan.seed}: {violation}")
+        _show(outcome)
+        sys.stdout.flush()
+        if outcome.violations and arguments.until_found:
+            break
+    spent = time.monotonic() - begun
+    hours, rate = virtual / 3600, lives / spent * 60
+    print(f"{worlds} worlds, {lives} lives, {hours:.1f} virtual hours in {spent:.0f} s: {rate:.0f} lives a minute")
+    for name, count in sorted(met.items()):
+        print(f"  {name.removeprefix('sometimes: ')}: in {count} worlds")
+    for rule, count in broken.most_common():
+        print(f"BROKEN {rule} in {count} worlds, such as {examples[rule]}")
+    return 1 if broken else 0
+
+
+def _outcomes(arguments: argparse.Namespace, begun: float) -> Iterator[Outcome]:
+    def seeds() -> Iterator[str]:
+        if arguments.seeds:
+            first, _, last = arguments.seeds.partition("-")
+            yield from map(str, range(int(first), int(last or first) + 1))
+        else:
+            while time.monotonic() - begun < arguments.minutes * 60:
+                yield secrets.token_hex(4)
+
+    if arguments.jobs == 1:
+        yield from map(_live, seeds())
+        return
+    with multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool:
+        yield from pool.imap_unordered(_live, seeds())
+
+
+def _live(seed: str) -> Outcome:
+    return simulate(TrainJobs(), seed)
+
+
+def _show(outcome: Outcome) -> None:
+    counts = outcome.counts
+    print(
+        f"seed {outcome.plan.seed}: {outcome.digest} {outcome.virtual_seconds:.0f} virtual seconds in "
+        f"{outcome.real_seconds:.1f} s, {counts['fault']} faults, {counts['store']} changes, "
+        f"{len(outcome.deaths)} deaths {' '.join(outcome.broken)}".rstrip()
+    )
+    for violation in outcome.violations[:5]:
+        print(f"  {violation}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

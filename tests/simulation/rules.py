@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold for TrainJobs in every world."""
+
+from collections.abc import Callable
+from typing import Any
+
+from trainwright.api.objects import Document
+from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.testing.simulation.rules import Rule, Violation
+from trainwright.controller.local.testing.simulation.world import World
+
+JOBS, JOBSETS = "trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"
+_ENDS = frozenset({"Complete", "Failed"})
+
+
+class OneEnd(Rule):
+    """A job ends once: never Complete and Failed, and what has ended stays so."""
+
+    name = "one-end"
+
+    def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
+        super().__init__(world, say)
+        self._ended: dict[str, str] = {}
+
+    def changed(self, change: Change) -> None:
+        """Compare with the end that was seen before."""
+        if change.collection != JOBS:
+            return
+        document = change.object.document()
+        uid, held = document["metadata"]["uid"], true_conditions(document)
+        if held.keys() >= _ENDS:
+            self.say(f"{change.name.name} is Complete and Failed")
+        ended = next(iter(held.keys() & _ENDS), "")
+        if uid in self._ended and ended != self._ended[uid]:
+            self.say(f"{change.name.name} was {self._ended[uid]} and is {ended or 'not over'}")
+        if ended and uid not in self._ended:
+            self._ended[uid] = ended
+            before = true_conditions(change.before.document()) if change.before is not None else {}
+            for kind in sorted(before.keys() & {"Blocked", "Waiting", "Suspended"}):
+                self.world.trace.sometimes(f"a job ends {ended} while it is {kind}")
+            self.world.trace.sometimes(f"a job ends {ended}")
+        for kind in sorted(held.keys() & {"Blocked", "Waiting", "Suspended"}):
+            self.world.trace.sometimes(f"a job is {kind}")
+
+
+class ConditionsAreKept(Rule):
+    """Conditions are unique, and those of other programs stay."""
+
+    name = "conditions"
+
+    def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
+        super().__init__(world, say)
+        self._quota: set[str] = set()
+
+    def changed(self, change: Change) -> None:
+        """Look at the types."""
+        if change.collection != JOBS:
+            return
+        document = change.object.document()
+        uid, types = document["metadata"]["uid"], [one["type"] for one in conditions(document)]
+        if uid in self._quota and "Quota" not in types:
+            self.say(f"{change.name.name}: the condition Quota of another program is gone")
+        if "Quota" in types:
+            self._quota.add(uid)
+        if len(types) != len(set(types)):
+            self.say(f"{change.name.name}: {types}")
+
+
+class ForeignObjectsAreKept(Rule):
+    """An object of somebody else is not changed."""
+
+    name = "foreign-kept"
+
+    def changed(self, change: Change) -> None:
+        """Look for fields of ours that come into a PodGroup which had none."""
+        if not change.collection.startswith("podgroups.") or change.before is None:
+            return
+        if change.type == "MODIFIED" and _is_ours(change.object.document()) and not _is_ours(change.before.document()):
+            self.say(f"PodGroup {change.name.name} of somebody else was changed")
+
+
+class OneJobSet(Rule):
+    """A running JobSet keeps its replicated jobs, and is the JobSet of its job alone."""
+
+    name = "jobset"
+
+    def changed(self, change: Change) -> None:
+        """Compare the fixed fields."""
+        if change.collection != JOBSETS or change.type != "MODIFIED" or change.before is None:
+            return
+        before, after = change.before.document(), change.object.document()
+        if not (before["spec"].get("suspend") or after["spec"].get("suspend")) and _fixed(before) != _fixed(after):
+            self.say(f"JobSet {change.name.name}: replicated jobs were changed while it ran")
+
+
+class StatesAreTold(Rule):
+    """At rest, a TrainJob says what its JobSet says."""
+
+    name = "states"
+
+    def at_rest(self) -> None:
+        """Look at each job."""
+        jobsets = {one["metadata"]["name"]: one for one in self.world.stored(JOBSETS)}
+        for job in self.world.stored(JOBS):
+            held = true_conditions(job)
+            jobset = jobsets.get(job["metadata"]["name"])
+            if jobset is not None and owner_of(jobset) == job["metadata"]["uid"]:
+                self._with_jobset(job, held, jobset)
+            elif not held.keys() & {*_ENDS, "Blocked"}:
+                self._tell(job, f"has no JobSet and is not Blocked: {sorted(held)}", "made-or-told")
+            if not held.keys() & _ENDS:
+                if bool(job["spec"].get("suspend")) != ("Suspended" in held):
+                    self._tell(job, f"suspend={job['spec'].get('suspend')}, conditions {sorted(held)}", "suspended")
+                if job["spec"].get("activeDeadlineSeconds") and not job["spec"].get("suspend"):
+                    self._tell(job, f"is past its deadline of {job['spec']['activeDeadlineSeconds']} s", "deadline")
+            elif stale := held.keys() & {"Blocked", "Waiting", "Stalled"}:
+                self._tell(job, f"is over and {', '.join(sorted(stale))}", "stale-obstacle")
+
+    def _with_jobset(self, job: Document, held: dict[str, Document], jobset: Document) -> None:
+        over, ends = held.keys() & _ENDS, true_conditions(jobset)
+        if ends.keys() & {"Completed", "Failed"} and not over:
+            self._tell(job, f"has {sorted(held)}, its JobSet {sorted(ends)}", "end-is-told")
+        suspended = bool(jobset["spec"].get("suspend"))
+        if not over and suspended != bool(job["spec"].get("suspend")):
+            self._tell(job, f"suspend={job['spec'].get('suspend')}, JobSet suspend={suspended}", "suspend-is-told")
+        counted = _counters(jobset, "replicatedJobsStatus")
+        if counted != (told := _counters(job, "jobsStatus")):
+            self._tell(job, f"tells {told}, its JobSet counts {counted}", "counters")
+        wanted = {one["name"]: one.get("replicas", 1) for one in jobset["spec"]["replicatedJobs"]}
+        there = {name: one.get("ready", 0) + one.get("succeeded", 0) for name, one in counted.items()}
+        if not over and "Waiting" in held and all(there.get(name, 0) >= count for name, count in wanted.items()):
+            self._tell(job, f"trains and is Waiting ({held['Waiting'].get('reason')})", "stale-obstacle")
+
+    def _tell(self, job: Document, text: str, rule: str) -> None:
+        self.say(f"TrainJob {job['metadata']['name']} {text}", rule=rule)
+
+
+RULES: tuple[type[Rule], ...] = (OneEnd, ConditionsAreKept, ForeignObjectsAreKept, OneJobSet, StatesAreTold)
+
+
+def _is_ours(document: Document) -> bool:
+    return any(one["manager"] == "trainer" for one in document["metadata"].get("managedFields") or ())
+
+
+def conditions(document: Document) -> list[Document]:
+    """All conditions of an object."""
+    return (document.get("status") or {}).get("conditions") or []
+
+
+def true_conditions(document: Document) -> dict[str, Document]:
+    """Those that are True, by type."""
+    return {one["type"]: one for one in conditions(document) if one["status"] == "True"}
+
+
+def owner_of(document: Document) -> str:
+    """The uid of the first owner."""
+    owners = document["metadata"].get("ownerReferences") or ()
+    return owners[0]["uid"] if owners else ""
+
+
+def _fixed(jobset: Document) -> list[tuple[Any, ...]]:
+    return [
+        (one["name"], one.get("replicas"), one["template"]["spec"].get("parallelism"))
+        for one in jobset["spec"]["replicatedJobs"]
+    ]
+
+
+def _counters(document: Document, name: str) -> dict[str, Document]:
+    """The counters that are not 0, by replicated job."""
+    found = (document.get("status") or {}).get(name) or []
+    return {one["name"]: {key: value for key, value in one.items() if key != "name" and value} for one in found}

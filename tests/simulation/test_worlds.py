@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated worlds with the manager of TrainJobs: fixed seeds, and plans of failures that were mended."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.simulation.scenario import TrainJobs
+from tests.simulation.story import story_of
+from trainwright.controller.local.testing.simulation.plan import Plan
+from trainwright.controller.local.testing.simulation.simulate import Outcome, simulate
+
+PLANS = sorted((Path(__file__).parent / "plans").glob("*.json"))
+SEEDS = range(1000, 1032)
+_WORLDS = 4
+"""Of a test."""
+
+Simulated = Callable[[Any, str | Plan], Outcome]
+
+
+@pytest.mark.parametrize("first", SEEDS[::_WORLDS])
+def test_worlds_of_fixed_seeds(simulated: Simulated, first: int) -> None:
+    for seed in range(first, first + _WORLDS):
+        simulated(TrainJobs(), str(seed))
+
+
+@pytest.mark.parametrize("path", PLANS, ids=[path.stem for path in PLANS])
+def test_a_failure_of_the_past_does_not_come_again(simulated: Simulated, path: Path) -> None:
+    simulated(TrainJobs(), Plan.read(path))
+
+
+def test_a_seed_is_the_same_in_every_process() -> None:
+    """In two processes with different hashes of texts; the first line that differs is named."""
+
+    def told(hash_seed: str) -> list[str]:
+        program = (
+            "from tests.simulation.scenario import TrainJobs\n"
+            "from trainwright.controller.local.testing.simulation.simulate import simulate\n"
+            "for seed in ('7', '11'):\n"
+            "    print(*simulate(TrainJobs(), seed, keep=True).lines, sep='\\n')\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.splitlines()
+
+    one, other = told("1"), told("2")
+    differing = next((pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]), None)
+    assert differing is None
+    assert len(one) == len(other) > 1000
+
+
+def test_the_story_of_a_life_is_told_in_sentences() -> None:
+    outcome = simulate(TrainJobs(), "7", keep=True)
+    story = list(story_of(outcome, "j3"))
+    assert any("a user: create j3" in line for line in story)
+    assert any("jobsets j3 appears" in line for line in story)
+    assert not any(" j4" in line for line in story)

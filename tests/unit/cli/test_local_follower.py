@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`local run` follows a job: every failed run's log once and whole, and the container that failed first."""
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from tests.unit.cli.test_local_failures import ended, failed, pod
+from trainwright.api.objects import Document
+from trainwright.controller.cli.local.jobs import Followed, Follower
+from trainwright.controller.runtime.client.transport import Request, Response, Transport
+from trainwright.controller.runtime.errors import ConnectionLost
+
+JOB = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainJob",
+    "metadata": {"name": "job", "namespace": "default", "uid": "job"},
+}
+
+
+class Answered:
+    """An answer whose chunks the test gives."""
+
+    def __init__(self, chunks: AsyncGenerator[bytes, None], status: int = 200) -> None:
+        self.status, self.headers, self._chunks = status, dict[str, str](), chunks
+
+    async def read(self) -> bytes:
+        return b""
+
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        return self._chunks
+
+
+class Cluster:
+    """An API server whose pods report what the test says, one state after the other."""
+
+    def __init__(self, *reports: tuple[str, Document], logs: dict[tuple[str, str], list[bytes]]) -> None:
+        self._reports = list(reports)
+        self._logs = logs
+        self._deleted = asyncio.Event()
+        self.asked: list[tuple[str, str]] = []
+
+    async def send(self, request: Request) -> Response:
+        body: Document = {"metadata": {"resourceVersion": "1"}, "items": []}
+        if request.path.endswith("/trainjobs/job"):
+            body = JOB
+        return Response(200, {"content-type": "application/json"}, json.dumps(body).encode())
+
+    @asynccontextmanager
+    async def open(self, request: Request) -> AsyncIterator[Answered]:
+        if request.query.get("watch"):
+            yield Answered(self._frames())
+        else:
+            key = (request.path.split("/")[-2], str(request.query["run"]))
+            self.asked.append(key)
+            yield Answered(self._log(key))
+
+    async def _frames(self) -> AsyncGenerator[bytes, None]:
+        for kind, document in self._reports:
+            if kind == "DELETED":
+                await self._deleted.wait()
+            yield json.dumps({"type": kind.removesuffix(" LATE"), "object": document}).encode() + b"\n"
+            await asyncio.sleep(0)
+        await asyncio.Event().wait()
+
+    async def _log(self, key: tuple[str, str]) -> AsyncGenerator[bytes, None]:
+        for number, chunk in enumerate(self._logs[key]):
+            if chunk == b"BREAK":
+                del self._logs[key][number]
+                raise ConnectionLost("broken")
+            yield chunk
+
+    async def end_job(self) -> None:
+        self._deleted.set()
+
+
+async def follow(cluster: Cluster, *, keep: bool = False) -> tuple[Followed, list[str]]:
+    out = io.StringIO()
+    follower = Follower(cast("Transport", cluster), "default", "job", out=out)
+    found = await follower.follow(start_seconds=10, end_job=None if keep else cluster.end_job)
+    return found, out.getvalue().splitlines()
+
+
+def name(index: int) -> str:
+    return f"job-node-0-{index}"
+
+
+async def test_the_run_that_failed_is_shown_though_the_next_one_runs_already() -> None:
+    again = pod(0, restarts=1, state={"running": {}}, lastState={"terminated": ended(1, 0)})
+    gone = failed(0, 1, "00.100000")
+    cluster = Cluster(
+        ("ADDED", again),
+        ("DELETED", gone),
+        logs={(name(0), "0"): [b"Traceback\nValue", b"Error: x\n"], (name(0), "1"): [b"noise\n"]},
+    )
+    found, lines = await follow(cluster)
+    assert found.code == 1
+    assert lines == ["[node-0] Traceback", "[node-0] ValueError: x"]
+    assert cluster.asked == [(name(0), "0")]
+
+
+async def test_a_log_that_breaks_goes_on_with_the_next_line() -> None:
+    cluster = Cluster(
+        ("ADDED", failed(0, 3, "00.100000")),
+        ("DELETED", failed(0, 3, "00.100000")),
+        logs={(name(0), "0"): [b"one\n", b"BREAK", b"two\n"]},
+    )
+    found, lines = await follow(cluster)
+    assert (found.code, lines) == (3, ["[node-0] one", "[node-0] two"])
+
+
+async def test_who_failed_first_may_report_it_when_the_job_is_ended() -> None:
+    cluster = Cluster(
+        ("ADDED", pod(0, state={"running": {}})),
+        ("ADDED", pod(1, state={"running": {}})),
+        ("MODIFIED", failed(1, 11, "00.050000")),
+        ("DELETED", failed(0, 10, "00.049000")),
+        ("DELETED", failed(1, 11, "00.050000")),
+        logs={(name(0), "0"): [b"first\n"], (name(1), "0"): [b"second\n"]},
+    )
+    found, lines = await follow(cluster)
+    assert found.code == 10
+    assert sorted(lines) == ["[node-0] first", "[node-1] second"]
+
+
+async def test_a_pod_that_was_gone_a_moment_later_counts() -> None:
+    reports: list[tuple[str, Any]] = [("ADDED", failed(0, 7, "00.100000")), ("DELETED LATE", failed(0, 7, "00.100000"))]
+    found, lines = await follow(Cluster(*reports, logs={(name(0), "0"): [b"seven\n"]}))
+    assert (found.code, lines) == (7, ["[node-0] seven"])

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files where a pod can change them: its links are replaced, refused or left alone, and never followed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from trainwright.controller.local.node import atomic, files, recovery
+from trainwright.controller.local.node.environment import ConfigError
+from trainwright.controller.local.node.folders import remove_pod
+from trainwright.controller.local.node.projections import File
+from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.local.node.volumes import Volumes
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    """A file of the user, in a folder with another one."""
+    file = tmp_path / "home" / "precious"
+    file.parent.mkdir()
+    file.write_text("precious")
+    (file.parent / "folder").mkdir()
+    return file
+
+
+def test_a_new_file_takes_the_place_of_a_link(tmp_path: Path, precious: Path) -> None:
+    place = tmp_path / "file"
+    place.symlink_to(precious)
+    files.write_fresh(place, b"new", 0o700)
+    assert precious.read_text() == "precious"
+    assert (place.read_text(), place.stat().st_mode & 0o777, place.is_symlink()) == ("new", 0o700, False)
+
+
+def test_nothing_is_written_through_a_linked_folder(tmp_path: Path, precious: Path) -> None:
+    (tmp_path / "containers").symlink_to(precious.parent)
+    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+        files.write_fresh(tmp_path / "containers" / "precious", b"new")
+    assert precious.read_text() == "precious"
+
+
+def test_a_removal_leaves_what_links_name(tmp_path: Path, precious: Path) -> None:
+    pods = tmp_path / "pods"
+    (pods / "uid" / "deep").mkdir(parents=True)
+    (pods / "uid" / "deep" / "link").symlink_to(precious.parent)
+    (pods / "uid" / "deep").chmod(0)
+    (pods / "linked").symlink_to(precious.parent)
+    settings = NodeSettings(name="n", folder=tmp_path)
+    assert settings.pods == pods
+    for uid in ("uid", "linked"):
+        remove_pod(settings, uid)
+    assert list(pods.iterdir()) == []
+    assert precious.exists()
+
+
+def test_files_that_cannot_be_removed_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pods" / "uid").mkdir(parents=True)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    remove_pod(NodeSettings(name="n", folder=tmp_path), "uid")
+
+
+def test_the_files_of_a_volume_are_written_beside_a_link_of_the_pod(tmp_path: Path, precious: Path) -> None:
+    volume = tmp_path / "volume"
+    atomic.write(volume, {"key": File(b"1", 0o644)})
+    (volume / atomic.DATA).unlink()
+    (volume / atomic.DATA).symlink_to(precious.parent)
+    (volume / "made").mkdir()
+    assert atomic.write(volume, {"key": File(b"2", 0o644)})
+    assert (volume / "key").read_text() == "2"
+    assert precious.exists()
+    assert not (volume / "made").exists()
+
+
+def test_a_volume_that_became_a_link_is_not_written(tmp_path: Path, precious: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.symlink_to(precious.parent)
+    with pytest.raises(OSError, match="was replaced by a link"):
+        atomic.write(volume, {"precious": File(b"2", 0o644)})
+    assert sorted(path.name for path in precious.parent.iterdir()) == ["folder", "precious"]
+
+
+@pytest.mark.parametrize("path", ["link", "link/made", "link/folder"])
+def test_a_subpath_does_not_leave_its_volume_by_a_link(tmp_path: Path, precious: Path, path: str) -> None:
+    volumes = Volumes(tmp_path / "volumes", None)  # type: ignore[arg-type]
+    data = tmp_path / "data"
+    data.mkdir()
+    volumes.folders["data"] = str(data)
+    (data / "link").symlink_to(precious.parent)
+    (data / "real").mkdir()
+    (data / "inside").symlink_to("real")
+    mount = {"name": "data", "mountPath": "/data", "subPath": path}
+    with pytest.raises(ConfigError, match="leads out of the volume"):
+        volumes.mounts_of({"volumeMounts": [mount]}, {})
+    assert not (precious.parent / "made").exists()
+    assert volumes.mounts_of({"volumeMounts": [mount | {"subPath": "inside/deep"}]}, {})[0].source
+    assert (data / "real" / "deep").is_dir()
+
+
+def test_what_pods_made_of_their_records_does_not_stop_the_next_start(tmp_path: Path, precious: Path) -> None:
+    containers = tmp_path / "pods" / "uid" / "containers"
+    for name in ("link", "folder", "long"):
+        (containers / name).mkdir(parents=True)
+    (containers / "link" / "process.json").symlink_to(precious)
+    (containers / "folder" / "process.json").mkdir()
+    (containers / "long" / "process.json").symlink_to("x" * 300)
+    assert recovery.end_survivors(tmp_path / "pods") == {"uid"}
+    assert precious.exists()

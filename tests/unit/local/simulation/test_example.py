@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator of docs/runtime/simulation.md, and its planted defect."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.controller.local.testing.simulation.plan import Plan
+from trainwright.controller.local.testing.simulation.simulate import Outcome, shrink, simulate
+
+_FILE = Path(__file__).parents[4] / "docs" / "runtime" / "simulated_operator.py"
+
+
+def scenario(*, remembers: bool) -> Any:
+    spec = importlib.util.spec_from_file_location("simulated_operator", _FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.CopiesScenario(remembers=remembers)
+
+
+@pytest.mark.parametrize("seed", ["1", "2", "3"])
+def test_an_operator_that_looks_at_what_is_there_has_no_failure(
+    simulated: Callable[[Any, str | Plan], Outcome], seed: str
+) -> None:
+    outcome = simulated(scenario(remembers=False), seed)
+    assert outcome.counts["user"] > 3
+
+
+def test_the_planted_defect_is_found_and_shrunk_to_two_steps(tmp_path: Path) -> None:
+    defective = scenario(remembers=True)
+    outcome = next(found for seed in range(20) if (found := simulate(defective, str(seed))).broken)
+    assert "fresh-build" in outcome.broken
+    plan = shrink(defective, outcome.plan, "fresh-build")
+    assert [step.what for step in plan.steps] == ["create", "delete-copy"]
+    assert not plan.weather.faults
+    # What is written into a file is the same plan.
+    (tmp_path / "plan.json").write_text(plan.text())
+    again = simulate(defective, Plan.read(tmp_path / "plan.json"))
+    assert again.digest == simulate(defective, plan).digest
+    assert again.broken == ["fresh-build"]
+
+
+def test_the_fixture_fails_a_test_with_the_broken_rules(simulated: Callable[[Any, str | Plan], Outcome]) -> None:
+    defective = scenario(remembers=True)
+    plan = next(found.plan for seed in range(20) if (found := simulate(defective, str(seed))).broken)
+    with pytest.raises(pytest.fail.Exception, match="fresh-build: a fresh process had to write ADDED configmaps"):
+        simulated(defective, plan)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is cleaned up is judged by the job that is there when its time is over; test_cleanup of the integration tests
+proves the rest."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import Key, Manager
+from trainwright.controller.trainer.assembly.cleanup import _reconcile
+from trainwright.controller.trainer.job.lifetime import ANNOTATION_JOB, Lifetimes
+
+ENDED = {
+    "type": "Complete",
+    "status": "True",
+    "reason": "R",
+    "message": "m",
+    "lastTransitionTime": "2026-11-25T10:00:00Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("manager", "deleted"),
+    [(None, ["a"]), ("trainer.kubeflow.org/trainjob-controller", ["a"]), ("kueue.x-k8s.io/multikueue", [])],
+)
+async def test_a_job_of_another_manager_with_the_name_stays(manager: str | None, deleted: list[str]) -> None:
+    spec: dict[str, Any] = {"runtimeRef": {"name": "r"}} | ({"managedBy": manager} if manager else {})
+    document = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "a", "namespace": "ns", "uid": "u", "annotations": {ANNOTATION_JOB: "0"}},
+        "spec": spec,
+        "status": {"conditions": [ENDED]},
+    }
+    job = msgspec.convert(document, TrainJob)
+    gone: list[str] = []
+
+    async def delete(kind: type, name: str, namespace: str, **_: str) -> None:
+        gone.append(name)
+
+    process = SimpleNamespace(cache=SimpleNamespace(get=lambda *_: job), client=SimpleNamespace(delete=delete))
+    await _reconcile(
+        cast("Manager", process), [], Lifetimes(), lambda: datetime(2026, 11, 25, 11, tzinfo=UTC), Key("ns", "a")
+    )
+    assert gone == deleted

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which line of a log says most of a failure, and whose failure it tells of."""
+
+import pytest
+
+from trainwright.controller.trainer.failures.last_words import is_consequence, telling_line
+
+TRACE = """\
+Traceback (most recent call last):
+  File "/usr/local/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+  File "/usr/lib/python3/site-packages/torch/distributed/launcher/api.py", line 264, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+"""
+RULER = "=" * 60
+
+
+def summary(
+    rank: int, code: int, trace: str = "To enable traceback see: https://pytorch.org/docs", first: str = ""
+) -> str:
+    return f"""\
+{TRACE}{RULER}
+train.py FAILED
+{"-" * 60}
+Failures:
+{first or "  <NO_OTHER_FAILURES>"}
+{"-" * 60}
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-01-15_05:44:28
+  host      : h
+  rank      : {rank} (local_rank: 0)
+  exitcode  : {code} (pid: 6174)
+  error_file: <N/A>
+  traceback : {trace}
+{RULER}
+"""
+
+
+OTHER = "[1]:\n  rank      : 7 (local_rank: 3)\n  exitcode  : -15 (pid: 1)\n  traceback : Signal 15 (SIGTERM)"
+AGENT = (
+    "W1125 04:30:00 1 torch/distributed/elastic/multiprocessing/api.py:9] Sending process 13 closing signal SIGTERM\n"
+    "E1125 04:30:00 1 torch/distributed/elastic/multiprocessing/api.py:9] failed (exitcode: 1) local_rank: 0 (pid: 9)\n"
+)
+OLD_AGENT = (
+    "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 9) of binary: /p\n"
+)
+
+
+def said(log: str) -> str:
+    return telling_line(log.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("", ""),
+        ("step 1\nValueError: no data\n", "ValueError: no data"),
+        ("ValueError: no data\n=====\n-----\n*****\n#####\n─────\n ~~~ \n", "ValueError: no data"),
+        ("ValueError: no data\n\x00\x00\x00\n\x1b[0m\n", "ValueError: no data"),
+        ("ValueError: no data\n\ufffd\ufffd\n", "ValueError: no data"),
+        ("\x1b[31mValueError\x1b[0m: no data\x00", "ValueError: no data"),
+        ("epoch 1: 10%\repoch 1: 20%\r", "epoch 1: 20%"),
+        # What a kubelet answers in place of a log.
+        ("unable to retrieve container logs for containerd://43b90bd87", ""),
+        ("ValueError: no data\nunable to retrieve container logs for docker://43b", "ValueError: no data"),
+        ('failed to try resolving symlinks in path "/var/log/pods/n/c/0.log": lstat /var: no such file', ""),
+        ('failed to open log file "/var/log/pods/n/c/0.log": open /var: no such file or directory', ""),
+        ('previous terminated container "node" in pod "j-node-0-0" not found', ""),
+        ('container "node" in pod "j-node-0-0" is waiting to start: ContainerCreating', ""),
+        ("unable to retrieve container logs for x\nit goes on", "it goes on"),
+    ],
+)
+def test_the_line_that_says_most(log: str, told: str) -> None:
+    assert said(log) == told
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (f"ValueError: bad shape\n{AGENT}{summary(3, 1)}", "ValueError: bad shape (torchrun: rank 3, exit code 1)"),
+        (f"ValueError: bad shape\n{OLD_AGENT}{summary(3, 1)}", "ValueError: bad shape (torchrun: rank 3, exit code 1)"),
+        (f"ValueError: bad shape\n{summary(3, 1)}", "ValueError: bad shape (torchrun: rank 3, exit code 1)"),
+        (
+            f"[rank3]: ValueError: bad shape\n[rank2]: it waits\n{AGENT}{summary(3, 1)}",
+            "ValueError: bad shape (torchrun: rank 3, exit code 1)",
+        ),
+        (
+            summary(0, 1, "Traceback (most recent call last):\n    File x\n  ValueError: bad shape"),
+            "ValueError: bad shape (torchrun: rank 0, exit code 1)",
+        ),
+        (
+            f"step 5\n{AGENT}{summary(1, -9, 'Signal 9 (SIGKILL) received by PID 6174', OTHER)}",
+            "torchrun: rank 1, exit code -9, signal 9 (SIGKILL)",
+        ),
+        (summary(2, 42), "torchrun: rank 2, exit code 42"),
+        (f"lost\n{AGENT}again\nKeyError: 'x'\n{AGENT}{summary(0, 1)}", "KeyError: 'x' (torchrun: rank 0, exit code 1)"),
+        # A log that was cut within the summary still has its last line.
+        (f"  exitcode  : 1 (pid: 6174)\n{RULER}\n", "exitcode  : 1 (pid: 6174)"),
+    ],
+)
+def test_torchrun_sums_up_what_its_processes_did(log: str, told: str) -> None:
+    assert said(log) == told
+
+
+@pytest.mark.parametrize(
+    ("line", "elsewhere"),
+    [
+        ("ConnectionResetError: [Errno 104] Connection reset by peer", True),
+        ("RuntimeError: [../gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:1723", True),
+        ("BrokenPipeError: [Errno 32] Broken pipe", True),
+        ("torch.distributed.DistBackendError: NCCL error, remote process exited or there was a network error", True),
+        (
+            "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+            True,
+        ),
+        ("torch.distributed.elastic.multiprocessing.api.SignalException: Process 1 got signal: 15", True),
+        ("ORTE has lost communication with a remote daemon.", True),
+        ("ConnectionError: rank 1: connection closed by peer (torchrun: rank 0, exit code 1)", True),
+        ("ValueError: bad shape", False),
+        ("torchrun: rank 1, exit code -9, signal 9 (SIGKILL)", False),
+        ("torch.OutOfMemoryError: CUDA out of memory", False),
+        ("", False),
+    ],
+)
+def test_words_of_a_rank_that_lost_another(line: str, elsewhere: bool) -> None:
+    assert is_consequence(line) is elsewhere
