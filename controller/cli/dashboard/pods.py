@@ -23,8 +23,8 @@ def pods_of(picture: Picture) -> list[contract.Pod]:
 
 
 def job_path(namespace: str, name: str, *more: str) -> str:
-    """The path of a job in the dashboard's API."""
-    return "/".join(("/api/v1/jobs", *(quote(part, safe="") for part in (namespace, name, *more))))
+    """The path of a job in the dashboard's API, relative to its page, which is below a secret path."""
+    return "/".join(("api/v1/jobs", *(quote(part, safe="") for part in (namespace, name, *more))))
 
 
 def failure_of(failure: Failure, log: Iterable[str]) -> contract.Failure:

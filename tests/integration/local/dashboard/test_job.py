@@ -35,7 +35,7 @@ async def test_a_failed_job_with_all_that_is_known_of_it(world: World) -> None:
     assert (second.failure.pod, second.failure.rank, second.failure.message) == ("bert-node-0-1-abcde", 1, SCRIPT)
     (pod,) = job.pods
     assert (pod.phase, pod.reason, pod.attempt, pod.current, pod.rank) == ("Failed", "Error", 2, True, 1)
-    assert pod.containers[0].log == f"{world.path('bert', 'pods', pod.name, 'log')}?container=node"
+    assert f"/{pod.containers[0].log}" == f"{world.path('bert', 'pods', pod.name, 'log')}?container=node"
     assert {(metric.name, metric.value, metric.number) for metric in job.metrics} == {
         ("loss", "NaN", None),
         (SCRIPT, "0.5", 0.5),
