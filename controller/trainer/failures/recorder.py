@@ -53,6 +53,8 @@ class _Recorded:
     """The failure of each attempt as the cache showed it when its log was read; of the logs that this process read."""
     looked: dict[int, set[Run]] = field(default_factory=dict)
     """The runs of each attempt whose logs were read, the culprit's and those of other candidates."""
+    unwritten: bool = False
+    """Whether the ConfigMap lacks some of the entries, since a write failed: their logs are not read again."""
     untold: set[int] = field(default_factory=set)
     """Attempts that users are told of once it is certain whose log was read."""
     settled: int | None = None
@@ -119,10 +121,12 @@ class FailureRecorder:
         entries = dict(known)
         for attempt, failures in found.items():
             await self._look(job, recorded, entries, attempt, failures)
-        if entries != known:
-            await self._applier.apply([document_of(job, entries)], owner=job)
+        recorded.unwritten = recorded.unwritten or entries != known
         recorded.entries = entries
         recorded.untold |= entries.keys() - known.keys()
+        if recorded.unwritten:
+            await self._applier.apply([document_of(job, entries)], owner=job)
+            recorded.unwritten = False
         self._tell(job, recorded, found)
         if is_finished(job):
             # The ConfigMap has them; nothing but a failure that is seen late asks for them again.

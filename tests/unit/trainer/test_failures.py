@@ -17,6 +17,7 @@ from trainwright.api.objects import AnyObject, Key
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.runtime import NotFound
 from trainwright.controller.runtime.client.transport import Request, Response
+from trainwright.controller.runtime.errors import ConnectionLost
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.record import (
     ATTEMPTS,
@@ -145,6 +146,7 @@ class World:
     """What the recorder needs of a manager: one job, with the JobSet, the pods and the log that a test sets."""
 
     def __init__(self) -> None:
+        self.refuses = False
         about = {"name": "j", "namespace": "n", "uid": "job"}
         self.job = msgspec.convert({"metadata": about, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob)
         self.jobset = "s1"
@@ -203,6 +205,8 @@ class World:
         return Response(200, {}, log)
 
     async def _apply(self, documents: list[dict[str, Any]], owner: TrainJob) -> None:
+        if self.refuses:
+            raise ConnectionLost("lost")
         assert owner is self.job
         (document,) = documents
         self.writes, self.data = self.writes + 1, document["data"]
@@ -460,6 +464,18 @@ async def test_after_its_end_a_job_costs_no_memory_of_its_logs_and_no_reads() ->
     world.data = data
     found = await world.see(pod(0, state(1)), pod(1, state(1, "05")))
     assert (found[0].rank, world.writes, len(world.notes)) == (1, 2, 1)
+
+
+async def test_a_record_that_was_not_written_is_written_by_the_next_look() -> None:
+    world = World()
+    world.refuses = True
+    with pytest.raises(ConnectionLost):
+        await world.see(pod(0, state(1)))
+    assert (world.data, world.notes) == (None, [])
+    world.refuses = False
+    found = await world.see(pod(0, state(1)))
+    assert (found[0].rank, world.writes, len(world.notes)) == (0, 1, 1)
+    assert len(world.read) == 1  # the log is not read again
 
 
 async def test_control_characters_of_a_log_are_not_kept() -> None:
