@@ -121,7 +121,8 @@ class StatesAreTold(Rule):
         if ends.keys() & {"Completed", "Failed"} and not over:
             self._tell(job, f"has {sorted(held)}, its JobSet {sorted(ends)}", "end-is-told")
         suspended = bool(jobset["spec"].get("suspend"))
-        if not over and suspended != bool(job["spec"].get("suspend")):
+        # Whoever takes away the runtime and the snapshot of a job keeps it from being built, which `Blocked` says.
+        if not over and "Blocked" not in held and suspended != bool(job["spec"].get("suspend")):
             self._tell(job, f"suspend={job['spec'].get('suspend')}, JobSet suspend={suspended}", "suspend-is-told")
         counted = _counters(jobset, "replicatedJobsStatus")
         if counted != (told := _counters(job, "jobsStatus")):

@@ -4,7 +4,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_JOBSET_UID
@@ -81,6 +81,7 @@ class FailureRecorder:
     """Follows the pods of TrainJobs, which the cache must hold, and records the first failure of each attempt."""
 
     RULES = (
+        Rule.on(JobSet.RESOURCE, *WATCH),
         Rule.on(POD, *WATCH),
         Rule.on(POD, "get", subresource="log"),
         Rule.on(ConfigMap.RESOURCE, "get", *APPLY),
@@ -97,6 +98,7 @@ class FailureRecorder:
         self._told = told
         self._known: dict[Key, _Recorded] = {}
         builder = manager.controller("failures_controller").for_(TrainJob, predicates=[_is_of_interest])
+        builder.owns(JobSet, predicates=[_is_new])
         builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)
         builder.reconcile(self.reconcile)
 
@@ -271,6 +273,11 @@ def _sentence(entry: Entry) -> str:
 def _is_of_interest(event: Event[TrainJob]) -> bool:
     """Whether the job is gone, or has ended now."""
     return event.new is None or (is_finished(event.new) and (event.old is None or not is_finished(event.old)))
+
+
+def _is_new(event: Event[Any]) -> bool:
+    """Whether it is another JobSet than before: its pods may have been seen, and have failed, before it was."""
+    return event.new is not None and (event.old is None or uid_of(event.old) != uid_of(event.new))
 
 
 def _job_of(pod: Document) -> list[Key]:
