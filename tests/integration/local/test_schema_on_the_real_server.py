@@ -21,6 +21,7 @@ from tests.integration.local.shapes import (
     definition,
     ruled_definition,
     ruled_spec,
+    rules,
     spec,
 )
 from trainwright.api.manifest import load
@@ -129,6 +130,31 @@ async def test_rules(ruled: Kind) -> None:
     theirs, ours = await ruled.try_create(ruled.document({}, "bad"))
     assert ours == theirs
     assert ours.code == 422
+
+
+_NUMBERS = {"type": "array", "items": {"type": "integer"}}
+_LONG: dict[str, Document] = {
+    "pairs": {
+        "type": "object",
+        "properties": {"a": {**_NUMBERS, "maxItems": 200}, "b": {**_NUMBERS, "maxItems": 200}},
+        "x-kubernetes-validations": rules("self.a.all(x, self.b.all(y, x + y < 300))", "true", message="too much"),
+    },
+    "many": {
+        **_NUMBERS,
+        "maxItems": 250_000,
+        "x-kubernetes-validations": rules("self.all(x, x >= 0)", "self.size() != 210000"),
+    },
+}
+
+
+async def test_rules_of_many_iterations(transport: HTTPTransport, namespace: str) -> None:
+    kind = Kind(transport, definition("longs", _LONG), namespace)
+    await kind.install()
+    pairs = [{"a": list(range(100)), "b": [*range(149), last]} for last in (149, 201)]
+    many: list[Any] = [[0] * count for count in (20_000, 190_000, 210_000)]
+    assert await differences(kind, [*({"pairs": one} for one in pairs), *({"many": one} for one in many)]) == []
+    theirs, _ = await kind.try_create(kind.document({"pairs": pairs[0]}))
+    assert theirs.code == 200
 
 
 @pytest.mark.parametrize("seed", range(12))
