@@ -13,6 +13,7 @@ from typing import Any
 from trainwright.api.extras import load
 from trainwright.api.validation import celloops
 from trainwright.api.validation.celloops import BUDGET_EXCEEDED, COST_EXCEEDED, CostError, Failure, Pieces
+from trainwright.api.validation.celnesting import TOO_DEEP, compile_in_parts
 from trainwright.api.validation.functions import declarations
 
 _ENVIRONMENT = """
@@ -55,16 +56,25 @@ _OPAQUE = object()
 
 
 class Expression:
-    """A compiled rule over variables."""
+    """A compiled rule.
 
-    def __init__(self, compiled: Any, variables: tuple[str, ...]) -> None:
+    Args:
+        compiled: by the evaluator.
+        variables: names of the rule's variables.
+        serialized: the rule (`google.protobuf.Any` with a `cel.expr.CheckedExpr`).
+        result: type of what it gives.
+    """
+
+    def __init__(self, compiled: Any, variables: tuple[str, ...], serialized: bytes, result: Any) -> None:
         self._compiled = compiled
         self._variables = variables
+        self._serialized = serialized
+        self._result = result
 
     @property
     def result(self) -> str:
         """The type of what it gives: `bool`, `string`, … or `dyn`."""
-        return str(self._compiled.return_type().name()).lower()
+        return str(self._result.name()).lower()
 
     def run(self, variables: dict[str, Any]) -> Any:
         """Evaluate it.
@@ -111,7 +121,7 @@ class Expression:
 
     def serialized(self) -> bytes:
         """The checked expression as a message `google.protobuf.Any` that holds a `cel.expr.CheckedExpr`."""
-        return bytes(self._compiled.serialize())
+        return self._serialized
 
 
 def _evaluated(compiled: Any, variables: Mapping[str, Any]) -> Any:
@@ -161,14 +171,36 @@ def compiled_with_text(rule: str) -> Expression:
 def compiled_over(expression: str, variables: tuple[str, ...]) -> Expression:
     """Compile an expression over variables of any type, such as those of admission. Raises as `compiled_with_text`."""
     try:
-        return Expression(_environment(variables).compile(expression), variables)
+        compiled = _environment(variables).compile(expression)
     except RuntimeError as error:
-        raise ValueError(_bare(str(error))) from error
+        text = _bare(str(error))
+        deep = _compiled_in_parts(expression, variables) if TOO_DEEP.search(text) else None
+        if deep is None:
+            raise ValueError(text) from error
+        try:
+            return Expression(_environment(variables).deserialize(deep[0]), variables, *deep)
+        except RuntimeError:
+            raise ValueError(text) from error
+    return Expression(compiled, variables, bytes(compiled.serialize()), compiled.return_type())
+
+
+def _compiled_in_parts(expression: str, variables: tuple[str, ...]) -> tuple[bytes, Any] | None:
+    def compile_part(text: str, others: dict[str, Any]) -> Any:
+        try:
+            return _made(variables, others).compile(text)
+        except RuntimeError as error:
+            raise ValueError(_bare(str(error))) from error
+
+    return compile_in_parts(expression, variables, compile_part)
 
 
 @cache
 def _environment(names: tuple[str, ...], *, counting: bool = False) -> Any:
     """An environment with variables; `counting` ones have the functions of pieces too."""
+    return _made(names, {}, counting=counting)
+
+
+def _made(names: tuple[str, ...], others: Mapping[str, Any], *, counting: bool = False) -> Any:
     cel = load("cel_expr_python.cel")
     config = cel.NewEnvConfigFromYaml(_ENVIRONMENT)
     overloads: dict[str, list[Any]] = {}
@@ -179,5 +211,5 @@ def _environment(names: tuple[str, ...], *, counting: bool = False) -> Any:
         count = cel.Overload("pieces_count", cel.Type.BOOL, [cel.Type.INT, cel.Type.INT], False, impl=celloops.count)
         overloads |= {celloops.FAIL: [fail], celloops.COUNT: [count]}
     functions = cel.CelExtension("kubernetes", [cel.FunctionDecl(name, found) for name, found in overloads.items()])
-    variables = dict.fromkeys(names, cel.Type.DYN)
+    variables = {name: others.get(name) or cel.Type.DYN for name in (*names, *others)}
     return cel.NewEnv(config=config, variables=variables, extensions=[functions])

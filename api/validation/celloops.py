@@ -95,13 +95,13 @@ class _Piecewise:
 
     Attributes:
         run: evaluates a serialized expression with variables; gives a value or a Failure.
-        head: what all pieces have of the serialized rule: which functions are meant.
+        references: which functions are meant.
         data: values of variables.
         opaque: stands for a value that Python cannot hold, such as an optional: it stays an expression.
     """
 
     run: Callable[[bytes, Mapping[str, Any]], Any]
-    head: bytes
+    references: list[bytes]
     data: dict[str, Any]
     opaque: Any
     names: Iterator[int] = field(default_factory=itertools.count)
@@ -124,7 +124,7 @@ class _Piecewise:
             bound = _binding(name, value, bound)
         cost = _cost.get()
         before = cost.spent
-        value = self.run(_message(1, _TYPE) + _message(2, self.head + _message(4, bound)), self.data)
+        value = self.run(serialized(self.references, bound), self.data)
         if cost.spent > COST_LIMIT:
             raise CostError
         if value == Failure(BUDGET_EXCEEDED):
@@ -266,9 +266,8 @@ class Pieces:
     """
 
     def __init__(self, serialized: bytes) -> None:
-        checked = next(value for number, value in fields(serialized) if number == 2)
-        self._head = b"".join(_message(2, value) for number, value in fields(checked) if number == 2)
-        self._root = next(node(value) for number, value in fields(checked) if number == 4)
+        self._references, tree = checked(serialized)
+        self._root = node(tree)
         self.makes_lists = _makes_lists(self._root)
 
     @cached_property
@@ -288,11 +287,67 @@ class Pieces:
         """
         token = _cost.set(_Cost())
         try:
-            return _Piecewise(run, self._head, dict(data), opaque).evaluate(self._counted, {}).value
+            return _Piecewise(run, self._references, dict(data), opaque).evaluate(self._counted, {}).value
         except _TooLongError:
             return Failure(BUDGET_EXCEEDED)
         finally:
             _cost.reset(token)
+
+
+def checked(serialized: bytes) -> tuple[list[bytes], bytes]:
+    """The references and the expression of a serialized rule."""
+    inside = next(value for number, value in fields(serialized) if number == 2)
+    references = [value for number, value in fields(inside) if number == 2]
+    return references, next(value for number, value in fields(inside) if number == 4)
+
+
+def serialized(references: list[bytes], encoded: bytes) -> bytes:
+    """A rule as the evaluator reads it."""
+    inside = b"".join(_message(2, one) for one in references) + _message(4, encoded)
+    return _message(1, _TYPE) + _message(2, inside)
+
+
+def shifted(reference: bytes, offset: int) -> bytes:
+    """A reference for an expression that was joined with this offset."""
+    found = ((number, value + offset if number == 1 else value) for number, value in fields(reference))
+    return b"".join(_encoded(number, value) for number, value in found)
+
+
+class Joined:
+    """Expressions that name each other, as one: names are bound where they are used, inside the loops around them."""
+
+    def __init__(self) -> None:
+        self._trees: dict[str, bytes] = {}
+        self._needs: dict[str, set[str]] = {}
+        self._last = ""
+
+    def add(self, name: str, expression: Node, offset: int) -> None:
+        """Add an expression, after all that it names; its identities grow by `offset`."""
+        self._last = name
+        self._trees[name], self._needs[name] = self._part(expression, offset)
+
+    def whole(self) -> bytes:
+        """The last expression with the others."""
+        return self._bound(self._trees[self._last], self._needs[self._last])
+
+    def _part(self, expression: Node, offset: int) -> tuple[bytes, set[str]]:
+        needs: set[str] = set()
+        if expression.kind == "name" and expression.text in self._trees:
+            needs |= {expression.text, *self._needs[expression.text]}
+        parts: list[bytes] = []
+        for index, part in enumerate(expression.parts):
+            encoded, needed = self._part(part, offset)
+            if expression.kind == "loop" and index > 1:
+                encoded, needed = self._bound(encoded, needed), set()
+            parts.append(encoded)
+            needs |= needed
+        found = fields(_with_parts(expression.encoded, parts))
+        return b"".join(_encoded(number, value + offset if number == 2 else value) for number, value in found), needs
+
+    def _bound(self, encoded: bytes, needs: set[str]) -> bytes:
+        for name in reversed([name for name in self._trees if name in needs]):
+            encoded = _binding(name, self._trees[name], encoded)
+        return encoded
 
 
 def _makes_lists(expression: Node) -> bool:
@@ -319,6 +374,7 @@ def _least_cost(expression: Node) -> int:
     """What an evaluation costs at least. Source: `cel-go/interpreter/runtimecost.go`."""
     parts = expression.parts
     costs = [_least_cost(part) for part in parts]
+    least = _BASE_COSTS.get(expression.kind, 0) + sum(costs)
     match expression.kind, expression.text:
         case "select", _:
             least = 0 if expression.tested else 1 + costs[0]
@@ -332,8 +388,6 @@ def _least_cost(expression: Node) -> int:
         case "call", name:
             with_number = any(part.type in _NUMBERS for part in parts)
             least = sum(costs) + (name in _CALLS or with_number)
-        case kind, _:
-            least = _BASE_COSTS.get(kind, 0) + sum(costs)
     return least
 
 
