@@ -148,7 +148,7 @@ _LONG: dict[str, Document] = {
     "many": {
         **_NUMBERS,
         "maxItems": 250_000,
-        "x-kubernetes-validations": rules("self.all(x, x >= 0)", "self.size() != 220000"),
+        "x-kubernetes-validations": rules("self.all(x, x >= 0)"),
     },
 }
 
@@ -157,9 +157,8 @@ async def test_rules_of_many_iterations(transport: HTTPTransport, namespace: str
     kind = Kind(transport, definition("longs", _LONG), namespace)
     await kind.install()
     pairs = [{"a": list(range(100)), "b": [*range(149), last]} for last in (149, 201)]
-    many: list[Any] = [[0] * count for count in (20_000, 220_000)]
     assert await differences(kind, [{"deep": 1}, {"deep": 2}, {"deep": 8}]) == []
-    assert await differences(kind, [*({"pairs": one} for one in pairs), *({"many": one} for one in many)]) == []
+    assert await differences(kind, [*({"pairs": one} for one in pairs), {"many": [0] * 20_000}]) == []
     theirs, _ = await kind.try_create(kind.document({"pairs": pairs[0]}))
     assert theirs.code == 200
 
