@@ -6,10 +6,14 @@ texts of failures are those of the API server, as far as the evaluator tells the
 """
 
 import re
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, cached_property
 from typing import Any
 
 from trainwright.api.extras import load
+from trainwright.api.validation import celloops
+from trainwright.api.validation.celloops import BUDGET_EXCEEDED, COST_EXCEEDED, CostError, Failure, Pieces
+from trainwright.api.validation.celnesting import TOO_DEEP, compile_in_parts
 from trainwright.api.validation.functions import declarations
 
 _ENVIRONMENT = """
@@ -47,16 +51,30 @@ class EvaluationError(ValueError):
     """A rule could not be evaluated; the text is what the API server says, or near to it."""
 
 
-class Expression:
-    """A compiled rule."""
+_OPAQUE = object()
+"""A value that Python cannot hold, such as an optional."""
 
-    def __init__(self, compiled: Any) -> None:
+
+class Expression:
+    """A compiled rule.
+
+    Args:
+        compiled: by the evaluator.
+        variables: names of the rule's variables.
+        serialized: the rule (`google.protobuf.Any` with a `cel.expr.CheckedExpr`).
+        result: type of what it gives.
+    """
+
+    def __init__(self, compiled: Any, variables: tuple[str, ...], serialized: bytes, result: Any) -> None:
         self._compiled = compiled
+        self._variables = variables
+        self._serialized = serialized
+        self._result = result
 
     @property
     def result(self) -> str:
         """The type of what it gives: `bool`, `string`, … or `dyn`."""
-        return str(self._compiled.return_type().name()).lower()
+        return str(self._result.name()).lower()
 
     def run(self, variables: dict[str, Any]) -> Any:
         """Evaluate it.
@@ -64,26 +82,64 @@ class Expression:
         Raises:
             EvaluationError: a key is missing, a value has an unexpected type, a number is too large ….
         """
-        try:
-            answer = self._compiled.eval(data=variables)
-            if answer.type().name() == "ERROR":
-                raise EvaluationError(_in_words_of_go(str(answer.value())))
-            return answer.plain_value()
-        except (RuntimeError, TypeError) as error:
-            # TypeError: the answer is of a type that Python cannot hold, such as an optional.
-            raise EvaluationError(_in_words_of_go(str(error))) from error
+        answer = self._answer(variables)
+        if answer is _OPAQUE:
+            answer = Failure("the result is not a value")
+        if isinstance(answer, Failure):
+            raise EvaluationError(_in_words_of_go(answer.text))
+        return answer
 
     def evaluate(self, value: Any, old: Any) -> Any:
         """True, false, or anything else when the rule could not be evaluated."""
-        return self._compiled.eval(data={"self": value, "oldSelf": old}).value()
+        answer = self._answer({"self": value, "oldSelf": old})
+        return answer.text if isinstance(answer, Failure) else answer
+
+    def _answer(self, variables: dict[str, Any]) -> Any:
+        # The evaluator takes seconds to make a list of 10,000 items.
+        if self._pieces.makes_lists:
+            return self._in_pieces(variables)
+        answer = _evaluated(self._compiled, variables)
+        return self._in_pieces(variables) if answer == Failure(BUDGET_EXCEEDED) else answer
+
+    def _in_pieces(self, variables: dict[str, Any]) -> Any:
+        try:
+            return self._pieces.evaluate(variables, self._run, _OPAQUE)
+        except CostError:
+            return Failure(COST_EXCEEDED)
+
+    def _run(self, piece: bytes, data: Mapping[str, Any]) -> Any:
+        try:
+            compiled = _environment(self._variables, counting=True).deserialize(piece)
+        except RuntimeError as error:
+            # A message that is nested too deep is taken apart as one that runs too long.
+            return Failure(BUDGET_EXCEEDED if "Cannot parse serialized" in str(error) else _bare(str(error)))
+        return _evaluated(compiled, data)
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        return Pieces(self.serialized())
 
     def serialized(self) -> bytes:
         """The checked expression as a message `google.protobuf.Any` that holds a `cel.expr.CheckedExpr`."""
-        return bytes(self._compiled.serialize())
+        return self._serialized
+
+
+def _evaluated(compiled: Any, variables: Mapping[str, Any]) -> Any:
+    """The value of an expression, a Failure, or _OPAQUE."""
+    try:
+        answer = compiled.eval(data=variables)
+        return Failure(_bare(str(answer.value()))) if answer.type().name() == "ERROR" else answer.plain_value()
+    except RuntimeError as error:
+        return Failure(_bare(str(error)))
+    except TypeError:
+        return _OPAQUE
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
 
 
 def _in_words_of_go(text: str) -> str:
-    text = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
     for pattern, words in _TEXTS:
         if pattern.match(text):
             return pattern.sub(words, text)
@@ -115,18 +171,45 @@ def compiled_with_text(rule: str) -> Expression:
 def compiled_over(expression: str, variables: tuple[str, ...]) -> Expression:
     """Compile an expression over variables of any type, such as those of admission. Raises as `compiled_with_text`."""
     try:
-        return Expression(_environment(variables).compile(expression))
+        compiled = _environment(variables).compile(expression)
     except RuntimeError as error:
-        raise ValueError(re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", str(error))) from error
+        text = _bare(str(error))
+        deep = _compiled_in_parts(expression, variables) if TOO_DEEP.search(text) else None
+        if deep is None:
+            raise ValueError(text) from error
+        try:
+            return Expression(_environment(variables).deserialize(deep[0]), variables, *deep)
+        except RuntimeError:
+            raise ValueError(text) from error
+    return Expression(compiled, variables, bytes(compiled.serialize()), compiled.return_type())
+
+
+def _compiled_in_parts(expression: str, variables: tuple[str, ...]) -> tuple[bytes, Any] | None:
+    def compile_part(text: str, others: dict[str, Any]) -> Any:
+        try:
+            return _made(variables, others).compile(text)
+        except RuntimeError as error:
+            raise ValueError(_bare(str(error))) from error
+
+    return compile_in_parts(expression, variables, compile_part)
 
 
 @cache
-def _environment(names: tuple[str, ...]) -> Any:
+def _environment(names: tuple[str, ...], *, counting: bool = False) -> Any:
+    """An environment with variables; `counting` ones have the functions of pieces too."""
+    return _made(names, {}, counting=counting)
+
+
+def _made(names: tuple[str, ...], others: Mapping[str, Any], *, counting: bool = False) -> Any:
     cel = load("cel_expr_python.cel")
     config = cel.NewEnvConfigFromYaml(_ENVIRONMENT)
     overloads: dict[str, list[Any]] = {}
     for name, identity, result, parameters, is_method, call in declarations(cel.Type):
         overloads.setdefault(name, []).append(cel.Overload(identity, result, parameters, is_method, impl=call))
+    if counting:
+        fail = cel.Overload("pieces_fail", cel.Type.DYN, [cel.Type.STRING], False, impl=celloops.fail)
+        count = cel.Overload("pieces_count", cel.Type.BOOL, [cel.Type.INT, cel.Type.INT], False, impl=celloops.count)
+        overloads |= {celloops.FAIL: [fail], celloops.COUNT: [count]}
     functions = cel.CelExtension("kubernetes", [cel.FunctionDecl(name, found) for name, found in overloads.items()])
-    variables = dict.fromkeys(names, cel.Type.DYN)
+    variables = {name: others.get(name) or cel.Type.DYN for name in (*names, *others)}
     return cel.NewEnv(config=config, variables=variables, extensions=[functions])

@@ -16,11 +16,13 @@ from tests.integration.api.documents import ALL
 from tests.integration.local.compared import Answer, Document, Kind
 from tests.integration.local.shapes import (
     FIELDS,
+    NUMBER,
     RULED_VALUES,
     VALUES,
     definition,
     ruled_definition,
     ruled_spec,
+    rules,
     spec,
 )
 from trainwright.api.manifest import load
@@ -129,6 +131,36 @@ async def test_rules(ruled: Kind) -> None:
     theirs, ours = await ruled.try_create(ruled.document({}, "bad"))
     assert ours == theirs
     assert ours.code == 422
+
+
+_NUMBERS = {"type": "array", "items": NUMBER}
+_LONG: dict[str, Document] = {
+    "deep": {
+        **NUMBER,
+        "maximum": 9,
+        "x-kubernetes-validations": rules(f"{'(' * 50}self > 1{')' * 50}", f"{'self + ' * 40}1 < 300"),
+    },
+    "pairs": {
+        "type": "object",
+        "properties": {"a": {**_NUMBERS, "maxItems": 200}, "b": {**_NUMBERS, "maxItems": 200}},
+        "x-kubernetes-validations": rules("self.a.all(x, self.b.all(y, x + y < 300))", "true", message="too much"),
+    },
+    "many": {
+        **_NUMBERS,
+        "maxItems": 250_000,
+        "x-kubernetes-validations": rules("self.all(x, x >= 0)"),
+    },
+}
+
+
+async def test_rules_of_many_iterations(transport: HTTPTransport, namespace: str) -> None:
+    kind = Kind(transport, definition("longs", _LONG), namespace)
+    await kind.install()
+    pairs = [{"a": list(range(100)), "b": [*range(149), last]} for last in (149, 201)]
+    assert await differences(kind, [{"deep": 1}, {"deep": 2}, {"deep": 8}]) == []
+    assert await differences(kind, [*({"pairs": one} for one in pairs), {"many": [0] * 20_000}]) == []
+    theirs, _ = await kind.try_create(kind.document({"pairs": pairs[0]}))
+    assert theirs.code == 200
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """CEL rules of a schema (`x-kubernetes-validations`): compiled once, evaluated where their value is.
 
-Costs are not counted. Source: `apiextensions-apiserver/pkg/apiserver/schema/cel`;
+Costs count only where a rule has many iterations. Source: `apiextensions-apiserver/pkg/apiserver/schema/cel`;
 https://kubernetes.io/docs/reference/using-api/cel/.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 from trainwright.api.validation.cel import EvaluationError, Expression, compiled_with_text
+from trainwright.api.validation.celloops import COST_EXCEEDED
 from trainwright.controller.local.apiserver.schema.celvalues import compile_conversion, reading_times
 from trainwright.controller.local.apiserver.schema.correlation import Correlation, items_by_key, key_of
 from trainwright.controller.local.apiserver.schema.errors import (
@@ -60,6 +61,14 @@ def _with(name: str, value: str, expression: str, to: str) -> str:
     return f"[{value}].all({name}, {expression})" if to == "bool" else f"[{value}].map({name}, {expression})[0]"
 
 
+class _LastError(Exception):
+    """The error of a rule that costs too much: the server evaluates no rule after it."""
+
+    def __init__(self, error: FieldError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class Rule:
     """One rule of a schema."""
 
@@ -102,7 +111,10 @@ class Rule:
         try:
             answer = self._program.run(variables)
         except EvaluationError as problem:
-            return invalid(path or NOWHERE, kind, _failure(str(problem), shown)), False
+            failure = invalid(path or NOWHERE, kind, _failure(str(problem), shown))
+            if str(problem) == COST_EXCEEDED:
+                raise _LastError(failure) from problem
+            return failure, False
         except ValueError as problem:
             return invalid(path or NOWHERE, kind, f"rule compile error: compilation failed: {problem}"), False
         if answer is True:
@@ -126,6 +138,8 @@ class Rule:
 
 
 def _failure(problem: str, shown: str) -> str:
+    if problem == COST_EXCEEDED:
+        return f"'{problem}': no further validation rules will be run due to call cost exceeds limit for rule: {shown}"
     if problem.startswith("no such overload"):
         unfit = "call arguments did not match a supported operator, function or macro signature for rule"
         return f"'{problem}': {unfit}: {shown}"
@@ -164,36 +178,42 @@ class Rules:
             here: what it is correlated with; None if with nothing.
             around: the nearest correlated value around it.
         """
+        found: list[FieldError] = []
+        try:
+            found.extend(self._each(value, old, path, here, around))
+        except _LastError as last:
+            found.append(last.error)
+        return found
+
+    def _each(
+        self, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
+    ) -> Iterator[FieldError]:
         if value is None:
-            return []
-        found = self._own_errors(value, old, path, here if here is not None else around)
+            return
+        yield from self._own_errors(value, old, path, here if here is not None else around)
         if type(value) is list and self._items is not None:
             before = items_by_key(self._schema, old)
             for index, item in enumerate(value):
                 previous = before.get(key_of(self._schema, item)) if before else None
                 part, outer = (here.at(index), here) if here is not None else (None, around)
-                found += self._items.errors(item, previous, f"{path}[{index}]", part, outer)
+                yield from self._items._each(item, previous, f"{path}[{index}]", part, outer)  # noqa: SLF001
         elif type(value) is dict:
             for name, inner in value.items():
-                found += self._field_errors(name, inner, old, path, here, around)
-        return found
+                yield from self._field_errors(name, inner, old, path, here, around)
 
     def _field_errors(
         self, name: str, value: Any, old: Any, path: str, here: Correlation | None, around: Correlation | None
-    ) -> list[FieldError]:
+    ) -> Iterator[FieldError]:
         previous = old.get(name) if type(old) is dict else None
         part, outer = (here.at(name), here) if here is not None else (None, around)
         if here is not None and around is None and name in ("apiVersion", "kind"):
             part, outer = None, None
-        found: list[FieldError] = []
         if self._others is not None:
-            found += self._others.errors(value, previous, f"{path}[{name}]", part, outer)
+            yield from self._others._each(value, previous, f"{path}[{name}]", part, outer)  # noqa: SLF001
         if name in self._fields:
-            found += self._fields[name].errors(value, previous, join(path, name), part, outer)
-        return found
+            yield from self._fields[name]._each(value, previous, join(path, name), part, outer)  # noqa: SLF001
 
-    def _own_errors(self, value: Any, old: Any, path: str, judged: Correlation | None) -> list[FieldError]:
-        found: list[FieldError] = []
+    def _own_errors(self, value: Any, old: Any, path: str, judged: Correlation | None) -> Iterator[FieldError]:
         for rule in self._rules:
             if not rule.text.strip() or (rule.uses_old and old is None and not rule.optional):
                 continue
@@ -203,8 +223,7 @@ class Rules:
                 variables["hasOld"] = old is not None
             problem, excusable = rule.broken(variables, path, value)
             if problem is not None and not (excusable and judged is not None and judged.unchanged):
-                found.append(problem)
-        return found
+                yield problem
 
 
 def compile_rules(schema: Schema) -> Rules | None:

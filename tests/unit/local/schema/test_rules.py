@@ -155,3 +155,59 @@ def test_rules_of_the_object_have_no_field() -> None:
 def test_the_evaluator_is_only_needed_for_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cel_expr_python.cel", None)
     assert errors(TEXT, "a") == []
+
+
+NUMBERS = {"type": "array", "items": NUMBER}
+PAIRS = ruled(
+    {"type": "object", "properties": {"a": NUMBERS, "b": NUMBERS}},
+    "self.a.all(x, self.b.all(y, x + y < 300))",
+    message="too much",
+)
+TIMES = ruled(
+    {"type": "object", "properties": {"at": {"type": "array", "items": {**TEXT, "format": "date-time"}}}},
+    "self.at.all(x, self.at.all(y, x <= y + duration('1h')))",
+)
+GROWING = ruled(NUMBERS, "oldSelf.hasValue() && self.all(x, oldSelf.value().all(y, y <= x))", optionalOldSelf=True)
+SAME_HOUR, ANOTHER = "2026-01-01T00:30:00Z", "2026-01-01T02:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "old", "expected"),
+    [
+        (PAIRS, {"a": list(range(100)), "b": list(range(150))}, None, []),
+        (
+            PAIRS,
+            {"a": list(range(100)), "b": [*range(149), 201]},
+            None,
+            ["Invalid x: Invalid value: too much"],
+        ),
+        (TIMES, {"at": [SAME_HOUR] * 120}, None, []),
+        (
+            TIMES,
+            {"at": [*[SAME_HOUR] * 120, ANOTHER]},
+            None,
+            [("Invalid x: Invalid value: failed rule: self.at.all(x, self.at.all(y, x <= y + duration('1h')))")],
+        ),
+        (GROWING, [5] * 120, [4] * 120, []),
+        (ruled(NUMBERS, "self.all(x, x >= 0)", message="m"), list(range(20_000)), None, []),
+        (
+            ruled(NUMBERS, "self.size() < 5", messageExpression="string(self.filter(x, x < 11000).size())"),
+            list(range(12_000)),
+            None,
+            ["Invalid x: Invalid value: 11000"],
+        ),
+    ],
+)
+def test_rules_of_many_iterations(field: dict[str, Any], value: Any, old: Any, expected: list[str]) -> None:
+    assert errors(field, value, old) == expected
+
+
+def test_no_rule_is_evaluated_after_one_that_costs_too_much() -> None:
+    costly = ruled(NUMBERS, "self.all(x, self.all(y, x + y >= 0))", message="m")
+    costly["x-kubernetes-validations"] += [{"rule": "false"}]
+    assert errors(costly, list(range(600))) == [
+        (
+            "Invalid x: Invalid value: \"array\": 'operation cancelled: actual cost limit exceeded': no further "
+            "validation rules will be run due to call cost exceeds limit for rule: m"
+        )
+    ]

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainwright.api.validation.cel import compiled_with_text
+from trainwright.api.validation.celast import Node, Tree, read
 from trainwright.controller.local.apiserver.schema.celvalues import escaped
-from trainwright.controller.local.apiserver.schema.definition.celast import Node, Tree, read
 
 Schema = Mapping[str, Any]
 Type = Schema | str | None

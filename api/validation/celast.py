@@ -33,6 +33,8 @@ class Node:
     """The first part of a call is what it is called on."""
     variables: tuple[str, str, str] = ("", "", "")
     """Of a loop: first and second variable, accumulator."""
+    encoded: bytes = b""
+    """The message that it was read from."""
 
 
 @dataclass(slots=True)
@@ -48,20 +50,20 @@ class Tree:
 
 def read(serialized: bytes) -> Tree:
     """Read a rule."""
-    checked = next(value for number, value in _fields(serialized) if number == 2)
+    checked = next(value for number, value in fields(serialized) if number == 2)
     root, types, positions = Node(0), {}, {}
-    for number, value in _fields(checked):
+    for number, value in fields(checked):
         if number == 4:
-            root = _node(value)
+            root = node(value)
         elif number == 3:
             identity, name = _type_entry(value)
             types[identity] = name
         elif number == 5:
-            positions = dict(_entry(one) for place, one in _fields(value) if place == 4)
+            positions = dict(_entry(one) for place, one in fields(value) if place == 4)
     return Tree(root, types, positions)
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+def fields(data: bytes) -> Iterator[tuple[int, Any]]:
     """The fields of a message: numbers, and bytes that are texts or messages."""
     at = 0
     while at < len(data):
@@ -93,14 +95,14 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _entry(data: bytes) -> tuple[int, int]:
-    found: dict[int, int] = dict(_fields(data))
+    found: dict[int, int] = dict(fields(data))
     return found.get(1, 0), found.get(2, 0)
 
 
 def _type_entry(data: bytes) -> tuple[int, str]:
-    found = dict(_fields(data))
+    found = dict(fields(data))
     name = ""
-    for number, value in _fields(found.get(2, b"")):
+    for number, value in fields(found.get(2, b"")):
         if number == 3:
             name = _PRIMITIVES.get(value, "")
         elif number == 2:
@@ -108,9 +110,10 @@ def _type_entry(data: bytes) -> tuple[int, str]:
     return found.get(1, 0), name
 
 
-def _node(data: bytes) -> Node:
-    made = Node(0)
-    for number, value in _fields(data):
+def node(data: bytes) -> Node:
+    """Read one expression (`cel.expr.Expr`)."""
+    made = Node(0, encoded=data)
+    for number, value in fields(data):
         if number == 2:
             made.identity = value
         elif number in _READERS:
@@ -120,49 +123,49 @@ def _node(data: bytes) -> Node:
 
 def _constant(made: Node, data: bytes) -> None:
     made.kind = "constant"
-    for number, value in _fields(data):
+    for number, value in fields(data):
         made.type = _CONSTANTS.get(number, "")
         if made.type == "string":
             made.text = value.decode()
 
 
 def _name(made: Node, data: bytes) -> None:
-    made.kind, made.text = "name", dict(_fields(data)).get(1, b"").decode()
+    made.kind, made.text = "name", dict(fields(data)).get(1, b"").decode()
 
 
 def _select(made: Node, data: bytes) -> None:
-    found = dict(_fields(data))
+    found = dict(fields(data))
     made.kind, made.text = "select", found.get(2, b"").decode()
-    made.parts, made.tested = [_node(found[1])], bool(found.get(3))
+    made.parts, made.tested = [node(found[1])], bool(found.get(3))
 
 
 def _call(made: Node, data: bytes) -> None:
     made.kind = "call"
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number == 2:
             made.text = value.decode()
         else:
             made.has_target = made.has_target or number == 1
-            made.parts.append(_node(value))
+            made.parts.append(node(value))
 
 
 def _list(made: Node, data: bytes) -> None:
     made.kind = "list"
-    made.parts = [_node(value) for number, value in _fields(data) if number == 1]
+    made.parts = [node(value) for number, value in fields(data) if number == 1]
 
 
 def _map(made: Node, data: bytes) -> None:
     made.kind = "map"
-    for number, entry in _fields(data):
+    for number, entry in fields(data):
         if number == 2:
-            made.parts += [_node(value) for place, value in _fields(entry) if place in (3, 4)]
+            made.parts += [node(value) for place, value in fields(entry) if place in (3, 4)]
 
 
 def _loop(made: Node, data: bytes) -> None:
-    found = dict(_fields(data))
+    found = dict(fields(data))
     made.kind = "loop"
     made.variables = (found.get(1, b"").decode(), found.get(8, b"").decode(), found.get(3, b"").decode())
-    made.parts = [_node(found[number]) for number in (2, 4, 5, 6, 7)]
+    made.parts = [node(found[number]) for number in (2, 4, 5, 6, 7)]
 
 
 _READERS = {3: _constant, 4: _name, 5: _select, 6: _call, 7: _list, 8: _map, 9: _loop}
