@@ -30,6 +30,8 @@ DEFAULT = ROOT / "config" / "default"
 SETTINGS = ROOT / "config" / "manager" / "controller_manager_config.yaml"
 RUNTIMES = ROOT / "config" / "runtimes"
 SAMPLES = ROOT / "config" / "samples"
+OVERLAYS = [ROOT / "config" / "overlays" / name for name in ("progress", "progress-pull", "cert-manager")]
+"""What an admin may have applied instead of the default; `undeploy` removes what they add."""
 CONFIGURATION = "kubeflow-trainer-config"
 CONTAINER = "manager"
 JOBSET = "jobsets.jobset.x-k8s.io"
@@ -148,7 +150,27 @@ def undeploy(kubectl: Kubectl) -> None:
     if settings.election is not None:
         made.append(f"lease/{settings.election.name}")
     kubectl("delete", *made, f"--namespace={NAMESPACE}", "--ignore-not-found")
+    remove_additions(kubectl, objects)
     tell_what_stays(kubectl, [one["metadata"]["name"] for one in stays if one["kind"] == "CustomResourceDefinition"])
+
+
+def remove_additions(kubectl: Kubectl, objects: Sequence[Document]) -> None:
+    """Delete what overlays add to the objects of the default installation, such as admission policies."""
+    known = {_identity(one) for one in objects}
+    additions = [one for overlay in OVERLAYS for one in kubectl.kustomized(overlay) if _identity(one) not in known]
+    removed = []
+    for one in reversed(additions):  # a binding before its policy
+        code, output, errors = kubectl.tried("delete", "--ignore-not-found", "--filename=-", stdin=_text([one]))
+        if code and "no matches for kind" not in errors:  # where the cluster does not serve it, there is none
+            raise DeployError(f"{one['kind']} {one['metadata']['name']} cannot be deleted:\n{errors.strip()}")
+        if output.strip():
+            removed.append(f"{one['kind']} {one['metadata']['name']}")
+    if removed:
+        say(f"removed what overlays had added: {', '.join(removed)}")
+
+
+def _identity(one: Document) -> tuple[str, str, str]:
+    return one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]
 
 
 def tell_what_stays(kubectl: Kubectl, definitions: Sequence[str]) -> None:

@@ -44,6 +44,9 @@ _HOSTS_DIRECTORY = "/etc/mpi"
 _HOSTS_FILE = "hostfile"
 _DEFAULT_KEYS_DIRECTORY = "/root/.ssh"
 _ENV_HOSTS = "OMPI_MCA_orte_default_hostfile"
+_ENV_HOSTS_OF_5 = "PRTE_MCA_prte_default_hostfile"
+"""The same for Open MPI 5, whose launcher PRRTE does not read the older name. Not reserved: whoever uses version 5
+with Kubeflow Trainer sets it."""
 _ENV_FQDN = "OMPI_MCA_orte_keep_fqdn_hostnames"
 _ENV_SLOTS = "OMPI_MCA_orte_set_default_slots"
 _ENV_RSH = "OMPI_MCA_plm_rsh_args"
@@ -198,6 +201,10 @@ def _point_to_hosts(policy: MPIMLPolicySource, container: ContainerModel, slots:
     container.set_env(_ENV_FQDN, "true", why="the list has whole host names")
     container.set_env(_ENV_SLOTS, str(slots), why="processes on each node")
     container.set_env(_ENV_RSH, "-o ConnectionAttempts=10", why="nodes may start later than the launcher")
+    if container.variable(_ENV_HOSTS_OF_5) is None:
+        container.set_env(
+            _ENV_HOSTS_OF_5, f"{_HOSTS_DIRECTORY}/{_HOSTS_FILE}", why="where Open MPI 5 looks for the nodes"
+        )
 
 
 def _host_file(info: Info, policy: MPIMLPolicySource, slots: int) -> str:

@@ -118,8 +118,15 @@ def test_a_cluster_gets_the_manager_and_loses_nothing_but_it(empty: ControlPlane
     trainer = Trainer(empty, empty.create_namespace())
     trainer.job("kept", trainer.runtime("waits", **NOWHERE))
     eventually_sync(trainer.pods)
+    policy = ROOT / "config" / "components" / "progress-pull" / "policy.yaml"
+    empty.kubectl("apply", "--server-side", f"--filename={policy}")
     code, output, errors = done(make(empty, "undeploy"))
     assert code == 0, errors
+    policies = "ValidatingAdmissionPolicyBinding {0}, ValidatingAdmissionPolicy {0}".format(
+        "kubeflow-trainer-progress-exec"
+    )
+    assert f"removed what overlays had added: {policies}" in output
+    assert not empty.stored.list("validatingadmissionpolicies")
     runtimes = len([one for one in kustomized(empty, "runtimes") if one["kind"] == "ClusterTrainingRuntime"])
     assert f"what stays: {runtimes} clustertrainingruntimes, 1 trainingruntimes, 1 trainjobs" in output
     assert "kubectl delete crd clustertrainingruntimes.trainer.kubeflow.org" in output

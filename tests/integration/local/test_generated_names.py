@@ -2,7 +2,6 @@
 """Scenario 6: names for `generateName` that are taken. No real server can be made to draw the same names again."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -22,12 +21,12 @@ def creation(metadata: dict[str, str]) -> Request:
 async def test_eight_names_are_tried(monkeypatch: pytest.MonkeyPatch, taken: int, status: int) -> None:
     drawn = 0
 
-    def suffix() -> Iterator[str]:
+    def letters(_: str, count: int) -> str:
         nonlocal drawn
         drawn += 1
-        return iter("bbbbb" if drawn <= taken else "ccccc")
+        return ("b" if drawn <= taken else "c") * count
 
-    monkeypatch.setattr(names, "_suffix", suffix)
+    monkeypatch.setattr(names, "letters", letters)
     async with local_side() as side:
         transport = side.transport()
         assert (await transport.send(creation({"name": "job-bbbbb"}))).status == 201

@@ -198,9 +198,19 @@ def test_the_launchers_variables_are_in_order_and_before_the_jobs() -> None:
         ("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
         ("OMPI_MCA_orte_set_default_slots", "1"),
         ("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10"),
+        ("PRTE_MCA_prte_default_hostfile", "/etc/mpi/hostfile"),
         ("A", "1"),
     ]
     assert result.env("node") == {"A": "1"}
+
+
+def test_a_runtime_that_names_the_host_file_of_open_mpi_5_keeps_its_own() -> None:
+    launcher = job_template("launcher", "trainer")
+    containers = launcher["template"]["spec"]["template"]["spec"]["containers"]
+    containers[0]["env"] = [{"name": "PRTE_MCA_prte_default_hostfile", "value": "/mine"}]
+    made = blueprint({"mpi": {"runLauncherAsNode": True}}, launcher, job_template("node"))
+    result = outcome(made, trainer={"numNodes": 2})
+    assert result.env("launcher")["PRTE_MCA_prte_default_hostfile"] == "/mine"
 
 
 @pytest.mark.parametrize(

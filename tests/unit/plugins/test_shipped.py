@@ -51,6 +51,7 @@ SHIPPED: list[tuple[str, dict[str, Any], set[str], list[str]]] = [
                 "OMPI_MCA_orte_keep_fqdn_hostnames",
                 "OMPI_MCA_orte_set_default_slots",
                 "OMPI_MCA_plm_rsh_args",
+                "PRTE_MCA_prte_default_hostfile",
             },
             ["ConfigMap", "Secret"],
         )
