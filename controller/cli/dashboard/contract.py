@@ -281,8 +281,8 @@ class Container(Answer):
     started: str | None
     finished: str | None
     log: str
-    """Path of its log, relative to the page, with its query; add `&tail=` and `&follow=true`. Empty: it has not started,
-    there is none."""
+    """Path of its log, relative to the page, with its query; add `&tail=` and `&follow=true`. Empty: it has not
+    started, there is none."""
     previous_log: str
     """Path of the log of the run before; empty: there was none."""
 
