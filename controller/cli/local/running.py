@@ -16,7 +16,7 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.controller.cli import state
-from trainwright.controller.cli.local import feasibility, serving
+from trainwright.controller.cli.local import commit, feasibility, serving
 from trainwright.controller.cli.local.jobs import TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
 from trainwright.controller.cli.local.requested import WrongUseError, script_of
@@ -246,6 +246,9 @@ async def _prepare(
         starter = feasibility.starter_of(objects, runtime, images)
         job["spec"]["trainer"]["command"] = [*starter.command, *script_of(arguments)]
         feasibility.start_in((arguments.workdir or Path()).resolve(), job, objects)
+        here = await asyncio.to_thread(commit.commit_of, Path(arguments.script))
+        if here is not None:
+            job["metadata"]["annotations"] = here.annotations()
         if starter.missing:
             print(f"| {starter.missing}", file=sys.stderr if arguments.dry_run else sys.stdout, flush=True)
 
