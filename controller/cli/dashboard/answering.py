@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager, suppress
 
 from trainwright.api.objects import Key
 from trainwright.api.times import Now, format_time, wall_clock
+from trainwright.controller.cli.comparing.comparison import MOST, Comparison
 from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard.comparing import Comparing
 from trainwright.controller.cli.dashboard.connection import Link
 from trainwright.controller.cli.dashboard.curves import Marker, points_of
 from trainwright.controller.cli.dashboard.details import Details
@@ -49,6 +51,7 @@ class Site:
         self._client = client
         self._link = Link(client, self.watched)
         self._looking = Looking(self.watched, Details(client, cluster, plugins, now=now), client)
+        self._comparing = Comparing(self.watched, client)
         self._rendered = Rendered(client, pipeline, now=now)
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -78,9 +81,7 @@ class Site:
     async def series(self, key: Key) -> contract.Series:
         """The curves of a job. Raises NotFound."""
         self._check(key)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(SYNC_SECONDS):
-                await self.watched.informer.wait_synced()
+        await self._listed()
         held = self.watched.held(key)
         if held is None:
             raise _missing(key)
@@ -94,6 +95,17 @@ class Site:
             recorded=record.read,
             unread=record.unread,
         )
+
+    async def comparison(self, keys: Sequence[Key]) -> Comparison:
+        """Jobs beside each other. Raises BadRequest."""
+        if not 0 < len(keys) <= MOST:
+            text = f"name 1 to {MOST} jobs to compare, each as job=namespace/name"
+            raise BadRequest(text, code=400, reason="BadRequest")
+        await self._listed()
+        refused = {key: why for key in keys if (why := self._refusal(key))}
+        # What the manager recorded of each before the dashboard was started.
+        await asyncio.gather(*(self._looking.record(key) for key in dict.fromkeys(keys) if key not in refused))
+        return await self._comparing.comparison(keys, refused)
 
     async def objects(self, key: Key) -> contract.Objects:
         """What a job becomes. Raises NotFound, KubernetesError, RegistryError."""
@@ -127,11 +139,22 @@ class Site:
             text = f"no right to get pods/log in namespace {namespace}; ask its administrator for it"
             raise Forbidden(text, code=403, reason="Forbidden") from error
 
+    async def _listed(self) -> None:
+        """Wait for the first list, but not for long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SYNC_SECONDS):
+                await self.watched.informer.wait_synced()
+
     def _check(self, key: Key) -> None:
-        only = self.watched.cluster.namespace
-        if only and key.namespace != only:
-            text = f"this dashboard shows namespace {only}; start one with --namespace {key.namespace}"
+        if text := self._refusal(key):
             raise NotFound(text, code=404, reason="NotFound")
+
+    def _refusal(self, key: Key) -> str:
+        """Why this dashboard does not show what is in a namespace; empty: it does."""
+        only = self.watched.cluster.namespace
+        if not only or key.namespace == only:
+            return ""
+        return f"this dashboard shows namespace {only}; start one with --namespace {key.namespace}"
 
 
 def problem_of(error: Exception) -> contract.Problem:

@@ -15,6 +15,9 @@ a value that is not known is null, a text that is not known is empty.
   `heartbeat`, `bye`.
 - `/api/v1/jobs/{namespace}/{name}/series`: `Series`.
 - `/api/v1/jobs/{namespace}/{name}/objects`: `Objects`. Slow: ask when somebody wants to see it.
+- `/api/v1/compare`: `Comparison`. Parameter `job`, `namespace/name`, once for each job, at most 24.
+- `/api/v1/compare/csv`: the same for spreadsheets, as a file. Parameters `high` and `low`: metrics of which that value
+  is the best one, where their names do not say so.
 - `/api/v1/jobs/{namespace}/{name}/pods/{pod}/log`: text. Parameters: `container`, `tail` (lines, 1 to 10000, default
   500), `follow` and `previous` (`true` or `false`).
 

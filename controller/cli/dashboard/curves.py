@@ -23,6 +23,27 @@ class Seen:
     not_finite: frozenset[str] = frozenset()
     """The metrics that were NaN or infinite."""
 
+    @property
+    def at(self) -> float:
+        """Seconds since 1970."""
+        return self.point.at.timestamp()
+
+    @property
+    def step(self) -> float | None:
+        """The step, if the training told it."""
+        return self.point.step
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """The metrics that are finite numbers."""
+        return self.point.metrics
+
+    def low(self, metric: str) -> float | None:
+        """The lowest value that the report stands for: its own."""
+        return self.point.metrics.get(metric)
+
+    high = low
+
 
 @dataclass(slots=True)
 class Marker:

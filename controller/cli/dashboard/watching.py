@@ -55,6 +55,10 @@ class Held:
         """All reports that are kept."""
         return with_notes(self.history.points, self.notes)
 
+    def reports(self) -> list[Seen]:
+        """The reports that the job is compared by."""
+        return self.seen()
+
     def take(self) -> Seen | None:
         """Take in the report of the job; None if it is not new."""
         if not observe(self.job, self.history) or (point := self.history.last) is None:
