@@ -11,12 +11,13 @@ from trainwright.controller.cli.comparing.comparison import MOST, Comparison
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.comparing import Comparing
 from trainwright.controller.cli.dashboard.connection import Link
-from trainwright.controller.cli.dashboard.curves import Marker, points_of
+from trainwright.controller.cli.dashboard.curves import Marker, Seen, points_of, seen_of
 from trainwright.controller.cli.dashboard.details import Details
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.objects import Rendered
+from trainwright.controller.cli.dashboard.reports import Reports
 from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
-from trainwright.controller.cli.dashboard.watching import Watched
+from trainwright.controller.cli.dashboard.watching import Held, Record, Watched
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import (
     ApiError,
@@ -45,18 +46,25 @@ class Site:
         *,
         plugins: Sequence[Explains],
         pipeline: Callable[[], Pipeline],
+        reports: Reports | None = None,
+        changes: bool = False,
         now: Now = wall_clock,
     ) -> None:
-        self.watched = Watched(client, cluster, now=now)
+        """`reports`: the file of a local cluster, in which runs are kept. `changes`: whether jobs may be changed."""
+        self._changes = changes
+        self.watched = Watched(client, cluster, reports=reports, now=now)
+        self._reports = reports
         self._client = client
         self._link = Link(client, self.watched)
         self._looking = Looking(self.watched, Details(client, cluster, plugins, now=now), client)
-        self._comparing = Comparing(self.watched, client)
+        self._comparing = Comparing(client, now)
         self._rendered = Rendered(client, pipeline, now=now)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Watch the cluster until cancelled; `ready` is called once it has begun."""
         async with TaskScope("dashboard") as tasks:
+            if self._reports is not None:
+                tasks.start("dashboard/reports", self._reports.run())
             tasks.start("dashboard/link", self._link.run())
             watching = tasks.start("dashboard/jobs", self.watched.run())
             ready()
@@ -80,21 +88,38 @@ class Site:
 
     async def series(self, key: Key) -> contract.Series:
         """The curves of a job. Raises NotFound."""
+        held = await self._held(key)
+        seen, record = await self._seen(key, held)
+        return contract.Series(
+            now=format_time(self.watched.now()),
+            namespace=key.namespace,
+            name=key.name,
+            points=points_of(held.uid, seen, Marker(held.starts)),
+            since=format_time(held.since),
+            recorded=record.read,
+            joined=max((one.report.count for one in seen if one.report is not None), default=1),
+            unread=record.unread,
+        )
+
+    async def reports(self, key: Key) -> list[Seen]:
+        """The run of a job, oldest first: the whole one where it is kept on disk, else what is known. Raises NotFound."""
+        seen, _ = await self._seen(key, await self._held(key))
+        return seen
+
+    async def _held(self, key: Key) -> Held:
         self._check(key)
         await self._listed()
         held = self.watched.held(key)
         if held is None:
             raise _missing(key)
-        record = await self._looking.record(key)
-        return contract.Series(
-            now=format_time(self.watched.now()),
-            namespace=key.namespace,
-            name=key.name,
-            points=points_of(held.uid, held.seen(), Marker(held.starts)),
-            since=format_time(held.since),
-            recorded=record.read,
-            unread=record.unread,
-        )
+        return held
+
+    async def _seen(self, key: Key, held: Held) -> tuple[list[Seen], Record]:
+        if self._reports is None:
+            record = await self._looking.record(key)
+            return held.seen(), record
+        seen = seen_of(await self._reports.read(held.uid))
+        return seen, Record(read=True, unread=self._reports.problem)
 
     async def comparison(self, keys: Sequence[Key]) -> Comparison:
         """Jobs beside each other. Raises BadRequest."""
@@ -102,10 +127,13 @@ class Site:
             text = f"name 1 to {MOST} jobs to compare, each as job=namespace/name"
             raise BadRequest(text, code=400, reason="BadRequest")
         await self._listed()
-        refused = {key: why for key in keys if (why := self._refusal(key))}
-        # What the manager recorded of each before the dashboard was started.
-        await asyncio.gather(*(self._looking.record(key) for key in dict.fromkeys(keys) if key not in refused))
-        return await self._comparing.comparison(keys, refused)
+        wanted = dict.fromkeys(keys)
+        missing = {key: why for key in wanted if (why := self._refusal(key))}
+        held = {key: held for key in wanted if key not in missing and (held := self.watched.held(key)) is not None}
+        missing |= {key: str(_missing(key)) for key in wanted if key not in held and key not in missing}
+        runs = await asyncio.gather(*(self._seen(key, one) for key, one in held.items()))
+        found = [(key, one, seen) for (key, one), (seen, _) in zip(held.items(), runs, strict=True)]
+        return await self._comparing.comparison(found, missing)
 
     async def objects(self, key: Key) -> contract.Objects:
         """What a job becomes. Raises NotFound, KubernetesError, RegistryError."""

@@ -2,15 +2,17 @@
 """The jobs that a page compares: those that the watch holds, with their JobSets where the user may read them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, Key
+from trainwright.api.times import Now
 from trainwright.controller.cli.comparing.comparison import Comparison, Missing, Run, compare
-from trainwright.controller.cli.dashboard.watching import Held, Watched
+from trainwright.controller.cli.dashboard.curves import Seen
+from trainwright.controller.cli.dashboard.watching import Held
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import KubernetesError
 
@@ -34,44 +36,38 @@ class _Read:
 class Comparing:
     """Compares jobs for pages."""
 
-    def __init__(self, watched: Watched, client: Client) -> None:
-        self._watched, self._client = watched, client
+    def __init__(self, client: Client, now: Now) -> None:
+        self._client, self._now = client, now
         self._read: dict[str, _Read] = {}
         """By uid of the job."""
 
-    async def comparison(self, keys: Iterable[Key], refused: Mapping[Key, str]) -> Comparison:
-        """The jobs beside each other. `refused`: those that this dashboard does not show, and why."""
-        wanted = list(dict.fromkeys(keys))
-        missing = dict(refused)
-        found: list[tuple[Key, Held]] = []
-        for key in wanted:
-            held = self._watched.held(key)
-            if held is not None and key not in refused:
-                found.append((key, held))
-            else:
-                missing.setdefault(key, f"there is no TrainJob {key.name} in namespace {key.namespace}")
-        jobsets = await self._jobsets(found)
+    async def comparison(
+        self, found: Sequence[tuple[Key, Held, Sequence[Seen]]], missing: Mapping[Key, str]
+    ) -> Comparison:
+        """The jobs beside each other, each with its reports. `missing`: those that are not there, and why."""
+        jobsets = await self._jobsets([(key, held.uid) for key, held, _ in found])
         runs = [
-            Run(job=msgspec.to_builtins(held.job), reports=held.reports(), jobset=jobset)
-            for (_, held), jobset in zip(found, jobsets, strict=True)
+            Run(job=msgspec.to_builtins(held.job), reports=seen, jobset=jobset)
+            for (_, held, seen), jobset in zip(found, jobsets, strict=True)
         ]
         told = [Missing(namespace=key.namespace, name=key.name, message=why) for key, why in missing.items()]
-        return compare(runs, self._watched.now(), told)
+        return compare(runs, self._now(), told)
 
-    async def _jobsets(self, found: Sequence[tuple[Key, Held]]) -> list[Document | None]:
+    async def _jobsets(self, jobs: Sequence[tuple[Key, str]]) -> list[Document | None]:
+        """The JobSets of jobs, which are given with their uids."""
         now = asyncio.get_running_loop().time()
         wanted = [
-            (key, held.uid)
-            for key, held in found
-            if (read := self._read.get(held.uid)) is None or (read.jobset is None and now - read.at > AGAIN_SECONDS)
+            (key, uid)
+            for key, uid in jobs
+            if (read := self._read.get(uid)) is None or (read.jobset is None and now - read.at > AGAIN_SECONDS)
         ]
         for (_, uid), jobset in zip(wanted, await self._ask([key for key, _ in wanted]), strict=True):
             self._read.pop(uid, None)
             self._read[uid] = _Read(now, jobset)
+        known = [self._read[uid].jobset for _, uid in jobs]
         while len(self._read) > KEPT:
             del self._read[next(iter(self._read))]
-        known = (self._read.get(held.uid) for _, held in found)
-        return [read.jobset if read is not None else None for read in known]
+        return known
 
     async def _ask(self, keys: Sequence[Key]) -> list[Document | None]:
         try:

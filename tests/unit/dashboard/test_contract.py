@@ -21,6 +21,7 @@ KINDS: dict[str, type[contract.Answer | Comparison]] = {
     "heartbeat": contract.Heartbeat,
     "gone": contract.Gone,
     "problem": contract.Problem,
+    "session": contract.Session,
     "job": contract.Job,
     "series": contract.Series,
     "points": contract.Points,
