@@ -100,7 +100,7 @@ def _of_metric(metric: Metric, measures: Sequence[Measure | None]) -> Iterator[l
         return
     best = [one.best(metric.best) if one is not None else None for one in measures]
     known = [one for one in best if one is not None]
-    leader = (min if metric.best == "low" else max)(known) if len(known) > 1 else None
+    leader = (min if metric.best == "low" else max)(known) if len(set(known)) > 1 else None
     yield [
         f"  best ({metric.best})",
         *(f"{_short(one)}{' *' if one is not None and one == leader else ''}" for one in best),

@@ -3,6 +3,7 @@
 
 import { readSession } from "./api.js";
 import { announce, el, fill, put, say } from "./dom.js";
+import { CompareView } from "./compare/view.js";
 import { clock, secondsOf, sentence } from "./format.js";
 import { JobView } from "./job/view.js";
 import { JobsView } from "./jobs/view.js";
@@ -70,14 +71,17 @@ let shown = null;
 function route() {
   const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
   const parts = path.split("/").filter(Boolean).map(decode);
-  const wanted = parts[0] === "jobs" && parts.length === 3 ? `${parts[1]}/${parts[2]}` : "";
+  const compares = parts[0] === "compare" && parts.length === 1;
+  const wanted = compares ? "compare" : parts[0] === "jobs" && parts.length === 3 ? `${parts[1]}/${parts[2]}` : "";
   if (view !== null && wanted === "" && shown === "") return;
   const first = view === null;
   view?.close();
   shown = wanted;
   server = null;
   scrollTo({ top: 0 });
-  view = wanted
+  view = compares
+    ? new CompareView(main, query, shell)
+    : wanted
     ? new JobView(main, { namespace: parts[1], name: parts[2] }, shell)
     : new JobsView(main, query, shell);
   // After a change of the view, the next key belongs to it.
