@@ -2,8 +2,8 @@
 // The frame of the page: which view is shown, how the dashboard is connected, theme and keys.
 
 import { readSession } from "./api.js";
-import { announce, el, fill, put, say } from "./dom.js";
 import { CompareView } from "./compare/view.js";
+import { announce, el, fill, put, say } from "./dom.js";
 import { clock, secondsOf, sentence } from "./format.js";
 import { JobView } from "./job/view.js";
 import { JobsView } from "./jobs/view.js";

@@ -138,7 +138,8 @@ export class CompareChart {
       say(item.lastChild, value === null ? NONE : number(value));
       item.hidden = line.xs.length === 0;
     });
-    say(this.where, x === null ? "last" : this.#placeOf(x));
+    const place = x === null ? "last" : this.#placeOf(x);
+    say(this.where, this.#group.smooth ? `${place}, smoothed` : place);
   }
 
   #placeOf(x) {

@@ -185,10 +185,11 @@ export class CompareView {
   #remove(job) {
     const jobs = this.#selection.jobs.filter((one) => keyOf(one) !== keyOf(job));
     chosen.set(job, false);
-    if (this.#comparison) this.#comparison = null;
+    // Until it is read again, which parameters differ without the job.
+    if (this.#comparison) this.#comparison = { ...this.#comparison, jobs: this.#comparison.jobs.filter((one) => keyOf(one) !== keyOf(job)) };
     this.#choose({ jobs });
-    this.title.focus({ preventScroll: true });
     this.#showChoice();
+    this.title.focus({ preventScroll: true });
     if (jobs.length) this.#read([]);
   }
 
@@ -238,14 +239,17 @@ export class CompareView {
     for (const job of jobs) this.#stale.add(keyOf(job));
     if (this.#busy || !this.#selection.jobs.length || this.#selection.jobs.length > MOST) return;
     this.#busy = true;
-    const wanted = this.#selection.jobs.filter((job) => this.#stale.has(keyOf(job)));
+    const stale = new Set(this.#stale);
     const asked = format({ ...this.#selection, by: "step", smooth: 0, logarithmic: false, best: new Map(), column: "" });
     this.#stale.clear();
     try {
-      const [comparison] = await Promise.all([read(`${paths.compare()}?${asked}`, this.#abort.signal), ...wanted.map((job) => this.#readCurves(job))]);
+      const comparison = await read(`${paths.compare()}?${asked}`, this.#abort.signal);
+      const wanted = comparison.jobs.filter((job) => stale.has(keyOf(job)) || !this.#points.has(keyOf(job)));
+      await Promise.all(wanted.map((job) => this.#readCurves(job)));
       this.problem.hidden = true;
-      const stillAsked = new Set(this.#selection.jobs.map(keyOf));
-      this.#comparison = { ...comparison, jobs: comparison.jobs.filter((job) => stillAsked.has(keyOf(job))) };
+      // One may have been left out meanwhile.
+      const still = new Set(this.#selection.jobs.map(keyOf));
+      this.#comparison = { ...comparison, jobs: comparison.jobs.filter((job) => still.has(keyOf(job))) };
       this.#showChoice();
       this.#draw();
     } catch (error) {
@@ -257,7 +261,9 @@ export class CompareView {
     } finally {
       this.#busy = false;
     }
-    if (this.#stale.size || this.#comparison?.jobs.length !== this.#selection.jobs.length - (this.#comparison?.missing.length ?? 0)) this.#changed(this.#selection.jobs);
+    const now = format({ ...this.#selection, by: "step", smooth: 0, logarithmic: false, best: new Map(), column: "" });
+    if (now !== asked) this.#read([]);
+    else if (this.#stale.size) this.#changed([]);
   }
 
   async #readCurves(job) {
@@ -265,7 +271,7 @@ export class CompareView {
       const { points } = await read(`${paths.job(job)}/series`, this.#abort.signal);
       this.#points.set(keyOf(job), points);
     } catch (error) {
-      // The comparison says which jobs are missing.
+      // It was deleted a moment ago; the next comparison says so.
       if (!(error instanceof Problem) || error.reason !== "NotFound") throw error;
       this.#points.delete(keyOf(job));
     }
