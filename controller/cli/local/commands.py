@@ -5,6 +5,7 @@ import argparse
 import asyncio
 import math
 import os
+import platform
 import shlex
 import sys
 from collections.abc import Callable
@@ -46,6 +47,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         return 2
 
     parser.set_defaults(run=usage)
+
+
+class OtherSystemError(Exception):
+    """No local cluster runs on this system; the text says what to do."""
+
+
+def _check_system() -> None:
+    """Raises OtherSystemError. hack/run.py says the same before it installs anything."""
+    if (system := platform.system()) != "Linux":
+        raise OtherSystemError(
+            f"a local cluster runs on Linux only, and this is {'macOS' if system == 'Darwin' else system}: "
+            "use a machine or a virtual machine with Linux, such as WSL"
+        )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -120,6 +134,7 @@ def _up(arguments: argparse.Namespace) -> int:
     if arguments.foreground and arguments.merge_kubeconfig:
         return _fail("--merge-kubeconfig does not go with --foreground", 2)
     try:
+        _check_system()
         extras.require("local", _PURPOSE)
         if arguments.foreground:
             serving.run_in_foreground(options)
@@ -170,7 +185,9 @@ def _start(options: Options) -> state.Run:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether the text of the error is all that a user needs. By name: importing the classes would slow every help."""
-    return _is_of(error, "StateFileError", "ConfigurationError", "MissingExtraError", "ForeignFolderError")
+    return _is_of(
+        error, "StateFileError", "ConfigurationError", "MissingExtraError", "ForeignFolderError", "OtherSystemError"
+    )
 
 
 def _words(error: Exception, options: Options) -> str:
@@ -398,6 +415,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     options = options_of(arguments)
     try:
+        _check_system()
         extras.require("local", _PURPOSE)
         documents = requested.documents_of(arguments)
         from trainwright.controller.cli.local import running  # noqa: PLC0415 - as above
