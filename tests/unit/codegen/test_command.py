@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m trainwright.codegen` where the libraries of the compiler are missing, as in the environment of make run."""
+"""`python -m trainwright.codegen` where libraries of the compiler are missing, as in the environment of `make run`."""
 
 import subprocess
 import sys
