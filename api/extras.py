@@ -35,7 +35,7 @@ def missing(extra: str) -> list[str]:
 def install(names: list[str]) -> str:
     """The command that installs distributions, within our bounds.
 
-    By their names, because no index has Trainwright, and with the interpreter, because the `pip` of the shell may belong
+    By their names, because no index has Trainwright, and with the interpreter, because `pip` of the shell may belong
     to another environment.
     """
     return shlex.join([sys.executable, "-m", "pip", "install", *map(_bounded, names)])

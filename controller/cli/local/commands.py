@@ -6,6 +6,7 @@ import asyncio
 import math
 import os
 import platform
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -360,7 +361,9 @@ def _add_run(commands: Any) -> None:
     what.add_argument(
         "--nodes", type=_nodes, metavar="N", help="number of nodes of the script (default: the runtime's)"
     )
-    what.add_argument("--job-name", metavar="NAME", help="name of the TrainJob of the script (default: the script's)")
+    what.add_argument(
+        "--job-name", type=_job_name, metavar="NAME", help="name of the TrainJob of the script (default: the script's)"
+    )
     what.add_argument(
         "--workdir",
         type=Path,
@@ -398,6 +401,16 @@ def _nodes(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes: use 1 or more")
     return int(text)
+
+
+def _job_name(text: str) -> str:
+    # The longest pod name of a job is 15 longer, as in NAME-node-0-0-abcde, and may have 63.
+    if len(text) > 48 or not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a name for a TrainJob: use lower case letters, digits and dashes, "
+            "a letter first, no dash last, at most 48"
+        )
+    return text
 
 
 def _seconds(text: str) -> float:
