@@ -18,6 +18,7 @@ import pytest
 from tests.pages import Block, blocks_of, pages
 from tests.repository import ROOT
 from trainwright.api.manifest import documents
+from trainwright.api.quantity import Quantity
 from trainwright.api.validation import NoSchemaError, Result, validate
 from trainwright.controller.cli.configuration import load_settings
 
@@ -100,3 +101,13 @@ def test_what_a_block_is_marked_with_is_read(tmp_path: Path) -> None:
     assert (first.reason, first.text, first.line) == ("needs a moon", "fly\n", 3)
     assert (second.mark, second.text, second.is_shell) == ("fails", "a\n  b\n", True)
     assert (third.title, third.language, third.mark) == ("a.yaml", "yaml", "")
+
+
+def test_the_first_job_fits_a_machine_with_two_cores() -> None:
+    """A local cluster keeps a tenth of the machine back."""
+    page = ROOT / "docs" / "users" / "jobs.md"
+    first = next(block for block in blocks_of(page) if block.title)
+    (job,) = (document.data for document in documents(first.text))
+    trainer = job["spec"]["trainer"]
+    cpu = Quantity.parse(str(trainer["resourcesPerNode"]["requests"]["cpu"]))
+    assert cpu.nanos * trainer["numNodes"] <= Quantity.parse("1800m").nanos
