@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -119,6 +120,11 @@ def _add_up(commands: Any) -> None:
     )
     parser.add_argument("--memory", action="store_true", help="keep the objects in memory only")
     parser.add_argument(
+        "--new-token",
+        action="store_true",
+        help="give the dashboard a new address; the one of before, and pages that are open with it, count no more",
+    )
+    parser.add_argument(
         "--merge-kubeconfig",
         action="store_true",
         help="add the cluster to your own kubeconfig, of which a copy is kept; `down` takes it out again",
@@ -137,6 +143,8 @@ def _up(arguments: argparse.Namespace) -> int:
     try:
         _check_system()
         extras.require("local", _PURPOSE)
+        if arguments.new_token:
+            _renew_token(options)
         if arguments.foreground:
             serving.run_in_foreground(options)
             return _SUCCESS
@@ -161,6 +169,18 @@ def _up(arguments: argparse.Namespace) -> int:
             return _fail(error)
         raise
     return _SUCCESS
+
+
+def _renew_token(options: Options) -> None:
+    """Rotate the dashboard's secret. A server that runs takes the new one with its next request."""
+    from trainwright.controller.cli.dashboard.keys import KeptKeys  # noqa: PLC0415 - the help needs none of it
+    from trainwright.controller.cli.dashboard.serving import address_of  # noqa: PLC0415 - as above
+
+    state.make_folder(options.folder)
+    keys = KeptKeys(options.folder).renew()
+    run = state.running(options.folder)
+    if run is not None and run.dashboard:
+        state.write(options.folder, replace(run, dashboard=address_of(keys)))
 
 
 def _merge(options: Options, *, use_context: bool) -> None:
