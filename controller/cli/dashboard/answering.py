@@ -13,6 +13,7 @@ from trainwright.controller.cli.dashboard.comparing import Comparing
 from trainwright.controller.cli.dashboard.connection import Link
 from trainwright.controller.cli.dashboard.curves import Marker, Seen, points_of, seen_of
 from trainwright.controller.cli.dashboard.details import Details
+from trainwright.controller.cli.dashboard.logbook import Book, Logs, Wanted
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.objects import Rendered
 from trainwright.controller.cli.dashboard.reports import Reports
@@ -56,6 +57,7 @@ class Site:
         self._reports = reports
         self._client = client
         self._link = Link(client, self.watched)
+        self._logs = Logs(client, now=now)
         self._looking = Looking(self.watched, Details(client, cluster, plugins, now=now), client)
         self._comparing = Comparing(client, now)
         self._rendered = Rendered(client, pipeline, now=now)
@@ -66,6 +68,7 @@ class Site:
             if self._reports is not None:
                 tasks.start("dashboard/reports", self._reports.run())
             tasks.start("dashboard/link", self._link.run())
+            tasks.start("dashboard/logs", self._logs.run())
             watching = tasks.start("dashboard/jobs", self.watched.run())
             ready()
             await watching
@@ -102,7 +105,10 @@ class Site:
         )
 
     async def reports(self, key: Key) -> list[Seen]:
-        """The run of a job, oldest first: the whole one where it is kept on disk, else what is known. Raises NotFound."""
+        """The run of a job, oldest first: the whole one where it is kept on disk, else what is known.
+
+        Raises NotFound.
+        """
         seen, _ = await self._seen(key, await self._held(key))
         return seen
 
@@ -148,6 +154,10 @@ class Site:
         """The stream of one job. Raises NotFound."""
         self._check(key)
         return job_events(self.watched, self._looking, key)
+
+    async def book(self, key: Key, wanted: Wanted) -> Book:
+        """The lines of a log. Raises NotFound, KubernetesError."""
+        return await self._logs.book(await self.job(key), wanted)
 
     @asynccontextmanager
     async def open_log(

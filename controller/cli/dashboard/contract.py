@@ -21,6 +21,11 @@ a value that is not known is null, a text that is not known is empty.
 - `/api/v1/compare`: `Comparison`. Parameter `job`, `namespace/name`, once for each job, at most 24.
 - `/api/v1/compare/csv`: the same for spreadsheets, as a file. Parameters `high` and `low`: metrics of which that value
   is the best one, where their names do not say so.
+- `/api/v1/jobs/{namespace}/{name}/lines`: `Lines`. Parameters: `pod` (a name, or `*` for all ranks merged by time),
+  `container`, `previous` (`true`), `attempt` (with `*`); `from` (negative: from the end) and `count` (at most 2000);
+  `known` (wait for other than so many lines, for ten seconds at most).
+- `/api/v1/jobs/{namespace}/{name}/lines/find`: `Found`. Parameters as for `/lines`, and `text`.
+- `/api/v1/jobs/{namespace}/{name}/lines/file`: the whole log as a text file to keep.
 - `/api/v1/jobs/{namespace}/{name}/pods/{pod}/log`: text. Parameters: `container`, `tail` (lines, 1 to 10000, default
   500), `follow` and `previous` (`true` or `false`).
 
@@ -507,6 +512,44 @@ class Series(Answer):
     """Why earlier reports are missing, for the user; empty if nothing is known to be missing."""
     joined: int = 1
     """The most reports that one entry stands for. 1: each entry is one report, or one of those that were left."""
+
+
+# ---------------------------------------------------------------------------------------------------------- log lines
+
+
+class Lines(Answer):
+    """Answer of `/lines`: a range of a log. Entry i of each list belongs to one line."""
+
+    total: int
+    """Lines of the log so far. A line never changes its number."""
+    first: int
+    """Number of the first line of the answer, from 0."""
+    texts: list[str]
+    times: list[str]
+    """When the line was written, by the clock of the node."""
+    sources: list[int]
+    """Index into `names`."""
+    names: list[str]
+    """The ranks whose lines are merged, such as `rank 0`."""
+    reading: bool
+    """What is there already is still being read: `total` grows fast, and lines are not final."""
+    follows: bool
+    """More lines may come."""
+    problems: list[str]
+    """What could not be read and why."""
+    cut: bool
+    """The log is larger than the dashboard reads; its end is missing."""
+
+
+class Found(Answer):
+    """Answer of `/lines/find`."""
+
+    total: int
+    """Lines that were searched."""
+    lines: list[int]
+    """Numbers of the lines that contain the text, at most 10,000."""
+    more: bool
+    """There are more of them."""
 
 
 # ------------------------------------------------------------------------------------------------- what the job became

@@ -5,6 +5,8 @@ import argparse
 import asyncio
 import math
 import os
+import platform
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -47,6 +49,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         return 2
 
     parser.set_defaults(run=usage)
+
+
+class OtherSystemError(Exception):
+    """No local cluster runs on this system; the text says what to do."""
+
+
+def _check_system() -> None:
+    """Raises OtherSystemError. hack/run.py says the same before it installs anything."""
+    if (system := platform.system()) != "Linux":
+        raise OtherSystemError(
+            f"a local cluster runs on Linux only, and this is {'macOS' if system == 'Darwin' else system}: "
+            "use a machine or a virtual machine with Linux, such as WSL"
+        )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -126,6 +141,7 @@ def _up(arguments: argparse.Namespace) -> int:
     if arguments.foreground and arguments.merge_kubeconfig:
         return _fail("--merge-kubeconfig does not go with --foreground", 2)
     try:
+        _check_system()
         extras.require("local", _PURPOSE)
         if arguments.new_token:
             _renew_token(options)
@@ -190,7 +206,9 @@ def _start(options: Options) -> state.Run:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether the text of the error is all that a user needs. By name: importing the classes would slow every help."""
-    return _is_of(error, "StateFileError", "ConfigurationError", "MissingExtraError", "ForeignFolderError")
+    return _is_of(
+        error, "StateFileError", "ConfigurationError", "MissingExtraError", "ForeignFolderError", "OtherSystemError"
+    )
 
 
 def _words(error: Exception, options: Options) -> str:
@@ -363,7 +381,9 @@ def _add_run(commands: Any) -> None:
     what.add_argument(
         "--nodes", type=_nodes, metavar="N", help="number of nodes of the script (default: the runtime's)"
     )
-    what.add_argument("--job-name", metavar="NAME", help="name of the TrainJob of the script (default: the script's)")
+    what.add_argument(
+        "--job-name", type=_job_name, metavar="NAME", help="name of the TrainJob of the script (default: the script's)"
+    )
     what.add_argument(
         "--workdir",
         type=Path,
@@ -403,6 +423,16 @@ def _nodes(text: str) -> int:
     return int(text)
 
 
+def _job_name(text: str) -> str:
+    # The longest pod name of a job is 15 longer, as in NAME-node-0-0-abcde, and may have 63.
+    if len(text) > 48 or not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a name for a TrainJob: use lower case letters, digits and dashes, "
+            "a letter first, no dash last, at most 48"
+        )
+    return text
+
+
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -418,6 +448,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     options = options_of(arguments)
     try:
+        _check_system()
         extras.require("local", _PURPOSE)
         documents = requested.documents_of(arguments)
         from trainwright.controller.cli.local import running  # noqa: PLC0415 - as above

@@ -4,6 +4,9 @@
 /** More lines in one chart cannot be told apart; the dashboard answers no more either. */
 export const MOST = 24;
 
+/** The choices that say how, not what. */
+export const PLAIN = { by: "step", smooth: 0, logarithmic: false, best: new Map(), column: "", descending: false };
+
 export const keyOf = ({ namespace, name }) => `${namespace}/${name}`;
 
 /** What the address asks for. */
@@ -37,5 +40,5 @@ export function format(selection) {
 
 /** The address of a comparison of jobs. */
 export function hrefOf(jobs) {
-  return `#/compare?${format({ jobs, by: "step", smooth: 0, logarithmic: false, best: new Map(), column: "" })}`;
+  return `#/compare?${format({ jobs, ...PLAIN })}`;
 }

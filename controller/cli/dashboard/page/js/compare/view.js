@@ -6,9 +6,10 @@ import { announce, el, fill, put, say } from "../dom.js";
 import { counted, sentence } from "../format.js";
 import { chosen } from "../jobs/chosen.js";
 import { hrefOf as jobHref } from "../jobs/row.js";
+import { listAddress } from "../jobs/view.js";
 import { CompareChart } from "./chart.js";
 import { metricsOf } from "./lines.js";
-import { MOST, format, hrefOf, keyOf, parse } from "./selection.js";
+import { MOST, PLAIN, format, keyOf, parse } from "./selection.js";
 import { swatch } from "./styles.js";
 import { CompareTable } from "./table.js";
 
@@ -56,6 +57,18 @@ export class CompareView {
       },
       shell.link,
     );
+  }
+
+  /** The address has changed, as by the way back. */
+  ask(query) {
+    const asked = parse(query);
+    if (format(asked) === format(this.#selection)) return;
+    const jobs = format({ ...asked, ...PLAIN }) !== format({ ...this.#selection, ...PLAIN });
+    if (asked.by !== this.#selection.by) this.range = null;
+    this.#selection = asked;
+    this.#showChoice();
+    this.#draw();
+    if (jobs) this.#read([]);
   }
 
   close() {
@@ -147,7 +160,7 @@ export class CompareView {
       this.missing,
     );
     root.replaceChildren(
-      el("nav.crumbs", { "aria-label": "Way back" }, el("a", { href: "#/" }, "← All jobs")),
+      el("nav.crumbs", { "aria-label": "Way back" }, el("a", { href: listAddress() }, "← All jobs")),
       el("div.job-head", {}, this.title),
       this.jobs,
       this.problem,
@@ -203,7 +216,7 @@ export class CompareView {
     this.loading.hidden = !this.empty.hidden || this.#comparison !== null;
     if (!this.empty.hidden) this.content.hidden = true;
     const text = jobs.length ? `At most ${MOST} jobs can be compared at once; choose fewer.` : "Choose jobs in the list, then press Compare.";
-    this.empty.replaceChildren(el("h2", {}, jobs.length ? "Too many jobs" : "No jobs are chosen"), el("p", {}, text), el("p.actions", {}, el("a.button", { href: "#/" }, "All jobs")));
+    this.empty.replaceChildren(el("h2", {}, jobs.length ? "Too many jobs" : "No jobs are chosen"), el("p", {}, text), el("p.actions", {}, el("a.button", { href: listAddress() }, "All jobs")));
     // The colours are those of the comparison, which has no place for jobs that are missing.
     const shown = this.#comparison?.jobs ?? [];
     const place = new Map(shown.map((job, index) => [keyOf(job), index]));
@@ -240,7 +253,7 @@ export class CompareView {
     if (this.#busy || !this.#selection.jobs.length || this.#selection.jobs.length > MOST) return;
     this.#busy = true;
     const stale = new Set(this.#stale);
-    const asked = format({ ...this.#selection, by: "step", smooth: 0, logarithmic: false, best: new Map(), column: "" });
+    const asked = format({ ...this.#selection, ...PLAIN });
     this.#stale.clear();
     try {
       const comparison = await read(`${paths.compare()}?${asked}`, this.#abort.signal);
@@ -261,8 +274,7 @@ export class CompareView {
     } finally {
       this.#busy = false;
     }
-    const now = format({ ...this.#selection, by: "step", smooth: 0, logarithmic: false, best: new Map(), column: "" });
-    if (now !== asked) this.#read([]);
+    if (format({ ...this.#selection, ...PLAIN }) !== asked) this.#read([]);
     else if (this.#stale.size) this.#changed([]);
   }
 
@@ -295,7 +307,7 @@ export class CompareView {
     this.#drawCharts();
     this.table.show(comparison, this.#selection);
     this.table.node.hidden = comparison.jobs.length === 0;
-    put(this.csv, "href", `${paths.compare()}/csv?${format({ ...this.#selection, by: "step", smooth: 0, logarithmic: false, column: "" })}`);
+    put(this.csv, "href", `${paths.compare()}/csv?${format({ ...this.#selection, ...PLAIN, best: this.#selection.best })}`);
     const count = comparison.parameters.length;
     const [one] = comparison.jobs.length > 1 ? [count ? `${counted(count, "parameter")} ${count === 1 ? "differs" : "differ"}` : "No parameter differs"] : [""];
     say(this.differ, one);
@@ -352,7 +364,7 @@ export class CompareView {
 
   #pressed = (event) => {
     if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
-    if (!event.target.closest?.("select, input")) location.hash = "#/";
+    if (!event.target.closest?.("select, input")) location.hash = listAddress();
   };
 
   /** Show a range of the horizontal axis in all charts; null: all of it. */

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The jobs of the list that are chosen to be compared. They stay chosen while the page goes to another view and back.
+// The jobs of the list that are chosen to be compared. They stay chosen on the way to another view and back.
 
 import { MOST, hrefOf, keyOf } from "../compare/selection.js";
 import { el, put, say } from "../dom.js";
 import { counted } from "../format.js";
 
+const STORED = "chosen";
+
 class Chosen {
-  #jobs = new Map();
+  #jobs = new Map(stored());
 
   get jobs() {
     return [...this.#jobs.values()];
@@ -19,11 +21,26 @@ class Chosen {
   set(job, wanted) {
     if (wanted) this.#jobs.set(keyOf(job), { namespace: job.namespace, name: job.name });
     else this.#jobs.delete(keyOf(job));
+    try {
+      sessionStorage.setItem(STORED, JSON.stringify(this.jobs));
+    } catch {
+      // Without storage, they are forgotten when the page is loaded again.
+    }
   }
 
   replace(jobs) {
-    this.#jobs.clear();
+    for (const job of this.jobs) this.set(job, false);
     for (const job of jobs) this.set(job, true);
+  }
+}
+
+/** What an earlier load of the page has kept. */
+function stored() {
+  try {
+    const jobs = JSON.parse(sessionStorage.getItem(STORED) ?? "[]");
+    return jobs.map(({ namespace, name }) => [keyOf({ namespace, name }), { namespace, name }]);
+  } catch {
+    return [];
   }
 }
 
