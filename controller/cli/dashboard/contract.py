@@ -309,6 +309,19 @@ class Container(Answer):
     """Path of the log of the run before; empty: there was none."""
 
 
+class Usage(Answer):
+    """What a pod uses now. Null: it is not known."""
+
+    cpu: float | None
+    """CPUs."""
+    memory: int | None
+    """Bytes."""
+    gpu: float | None
+    """GPUs that are busy, as a fraction of those that it has: 1.5 for two of which one is busy half of the time."""
+    gpu_memory: int | None
+    """Bytes."""
+
+
 class Pod(Answer):
     """One pod of the job, present or earlier."""
 
@@ -337,6 +350,8 @@ class Pod(Answer):
     created: str | None
     started: str | None
     containers: list[Container]
+    usage: Usage | None = None
+    """Null: the cluster has no metrics of it."""
 
 
 class Attempt(Answer):
