@@ -128,7 +128,8 @@ export class Logs {
       return;
     }
     if (!pod) {
-      this.#leave(unread ? `Logs are not shown: ${unread.message}.` : "There are no pods, and so no log.");
+      if (!unread && this.#attempt !== null) this.#showRecorded();
+      else this.#leave(unread ? `Logs are not shown: ${unread.message}.` : "There are no pods, and so no log.");
       return;
     }
     const path = this.#previous ? container?.previousLog : container?.log;
@@ -189,6 +190,17 @@ export class Logs {
     const [now, before] = [this.#pods.filter((pod) => pod.current), this.#pods.filter((pod) => !pod.current)];
     if (!before.length || !now.length) return [...all, ...this.#pods.map(option)];
     return [...all, el("optgroup", { label: "This attempt" }, ...now.map(option)), el("optgroup", { label: "Earlier attempts" }, ...before.map(option))];
+  }
+
+  /** Of an attempt whose pods are gone: the last lines of the pod that failed first, if they were recorded. */
+  #showRecorded() {
+    const failure = this.#job.attempts.find(({ number: one }) => one === this.#attempt)?.failure;
+    const texts = failure?.log ?? [];
+    this.#leave(`The pods of attempt ${this.#attempt} are gone${texts.length ? `. These are the last lines of pod ${failure.pod}, as they were recorded.` : ", and their logs with them."}`);
+    if (!texts.length) return;
+    this.lines.clear();
+    this.lines.take({ total: texts.length, first: 0, texts, times: texts.map(() => ""), sources: texts.map(() => 0), names: [] });
+    this.lines.node.hidden = false;
   }
 
   #leave(text) {
