@@ -9,6 +9,7 @@ from trainwright.api.objects import Key
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.controller.cli.comparing.comparison import MOST, Comparison
 from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard.changing import Changing
 from trainwright.controller.cli.dashboard.comparing import Comparing
 from trainwright.controller.cli.dashboard.connection import Link
 from trainwright.controller.cli.dashboard.curves import Marker, Seen, points_of, seen_of
@@ -24,8 +25,10 @@ from trainwright.controller.runtime.errors import (
     ApiError,
     BadRequest,
     ConfigurationError,
+    Conflict,
     DecodeError,
     Forbidden,
+    Invalid,
     NotFound,
     Unauthorized,
 )
@@ -52,7 +55,7 @@ class Site:
         now: Now = wall_clock,
     ) -> None:
         """`reports`: the file of a local cluster, in which runs are kept. `changes`: whether jobs may be changed."""
-        self._changes = changes
+        self._changing = Changing(client, is_on=changes)
         self.watched = Watched(client, cluster, reports=reports, now=now)
         self._reports = reports
         self._client = client
@@ -155,6 +158,16 @@ class Site:
         self._check(key)
         return job_events(self.watched, self._looking, key)
 
+    async def actions(self, key: Key) -> contract.Actions:
+        """What the user may change. Raises NotFound."""
+        self._check(key)
+        return await self._changing.actions(key.namespace)
+
+    async def change(self, key: Key, action: str, uid: str) -> contract.Done:
+        """Change a job. Raises KubernetesError whose text is for the user."""
+        self._check(key)
+        return await self._changing.change(key, action, uid)
+
     async def book(self, key: Key, wanted: Wanted) -> Book:
         """The lines of a log. Raises NotFound, KubernetesError."""
         return await self._logs.book(await self.job(key), wanted)
@@ -198,7 +211,7 @@ class Site:
 def problem_of(error: Exception) -> contract.Problem:
     """The answer to a question that could not be asked."""
     text = error.message if isinstance(error, ApiError) else str(error)
-    if isinstance(error, (Forbidden, NotFound, BadRequest)):
+    if isinstance(error, (Forbidden, NotFound, BadRequest, Conflict, Invalid)):
         return contract.Problem(code=error.status, reason=type(error).__name__, message=text)
     if isinstance(error, (Unauthorized, ConfigurationError)):
         return contract.Problem(code=401, reason="Unauthorized", message=f"the credentials are refused: {text}")

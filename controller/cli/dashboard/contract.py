@@ -4,7 +4,7 @@
 `tests/unit/dashboard/samples` has an example of each. Names are camelCase on the wire. Every field is always present;
 a value that is not known is null, a text that is not known is empty.
 
-**Requests.** All are GET; any other method is answered 405.
+**Requests.** All are GET but those that change something; any other method is answered 405.
 
 - `/?token=T`: 303 to `/` with the cookie. Every other path needs the cookie, else 403.
 - `/` and `/<file>`: the files of `page/`; `/` is `index.html`. A link to a job is a fragment, such as `/#/ns/name`.
@@ -17,6 +17,10 @@ a value that is not known is null, a text that is not known is empty.
 - `/api/v1/jobs/{namespace}/{name}/stream`: events `job` (`Job`), `points` (`Points`), `gone` (`Gone`), `connection`,
   `heartbeat`, `bye`.
 - `/api/v1/jobs/{namespace}/{name}/series`: `Series`.
+- `/api/v1/jobs/{namespace}/{name}/actions`: `Actions`.
+- POST `/api/v1/jobs/{namespace}/{name}/actions/{action}?uid=U`: `Done`. Actions are `stop`, `resume`, `delete` and
+  `again` (a new job of the same spec). The request has the header `X-Trainwright-Action: <Session.action_token>`, and
+  its Origin.
 - `/api/v1/jobs/{namespace}/{name}/objects`: `Objects`. Slow: ask when somebody wants to see it.
 - `/api/v1/compare`: `Comparison`. Parameter `job`, `namespace/name`, once for each job, at most 24.
 - `/api/v1/compare/csv`: the same for spreadsheets, as a file. Parameters `high` and `low`: metrics of which that value
@@ -449,6 +453,24 @@ class Job(Answer):
     explanation: ExplanationView | None
     """Null: see `unread`."""
     unread: list[Unread]
+
+
+class Actions(Answer):
+    """Answer of `/actions`."""
+
+    allowed: list[str]
+    """Of `stop`, `resume`, `delete`, `again`: what the user may do with jobs of the namespace."""
+    why: str
+    """Why some are missing; empty: none is."""
+
+
+class Done(Answer):
+    """Answer of a POST to `/actions/{action}`."""
+
+    message: str
+    namespace: str
+    name: str
+    """The new job; empty: there is none."""
 
 
 class Gone(Answer):

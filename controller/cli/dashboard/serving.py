@@ -22,6 +22,7 @@ from trainwright.controller.cli.comparing.measures import Direction
 from trainwright.controller.cli.comparing.tables import as_csv
 from trainwright.controller.cli.dashboard import contract, logbook
 from trainwright.controller.cli.dashboard.answering import Site, problem_of
+from trainwright.controller.cli.dashboard.changing import VERBS
 from trainwright.controller.cli.dashboard.files import File, files_of
 from trainwright.controller.cli.dashboard.keys import KeptKeys, Keys
 from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, Asked, Guard, cookie_name
@@ -117,6 +118,8 @@ class Server:
         routes.add_get(f"{job}/stream", self._job_stream)
         routes.add_get(f"{job}/series", self._series)
         routes.add_get(f"{job}/objects", self._objects)
+        routes.add_get(f"{job}/actions", self._actions)
+        routes.add_post(f"{job}/actions/{{action}}", self._change)
         routes.add_get(f"{job}/lines", self._lines)
         routes.add_get(f"{job}/lines/find", self._find)
         routes.add_get(f"{job}/lines/file", self._file)
@@ -246,6 +249,19 @@ class Server:
 
     async def _job_stream(self, request: web.Request) -> web.StreamResponse:
         return await self._send(request, self._site.job_events(_key(request)))
+
+    async def _actions(self, request: web.Request) -> web.Response:
+        return _answer(await self._site.actions(_key(request)))
+
+    async def _change(self, request: web.Request) -> web.Response:
+        key, action, uid = _key(request), request.match_info["action"], request.query.get("uid", "")
+        if action not in VERBS:
+            raise web.HTTPNotFound
+        if not uid:
+            raise Refused(_bad("uid is that of the job"))
+        done = await self._site.change(key, action, uid)
+        log.info("%s of TrainJob %s in namespace %s: %s", action, key.name, key.namespace, done.message)
+        return _answer(done)
 
     async def _lines(self, request: web.Request) -> web.Response:
         query = request.query

@@ -68,6 +68,10 @@ class Stub:
         """The jobs of each question for a comparison."""
         self.objects: contract.Objects = sample("objects", contract.Objects)
         self.log: Callable[[str, Query], bytes | contract.Problem] = lambda _pod, _query: b"one line\n"
+        self.actions: contract.Actions = sample("actions_none", contract.Actions)
+        self.done: contract.Done | contract.Problem = sample("done", contract.Done)
+        self.changed: list[tuple[str, dict[str, str]]] = []
+        """Paths and headers of what the page wanted to change."""
         self.session: contract.Session = sample("session", contract.Session)
         self.is_up = True
         self.url = ""
@@ -118,8 +122,8 @@ class Stub:
             case ["series"]:
                 nothing: contract.Series = sample("series_empty", contract.Series)
                 return self.series.get(key, nothing)
-            case ["objects"]:
-                return self.objects
+            case ["actions" | "objects" as part]:
+                return self.actions if part == "actions" else self.objects
             case ["lines", *more]:
                 return self._lines(query, more)
             case _:
@@ -184,6 +188,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._file(asked.path)
         else:
             self._answer(self.stub.answer(asked.path, parse_qs(asked.query)))
+
+    def do_POST(self) -> None:
+        self.stub.changed.append((self.path, dict(self.headers)))
+        self._answer(self.stub.done)
 
     def _file(self, path: str) -> None:
         file = PAGE / (path.lstrip("/") or "index.html")

@@ -22,6 +22,8 @@ KINDS: dict[str, type[contract.Answer | Comparison]] = {
     "gone": contract.Gone,
     "problem": contract.Problem,
     "session": contract.Session,
+    "actions": contract.Actions,
+    "done": contract.Done,
     "lines": contract.Lines,
     "found": contract.Found,
     "job": contract.Job,

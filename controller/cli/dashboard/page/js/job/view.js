@@ -8,6 +8,7 @@ import { age, clock, counted, duration, number, secondsOf, sentence } from "../f
 import { eta, etaTitle, hrefOf, steps } from "../jobs/row.js";
 import { listAddress } from "../jobs/view.js";
 import { showState, stateElement, stateOf, toneOf } from "../states.js";
+import { Actions } from "./actions.js";
 import { format, parse } from "./address.js";
 import { Curves } from "./curves.js";
 import { Logs } from "./logs.js";
@@ -71,6 +72,7 @@ export class JobView {
 
   close() {
     this.stream.close();
+    this.actions.close();
     this.curves.close();
     this.logs.close();
     this.objects.close();
@@ -87,6 +89,7 @@ export class JobView {
     this.bar = el("div.bar.big-bar", { "aria-hidden": "true" }, this.fill);
     this.facts = new Map(["ETA", "Last report", "Step", "Epoch", "Attempt", "Duration"].map((name) => [name, el("dd.number")]));
     this.why = new Why();
+    this.actions = new Actions(this.#key);
     const choose = (part) => this.#choose(part);
     this.attempts = el("select.choice", { "aria-label": "Attempt", hidden: true, onchange: () => this.#chooseAttempt(Number(this.attempts.value) || null) });
     this.curves = new Curves(this.#key, this.#asked, choose);
@@ -122,8 +125,9 @@ export class JobView {
     this.loading = el("div.empty.card", {}, "Reading the job …");
     root.replaceChildren(
       el("nav.crumbs", { "aria-label": "Way back" }, el("a", { href: listAddress() }, "← All jobs")),
-      el("div.job-head", {}, this.title, this.state, this.attempts),
+      el("div.job-head", {}, this.title, this.state, this.attempts, this.actions.node),
       this.about,
+      this.actions.done,
       this.loading,
       this.missing,
       this.content,
@@ -146,6 +150,8 @@ export class JobView {
     this.loading.hidden = true;
     this.content.hidden = true;
     this.state.hidden = true;
+    this.attempts.hidden = true;
+    this.actions.node.hidden = true;
     this.missing.hidden = false;
     // The API server has answered.
     this.#shell.connection({ state: "live", message: "", lastContact: null });
@@ -186,6 +192,7 @@ export class JobView {
     say(this.about, about.filter(Boolean).join(" · "));
     this.#tick();
     this.#show(job);
+    this.actions.show(job);
     this.why.show(job);
     this.curves.refresh(row);
     this.#showMetrics(job.metrics);
