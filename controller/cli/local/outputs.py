@@ -129,7 +129,7 @@ def size_of(count: float) -> str:
     """A number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 999.5:
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 99.5 else f"{count:.1f} {unit}"
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 99.95 else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
 
