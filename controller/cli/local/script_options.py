@@ -2,6 +2,7 @@
 """The options of `trainwright local run` that say what runs, where, with which Python and variables."""
 
 import argparse
+import re
 from pathlib import Path
 
 
@@ -20,6 +21,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument(
         "--job-name",
+        type=_job_name,
         metavar="NAME",
         help="name of the TrainJob of the script; a job of that name that has ended is replaced (default: one that no "
         "other job has, made from the name of the script)",
@@ -83,3 +85,13 @@ def _nodes(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes: use 1 or more")
     return int(text)
+
+
+def _job_name(text: str) -> str:
+    # The longest pod name of a job is 15 longer, as in NAME-node-0-0-abcde, and may have 63.
+    if len(text) > 48 or not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a name for a TrainJob: use lower case letters, digits and dashes, "
+            "a letter first, no dash last, at most 48"
+        )
+    return text

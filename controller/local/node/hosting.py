@@ -69,7 +69,7 @@ class Hosting:
         self.networks: Networks | None = None
         """Those of the jobs; None if pods have that of the machine."""
         self.spawner = Spawner()
-        self._ends = Ends()
+        self.ends = Ends()
         # More at once than there are CPUs start none of them earlier, and hold up the event loop.
         self._starts = asyncio.Semaphore(usable_cpus())
         self.sources = sources
@@ -149,7 +149,7 @@ class Hosting:
                 follow=tasks.start,
                 spawn=self.spawner.start,
                 # What runs beside a container says nothing about which one failed first.
-                ends=self._ends if join is None else None,
+                ends=self.ends if join is None else None,
             )
 
     def _launcher(self, pod: Document, order: Order, plan: Plan, record: Path, join: int, network: int) -> list[str]:
