@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from trainwright.api.objects import Document, name_of, namespace_of, uid_of
-from trainwright.api.times import format_time
+from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.cli.local.requested import WrongUseError
 from trainwright.controller.local.node.asked import Asked
@@ -75,6 +75,17 @@ class Output:
         self._folder = given
         self._before = files_of(given) if given is not None else {}
 
+    @classmethod
+    def of(cls, job: Document) -> "Output":
+        """That of a job that was created before."""
+        made = cls(None)
+        made.created(job)
+        began = parse(job["metadata"]["creationTimestamp"]).timestamp() * 1e9
+        if made._folder is not None:
+            found = files_of(made._folder)
+            made._before = {name: file for name, file in found.items() if file.changed < began}
+        return made
+
     def created(self, job: Document) -> None:
         """The job was created, and has a uid."""
         self._folder = folder_of_job(job)
@@ -84,17 +95,18 @@ class Output:
         if self._folder is not None:
             print(f"output: {self._folder}")
 
-    def tell(self) -> None:
+    def tell(self, out: TextIO | None = None) -> None:
         """Print, at the end of the job, where it lies and what was written there since the beginning."""
+        out = out or sys.stdout
         if self._folder is None or not self._folder.is_dir():
             return
         written = {name: file for name, file in files_of(self._folder).items() if self._before.get(name) != file}
-        print(f"output: {self._folder}{'' if written else ' (nothing was written there)'}")
-        print(*table(written), sep="\n", end="\n" if written else "")
+        print(f"output: {self._folder}{'' if written else ' (nothing was written there)'}", file=out)
+        print(*table(written), sep="\n", end="\n" if written else "", file=out)
         if (self._folder / PODS).is_dir():
             for path in sorted((self._folder / PODS).iterdir()):
-                print(f"working folder: {path}")
-        sys.stdout.flush()
+                print(f"working folder: {path}", file=out)
+        out.flush()
 
 
 def files_of(folder: Path) -> dict[str, File]:
