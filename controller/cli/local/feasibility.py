@@ -18,7 +18,6 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, labels_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
-from trainwright.controller.cli.rendering.sources import Inputs
 from trainwright.controller.local.node.asked import Asked
 from trainwright.controller.local.node.images import Environment, Images
 from trainwright.controller.local.node.refusals import unrunnable
@@ -75,6 +74,8 @@ def shipped_runtime_of(job: Document) -> Runtime | None:
     decoded = _decoded(job, TrainJob)
     if decoded is None:
         return None
+    from trainwright.controller.cli.rendering.sources import Inputs  # noqa: PLC0415 - a cluster that runs has runtimes
+
     inputs = Inputs(jobs=[decoded])
     inputs.use_shipped()
     return inputs.runtimes[0] if inputs.runtimes else None
