@@ -152,6 +152,7 @@ def test_what_the_cluster_does_not_serve_concerns_that_job_alone(
     assert "+++ JobSet plain\n" in output.out
 
 
+@pytest.mark.real_control_plane("RBAC")
 def test_an_object_that_may_not_be_read_concerns_the_job_that_needs_it(
     server: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,7 +162,7 @@ def test_an_object_that_may_not_be_read_concerns_the_job_that_needs_it(
         {"apiGroups": ["trainer.kubeflow.org"], "resources": ["*"], "verbs": ["get"]},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["get"]},
     ]
-    reader = server.add_user("reader", rules=rules, namespace=namespace)
+    reader = server.add_user(f"reader-{namespace}", rules=rules, namespace=namespace)
     simple, other = runtime(namespace), job(namespace)
     simple["metadata"]["name"], simple["spec"]["mlPolicy"] = "plain", {}
     other["metadata"]["name"], other["spec"]["runtimeRef"]["name"] = "other", "plain"

@@ -9,7 +9,7 @@ from tests.repository import ROOT
 
 MARK = re.compile(r'pytest\.mark\.real_control_plane\("([^"]+)"\)')
 MOST = {
-    "RBAC": 13,
+    "RBAC": 14,
     "kubectl": 12,
     "Deployments": 4,
     "the whole chain": 4,
