@@ -27,7 +27,12 @@ MOST = 500
 """Parameters of one job."""
 _OPTION = re.compile(r"-{1,2}[A-Za-z][\w.-]*")
 _NAMED = re.compile(r"\+{0,2}[A-Za-z_][\w.@/-]*")
-_SET_BY_NODE = re.compile(r"workdir\.trainwright\.dev/")
+_OF_NODE = {"workdir": "folder", "python": "python", "output": "output", "runs": ""}
+"""What `trainwright local run` asks of the local node, in annotations such as `workdir.trainwright.dev/node`.
+
+Empty: the same for all jobs of a cluster.
+"""
+_ASKED = re.compile(rf"({'|'.join(_OF_NODE)})\.trainwright\.dev/")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -181,7 +186,10 @@ def _patch(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
     """The values of a patch by path; what has a name is found by it."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            if not _SET_BY_NODE.match(str(name)):
+            if asked := _ASKED.match(str(name)):
+                if _OF_NODE[asked[1]]:
+                    yield CODE, _OF_NODE[asked[1]], within(str(inner))
+            else:
                 yield from _patch(inner, f"{path}.{name}" if path else str(name))
     elif isinstance(value, list):
         for index, inner in enumerate(value):

@@ -45,12 +45,11 @@ class Commit:
         return found
 
 
-def commit_of(script: Path, *, seconds: float = SECONDS) -> Commit | None:
-    """The commit that the folder of a script is at; None outside a repository and before its first commit.
+def commit_of(folder: Path, *, seconds: float = SECONDS) -> Commit | None:
+    """The commit that a folder is at; None outside a repository and before its first commit.
 
     Git is given at most `seconds`.
     """
-    folder = script.absolute().parent
     program = shutil.which("git")
     if program is not None:
         deadline = time.monotonic() + seconds

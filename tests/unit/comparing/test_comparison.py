@@ -107,7 +107,10 @@ def test_secrets_are_never_shown_and_do_not_differ() -> None:
         ]
         made = job(name, "--auth-token", secret, env=env)
         part = {"name": "node", "env": [{"name": "API_KEY", "value": secret}, {"name": "SEED", "value": "1"}]}
-        template = {"spec": {"template": {"spec": {"containers": [part]}}}}
+        template: Document = {"spec": {"template": {"spec": {"containers": [part]}}}}
+        template["metadata"] = {
+            "annotations": {"workdir.trainwright.dev/node": f"/{name}", "runs.trainwright.dev/node": name}
+        }
         patch = {"template": {"spec": {"replicatedJobs": [{"name": "node", "template": template}]}}}
         made["spec"]["runtimePatches"] = [{"manager": "example.com/me", "trainingRuntimeSpec": patch}]
         made["spec"]["initializer"] = {"dataset": {"storageUri": f"https://me:{secret}@host/d", "env": env[:1]}}
@@ -117,7 +120,10 @@ def test_secrets_are_never_shown_and_do_not_differ() -> None:
     text = json.dumps(msgspec.to_builtins(found))
     assert "first-word" not in text
     assert "other-word" not in text
-    assert differing(found) == {"WANDB": ["(Secret wandb-a, key id)", "(Secret wandb-b, key id)"]}
+    assert differing(found) == {
+        "folder": ["/a", "/b"],
+        "WANDB": ["(Secret wandb-a, key id)", "(Secret wandb-b, key id)"],
+    }
     assert any(one.name.endswith("env[SEED]") and one.value == "1" for one in found.same)
 
 
