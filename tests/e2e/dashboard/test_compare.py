@@ -28,7 +28,7 @@ def with_runs(stub: Stub) -> Stub:
     for place, name in enumerate(JOBS):
         steps = [0, 10, 20, 30, 40, 20, 30, 40, 50, 60] if place == 1 else list(range(0, 100, 10))
         values = [(place + 2) / (index + 1) for index in range(10)]
-        curves = [contract.Curve(name="loss", values=values, not_finite=[])]
+        curves = [contract.Curve(name="loss", values=[*values], not_finite=[])]
         if place < 2:
             curves.append(contract.Curve(name="accuracy", values=[1 - value / 4 for value in values], not_finite=[]))
         points = contract.Points(

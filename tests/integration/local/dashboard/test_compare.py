@@ -43,7 +43,11 @@ async def test_what_differs_and_what_it_came_to(world: World) -> None:
             answer = await browser.get(f"/api/v1/compare?{asked(world.space, 'a', 'b', 'none')}")
             return answer.as_(Comparison)
 
-        found = await eventually(compared, lambda found: found.jobs[0].measures[0].last == "NaN")
+        def is_told(found: Comparison) -> bool:
+            measure = found.jobs[0].measures[0]
+            return measure is not None and measure.last == "NaN"
+
+        found = await eventually(compared, is_told)
         values = {one.name: [job.parameters[at] for job in found.jobs] for at, one in enumerate(found.parameters)}
         assert values == {"image": ["torch:2", None], "RATE": ["0.1", "=1+1"]}
         assert "HF_TOKEN" in {one.name for one in found.same}
