@@ -41,7 +41,7 @@ def _rows(comparison: Comparison, best: Mapping[str, Direction]) -> Iterator[lis
         row = [job.namespace, job.name, job.state, job.created or "", _plain(job.seconds)]
         row += [value if value is not None else "" for value in job.parameters]
         for metric, measure in zip(comparison.metrics, job.measures, strict=True):
-            row += _measured(measure, best.get(metric.name, metric.best))
+            row += _measured(measure, best.get(metric.name) or metric.best)
         yield row
 
 

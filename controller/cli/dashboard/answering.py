@@ -139,7 +139,7 @@ class Site:
         wanted = dict.fromkeys(keys)
         missing = {key: why for key in wanted if (why := self._refusal(key))}
         held = {key: held for key in wanted if key not in missing and (held := self.watched.held(key)) is not None}
-        missing |= {key: str(_missing(key)) for key in wanted if key not in held and key not in missing}
+        missing |= {key: self._why_missing(key) for key in wanted if key not in held and key not in missing}
         runs = await asyncio.gather(*(self._seen(key, one) for key, one in held.items()))
         found = [(key, one, seen) for (key, one), (seen, _) in zip(held.items(), runs, strict=True)]
         return await self._comparing.comparison(found, missing)
@@ -199,6 +199,13 @@ class Site:
     def _check(self, key: Key) -> None:
         if text := self._refusal(key):
             raise NotFound(text, code=404, reason="NotFound")
+
+    def _why_missing(self, key: Key) -> str:
+        """Why nothing is known of a job."""
+        if self.watched.informer.synced:
+            return _missing(key).message
+        why = self.watched.connection.message or "the list of jobs has not arrived yet"
+        return f"TrainJob {key.name} in namespace {key.namespace} has not been read: {why}"
 
     def _refusal(self, key: Key) -> str:
         """Why this dashboard does not show what is in a namespace; empty: it does."""

@@ -84,6 +84,18 @@ async def test_a_refused_question(world: World) -> None:
         assert "this dashboard shows namespace" in found.missing[0].message
 
 
+async def test_jobs_that_may_not_be_listed_are_not_said_to_be_missing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await created(world, "a", "0.1", loss="2")
+    monkeypatch.setattr("trainwright.controller.cli.dashboard.answering.SYNC_SECONDS", 0.2)
+    world.transport.forbidden = {"trainjobs"}
+    async with dashboard(world.transport, world.space) as (browser, site):
+        await eventually(lambda: site.watched.connection.state, lambda state: state == "forbidden")
+        found = (await browser.get(f"/api/v1/compare?{asked(world.space, 'a')}")).as_(Comparison)
+    assert found.missing[0].message.startswith(f"TrainJob a in namespace {world.space} has not been read: no right to")
+
+
 async def test_jobs_that_may_be_listed_are_compared_without_other_rights(world: World) -> None:
     await created(world, "a", "0.1", loss="2")
     await created(world, "b", "0.2", loss="3")
