@@ -400,7 +400,7 @@ def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -
     assert (refused.returncode, "without --network=isolated" in refused.stderr) == (125, True)
     kept = shell.local("run", "--keep", "--file", shell.job(program))
     assert kept.returncode == 0, kept.stdout + kept.stderr
-    assert "1 TrainJobs" in shell.local("status").stdout
+    assert "1 TrainJob," in shell.local("status").stdout
     assert "runs at https://127.0.0.1:" in shell.local("list").stdout
     assert sorted(shell.local("logs", "job").stdout.splitlines()) == ["[node-0] rank 0", "[node-1] rank 1"]
     assert shell.local("logs", "nobody").returncode == 1
@@ -408,7 +408,7 @@ def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -
     assert shell.local("status").returncode == 1
     assert shell.local("up").returncode == 0
     assert public(folder / "kubeconfig") == public_data()
-    assert "1 TrainJobs" in shell.local("status").stdout
+    assert "1 TrainJob," in shell.local("status").stdout
     assert sorted(shell.local("logs", "job").stdout.splitlines()) == ["[node-0] rank 0", "[node-1] rank 1"]
 
 
@@ -437,7 +437,7 @@ def test_lines_that_nobody_reads_end_the_command_without_a_traceback(shell: Shel
         running.stdout.close()
         assert running.wait(timeout=60) == 141
         assert "Traceback" not in running.stderr.read()
-    assert ("1 TrainJobs" in shell.local("status").stdout) == (command[0] == "logs")
+    assert ("1 TrainJob," in shell.local("status").stdout) == (command[0] == "logs")
 
 
 def test_ctrl_c_ends_the_following_of_a_job_and_not_the_job(shell: Shell) -> None:

@@ -126,9 +126,7 @@ def _curve(name: str, seen: Sequence[Seen]) -> contract.Curve:
     )
 
 
-def _edges(
-    name: str, seen: Sequence[Seen], edge: Callable[[Report, str], float | None]
-) -> list[float | None]:
+def _edges(name: str, seen: Sequence[Seen], edge: Callable[[Report, str], float | None]) -> list[float | None]:
     """The lowest or highest values of reports that were joined; empty if none was."""
     if not any(one.report is not None and (name in one.report.lows or name in one.report.highs) for one in seen):
         return []

@@ -148,13 +148,7 @@ def _up(arguments: argparse.Namespace) -> int:
         if arguments.foreground:
             serving.run_in_foreground(options)
             return _SUCCESS
-        run = serving.started_elsewhere(options.folder)
-        if run is not None:
-            if why := options.unlike(run):
-                raise serving.StartError(why)
-            print(f"cluster {options.name}: runs already, at {run.server}")
-        else:
-            run = _start(options)
+        run = _running(options)
         if run.dashboard:
             print(f"dashboard: {run.dashboard}")
         print(f"export KUBECONFIG={shlex.quote(str(options.folder / 'kubeconfig'))}")
@@ -169,6 +163,17 @@ def _up(arguments: argparse.Namespace) -> int:
             return _fail(error)
         raise
     return _SUCCESS
+
+
+def _running(options: Options) -> state.Run:
+    """The cluster, which is started if it does not run."""
+    run = serving.started_elsewhere(options.folder)
+    if run is None:
+        return _start(options)
+    if why := options.unlike(run):
+        raise serving.StartError(why)
+    print(f"cluster {options.name}: runs already, at {run.server}")
+    return run
 
 
 def _renew_token(options: Options) -> None:

@@ -16,9 +16,9 @@ from trainwright.controller.runtime.testing.waiting import eventually
 
 
 @pytest.fixture
-def mortal() -> Iterator[ControlPlane]:
+def mortal(new_control_plane: type[ControlPlane]) -> Iterator[ControlPlane]:
     """An API server of this test's own."""
-    with ControlPlane() as running:
+    with new_control_plane() as running:
         yield running
 
 
