@@ -19,7 +19,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.objects import Document, Key, controller_of, deletion_timestamp_of, uid_of
+from trainwright.api.objects import Key, controller_of, deletion_timestamp_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -33,7 +33,7 @@ from trainwright.controller.trainer.explain.judgement import Explanation
 from trainwright.controller.trainer.explain.reading import Reader
 from trainwright.controller.trainer.explain.reads import Reads
 from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
-from trainwright.controller.trainer.job.pods import POD, jobset_key
+from trainwright.controller.trainer.job.pods import POD, keys_of_jobset
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_WAITING, is_ours, state_of
 from trainwright.plugins.contract import Cause, Explains, Severity
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT
@@ -113,7 +113,7 @@ class WaitingConditions:
         builder = manager.controller("waiting_controller").for_(TrainJob)
         # The counters of a TrainJob may skip a moment in which its pods were ready, as between two crashes.
         builder.owns(jobsets)
-        builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)
+        builder.watches(POD, keys_of_jobset, label_selector=LABEL_JOBSET)
         builder.source(self._explained)
         builder.reconcile(self.reconcile, workers=4)
         manager.add(self, Group.LEADER, "waiting-reads")
@@ -257,8 +257,3 @@ def told(job: TrainJob, explanation: Explanation) -> Cause | None:
         return None
     blocked = is_true(job.status.conditions if job.status is not None else None, CONDITION_BLOCKED)
     return None if blocked else first
-
-
-def _job_of(pod: Document) -> list[Key]:
-    key = jobset_key(pod)
-    return [key] if key is not None else []
