@@ -27,7 +27,7 @@ from trainwright.controller.cli.progress.view import View, sorted_views, view_of
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.errors import NotFound
-from trainwright.controller.trainer.job.state import entered
+from trainwright.controller.trainer.job.state import State, entered
 
 END_SECONDS = 60.0
 """How long `stop` and `delete` wait for pods to end; their grace is 30 s by default."""
@@ -164,7 +164,11 @@ class Jobs:
                 return 0 if view.state == "Complete" else await self._code(name_of(job))
             return _FAILED
         if until == "running":
-            return 0 if view.state == "Running" and any(map(_runs, await self.pods(name_of(job)))) else None
+            return (
+                0
+                if view.state not in ("Suspended", "Blocked") and any(map(_runs, await self.pods(name_of(job))))
+                else None
+            )
         if until == _SUSPENDED:
             return 0 if view.state == "Suspended" and not await self.pods(name_of(job)) else None
         return None
@@ -202,7 +206,8 @@ def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool) -> list[
     """The jobs as a table, what trains first."""
     known = {(namespace_of(job), name_of(job)): _typed(job) for job in jobs}
     views = sorted_views([view_of(job, History(), now) for job in known.values()])
-    head = ["NAME", "STATE", "RUNTIME", "NODES", "PROGRESS", "AGE", "TOOK"]
+    says_why = any(map(text.why, views))
+    head = ["NAME", "STATE", "RUNTIME", "NODES", "PROGRESS", "AGE", "TOOK", *(["WHY"] if says_why else [])]
     rows = []
     for view in views:
         job = known[view.namespace, view.name]
@@ -213,7 +218,8 @@ def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool) -> list[
             _nodes(job),
             text.percent(view),
             _between(view.created, now),
-            _between(view.created, entered(job, view.state)) if view.is_over else text.NONE,
+            _between(view.created, entered(job, State(view.state))) if view.is_over else text.NONE,
+            *([text.why(view)] if says_why else []),
         ]
         rows.append([view.namespace, *row] if namespaces else row)
     return text.aligned([["NAMESPACE", *head] if namespaces else head, *rows])
@@ -224,7 +230,7 @@ def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]
     typed, view = _typed(job), _view(job)
     shown = [("runtime", _runtime(typed)), ("nodes", _nodes(typed)), ("age", _between(view.created, now))]
     if view.is_over:
-        shown.append(("took", _between(view.created, entered(typed, view.state))))
+        shown.append(("took", _between(view.created, entered(typed, State(view.state)))))
     told = text.details(view, now, ascii_only=True)
     shown = [told[0], *shown, *(told[1:] if view.reported is not None else [])]
     width = max(text.cells(name) for name, _ in shown)

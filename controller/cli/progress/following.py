@@ -16,7 +16,7 @@ from trainwright.controller.cli.progress.outputs import Picture
 from trainwright.controller.cli.progress.view import View, observe, sorted_views, view_of
 from trainwright.controller.runtime import Cache, Client, Event, EventType
 from trainwright.controller.runtime.errors import Forbidden, KubernetesError, NotFound
-from trainwright.controller.trainer.job.state import State
+from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.progress.history.ring import Damaged
 from trainwright.controller.trainer.progress.history.stored import belongs, config_map_name, read
 
@@ -114,7 +114,7 @@ class Following:
         if not self._name:
             return 0
         views = self._views(self._now())
-        return 1 if not views or views[0].state is State.FAILED else 0
+        return 1 if not views or views[0].state is Word.FAILED else 0
 
     def _views(self, now: datetime) -> list[View]:
         return sorted_views(

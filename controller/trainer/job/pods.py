@@ -59,9 +59,11 @@ def _terminated(container: Document, state: str) -> Any:
 
 
 def _ended(container: Document) -> Document:
-    """The name of a container and how its runs ended."""
+    """The name of a container, how its runs ended, and how often and since when it runs again."""
     states = {state: {"terminated": found} for state in _STATES if (found := _terminated(container, state))}
-    return {"name": container.get("name", ""), **states}
+    if running := (container.get("state") or {}).get("running"):
+        states["state"] = {"running": running}
+    return {"name": container.get("name", ""), **_some(container, ("restartCount",)), **states}
 
 
 def declare_pods(cache: Cache) -> None:

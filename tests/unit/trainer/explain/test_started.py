@@ -652,7 +652,7 @@ def test_a_job_that_tries_again_is_not_stuck() -> None:
     assert world.explained().outcome == "Stuck"
     # Its container starts again in place.
     pod["status"]["phase"], pod["spec"]["restartPolicy"] = "Running", "OnFailure"
-    assert (world.says()[:24], world.explained().outcome) == ("RankFailed: rank 0 faile", "Waiting")
+    assert (world.says()[:24], world.explained().outcome) == ("RankFailed: rank 0 faile", "Restarting")
     pod["status"]["containerStatuses"][0]["restartCount"] = 6
     assert world.explained().outcome == "Stuck"
     # The Job has made another pod.
@@ -661,7 +661,7 @@ def test_a_job_that_tries_again_is_not_stuck() -> None:
     again = world.add_pod(job, "node", 0, ago=5)
     again["metadata"] |= {"name": "j-node-0-0-again", "uid": "again"}
     again["status"]["conditions"] = []
-    assert (world.says()[:24], world.explained().outcome) == ("RankFailed: rank 0 faile", "Waiting")
+    assert (world.says()[:24], world.explained().outcome) == ("RankFailed: rank 0 faile", "Restarting")
     job["status"] = {"conditions": [condition("FailureTarget", "BackoffLimitExceeded")]}
     assert world.explained().outcome == "Stuck"
 
@@ -675,7 +675,7 @@ def test_a_pod_that_its_node_has_ended_has_not_failed(reason: str) -> None:
     pod = world.terminated(1, 143)
     pod["status"] |= {"reason": reason, "message": "Pod was terminated in response to imminent node shutdown."}
     assert "exit code" not in world.says()
-    assert world.explained().outcome == "Waiting"
+    assert world.explained().exit_code == 3
     pod["status"]["conditions"].append(condition("DisruptionTarget", "TerminationByKubelet"))
     assert world.explained().outcome == "Waiting"
     assert "exit code" not in world.says()
