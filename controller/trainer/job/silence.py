@@ -133,10 +133,10 @@ def stall_of(
         silence: of a job whose pods run.
         after: seconds of standstill.
         now: on the clock of `silence`.
-        pods: those that reported to this process, as far as they are known.
+        pods: names of those that reported to this process, as far as they are known; `rank 0` for one that has a rank.
         promised: see `promises_reports`; without it, a job that has never reported does not stand still.
     """
-    minutes = f"{after / 60:g} min"
+    minutes = f"{after / 60:g} min" if after >= SHORTEST_SECONDS else f"{after:g} s"
     advice = "look at its logs, it may hang"
     who = f" from {_named(pods)}" if pods else ""
     left = silence.reported_since + after - now
@@ -172,7 +172,8 @@ def _named(pods: Collection[str]) -> str:
     while len(shown) > 1 and len(", ".join(shown)) > NAMES_LENGTH:
         shown.pop()
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    return f"{'pod' if len(names) == 1 else 'pods'} {', '.join(shown)}{more}"
+    noun = "" if names[0].startswith("rank ") else "pod " if len(names) == 1 else "pods "
+    return f"{noun}{', '.join(shown)}{more}"
 
 
 def _position(job: TrainJob) -> tuple[int | None, str]:

@@ -135,7 +135,7 @@ class Standstill:
             return RetryAfter(RUNTIME_SECONDS, reason="standstill") if runtime is None else Done()
         stall, left = self._of_ranks(job, memory, after, arrivals)
         if stall is None:
-            pods = arrivals.pods.keys() if arrivals is not None else ()
+            pods = self._reporters(job, arrivals)
             promised = promises_reports(job, runtime or {})
             stall, of_job = stall_of(memory.silence, after, now, pods=pods, promised=promised)
             left = min(left, of_job)
@@ -173,6 +173,13 @@ class Standstill:
             "look at its log, it may hang"
         )
         return Stall(reason=Reason.RANK_SILENT, message=text), after
+
+    def _reporters(self, job: TrainJob, arrivals: Arrivals | None) -> list[str]:
+        """The ranks that reported, or their pods where the cache does not have all of them."""
+        names = list(arrivals.pods) if arrivals is not None else []
+        known = {name_of(pod): rank_name(pod) for pod in (self._pods_of(job) if self._pods_of is not None else ())}
+        ranks = [known.get(name, "") for name in names]
+        return ranks if all(rank.startswith("rank ") for rank in ranks) else names
 
     async def _runtime_annotations(self, job: TrainJob) -> Mapping[str, str] | None:
         """Those of the job's runtime; None: its snapshot is missing, or cannot be used."""

@@ -41,12 +41,13 @@ class Cluster:
         self._reports = list(reports)
         self._logs = logs
         self._deleted = asyncio.Event()
+        self.job: Document = JOB
         self.asked: list[tuple[str, str]] = []
 
     async def send(self, request: Request) -> Response:
         body: Document = {"metadata": {"resourceVersion": "1"}, "items": []}
         if request.path.endswith("/trainjobs/job"):
-            body = JOB
+            body = self.job
         return Response(200, {"content-type": "application/json"}, json.dumps(body).encode())
 
     @asynccontextmanager

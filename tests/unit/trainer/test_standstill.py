@@ -254,13 +254,11 @@ async def test_a_rank_that_ends_while_others_go_on_is_named() -> None:
         world.put(reported=f"2026-01-01T00:0{number}:00Z", step=number)
         assert await world.look(60.0 * number + 99) == ""
     assert await world.look(400) == "RankEnded"
-    assert world.events == [
-        (
-            "Stalled",
-            "rank 1 ended with exit code 0 at 2026-01-01T00:01:40Z, and 1 other runs on; "
-            "look at their logs, they may wait for it",
-        )
-    ]
+    text = (
+        "rank 1 ended with exit code 0 at 2026-01-01T00:01:40Z, and 1 other runs on; "
+        "look at their logs, they may wait for it"
+    )
+    assert world.events == [("Stalled", text)]
     world.pods = [pod(0, attempt=1), pod(1, attempt=1)]
     assert await world.look(401) == ""
 
