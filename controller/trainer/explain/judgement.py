@@ -186,7 +186,9 @@ def _outcome(picture: Picture, first: Cause) -> Word:
         return Word.DELETING
     if state is State.BLOCKED:
         return Word.BLOCKED
-    if state is State.SUSPENDED or (picture.job.get("spec") or {}).get("suspend"):
+    # Before a manager has looked at it, a job may need somebody for more than that.
+    is_to_be = (picture.job.get("spec") or {}).get("suspend") and first.severity is not Severity.STUCK
+    if state is State.SUSPENDED or is_to_be:
         return Word.SUSPENDED
     return word_of(first) or (Word.PENDING if first.reason == "Starting" else shown(without_causes(job)).word)
 
