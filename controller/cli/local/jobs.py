@@ -23,7 +23,7 @@ from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Transport
-from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime.errors import KubernetesError, NotFound
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 
@@ -96,6 +96,7 @@ class Follower:
         self._reports = Reports()
         self._started = False
         self._hang = ""
+        self._uid = ""
 
     async def follow(
         self,
@@ -125,9 +126,14 @@ class Follower:
             self._watch = watch
             while True:
                 job = await self._job()
+                if job is None:
+                    await self._finish([*self._copies.values()], _DRAIN_SECONDS)
+                    return Followed(1, f"TrainJob {self._name} was deleted")
                 self._tell_progress(job)
                 await self._tell_events(job)
                 ended = self._ended(job)
+                if ended is not None and ended.code and await self._job() is None:
+                    continue  # it was deleted just now, and its pods fail of that
                 if ended is not None:
                     return await self._concluded(ended, end_job)
                 hang = self._tell_stall(job)
@@ -165,8 +171,14 @@ class Follower:
                 return found.cause.message
         return self._last
 
-    async def _job(self) -> Document:
-        return await self._client.get(TRAINJOB, self._name, self._namespace)
+    async def _job(self) -> Document | None:
+        """The job; None once it is deleted, when its pods end without a failure, also if another got its name."""
+        try:
+            job = await self._client.get(TRAINJOB, self._name, self._namespace)
+        except NotFound:
+            return None
+        self._uid = self._uid or uid_of(job)
+        return job if uid_of(job) == self._uid and not job["metadata"].get("deletionTimestamp") else None
 
     # ------------------------------------------------------------------ the end
 
