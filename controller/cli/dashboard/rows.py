@@ -15,9 +15,9 @@ from trainwright.controller.cli.progress.view import View, view_of
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, State, entered, is_ours
 
 
-def row_of(job: TrainJob, history: History, now: datetime) -> contract.Row:
-    """The row as of `now`."""
-    view = view_of(job, history, now)
+def row_of(job: TrainJob, history: History, now: datetime, failure: str = "") -> contract.Row:
+    """The row as of `now`. `failure` is as in `view_of`."""
+    view = view_of(job, history, now, failure=failure)
     spec = job.spec
     reference = spec.runtime_ref if spec is not None else None
     trainer = spec.trainer if spec is not None else None

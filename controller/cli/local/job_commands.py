@@ -204,7 +204,8 @@ async def _jobs(jobs: "Jobs", arguments: argparse.Namespace) -> int:
     if arguments.output != "text":
         managing.show_objects(found, arguments.output)
     elif found:
-        print(*managing.table(found, wall_clock(), namespaces=arguments.all_namespaces), sep="\n")
+        ended = await jobs.ended(found)
+        print(*managing.table(found, wall_clock(), namespaces=arguments.all_namespaces, ended=ended), sep="\n")
     else:
         where = "" if arguments.all_namespaces else f" in namespace {arguments.namespace}"
         print(f"no jobs{where}; run one with: {options_of(arguments).command('run')} SCRIPT", file=sys.stderr)

@@ -20,6 +20,7 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, container_statuses, first_failure, rank_of
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
@@ -58,6 +59,12 @@ class Jobs:
     async def all(self) -> list[Document]:
         """All jobs. Raises KubernetesError."""
         return (await self.client.list(TRAINJOB, self.namespace)).items
+
+    async def ended(self, jobs: Sequence[Document]) -> Ended:
+        """Why those of the jobs failed that did."""
+        found = Ended(self.client)
+        await found.read(map(_typed, jobs))
+        return found
 
     async def get(self, name: str) -> Document:
         """One job. Raises RefusedError if there is none of that name."""
@@ -202,10 +209,15 @@ async def _looks(deadline: float | None) -> AsyncGenerator[bool, None]:
 # ---------------------------------------------------------------------- text
 
 
-def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool) -> list[str]:
-    """The jobs as a table, what trains first."""
+def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool, ended: Ended | None = None) -> list[str]:
+    """The jobs as a table, what trains first. `ended`: has read why jobs failed."""
     known = {(namespace_of(job), name_of(job)): _typed(job) for job in jobs}
-    views = sorted_views([view_of(job, History(), now) for job in known.values()])
+    views = sorted_views(
+        [
+            view_of(job, History(), now, failure=ended.sentence(job) if ended is not None else "")
+            for job in known.values()
+        ]
+    )
     says_why = any(map(text.why, views))
     head = ["NAME", "STATE", "RUNTIME", "NODES", "PROGRESS", "AGE", "TOOK", *(["WHY"] if says_why else [])]
     rows = []

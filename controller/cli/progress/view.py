@@ -109,8 +109,8 @@ def observe(job: TrainJob, history: History) -> bool:
     return False
 
 
-def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | None = None) -> View:
-    """The job as of `now`."""
+def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | None = None, failure: str = "") -> View:
+    """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `cli.ended`."""
     found = shown(job)
     status = job.status.trainer_status if job.status is not None else None
     reported = _time(status.last_updated_time) if status is not None else None
@@ -121,7 +121,7 @@ def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | No
         name=(metadata.name if metadata is not None else None) or "",
         state=found.word,
         reason=found.reason,
-        message=one_line(found.message),
+        message=one_line((found.word is Word.FAILED and failure) or found.message),
         created=_time(metadata.creation_timestamp) if metadata is not None else None,
         percentage=percentage_of(job),
         remaining=_remaining(job, history, age) if found.word in _TRAINING else None,

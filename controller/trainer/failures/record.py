@@ -2,8 +2,8 @@
 """The ConfigMap `<job>-failures`: for each attempt, which pod failed first, and the last lines of its log.
 
 It holds five attempts, the first and the latest four, and two kibibytes of log for each, so it stays below 16 KiB. It
-belongs to the TrainJob and goes with it. The first attempt is 1 there, as wherever people read of it; JobSet's label, and
-so everything here, counts from 0.
+belongs to the TrainJob and goes with it. The first attempt is 1 there, as wherever people read of it; JobSet's label,
+and so everything here, counts from 0.
 """
 
 from collections.abc import Iterable, Mapping
