@@ -10,6 +10,7 @@ from tests.e2e.conftest import Trainer
 from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.trainer.explain import Explanation, Reader
+from trainwright.controller.trainer.job.state import Word
 
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 ON_THEIR_WAY = {"Starting", "Running", "StepWaits", "Complete"}

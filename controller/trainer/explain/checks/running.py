@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods that run: readiness, reports of progress, and the ordinary ways to training."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
@@ -18,7 +18,7 @@ from trainwright.controller.trainer.explain.checks.jobset import (
 from trainwright.controller.trainer.explain.checks.nodes import is_of_lost_node
 from trainwright.controller.trainer.explain.checks.refusals import about_jobset
 from trainwright.controller.trainer.explain.words import counted, listed, pods_wanted, replicated_jobs, role_of, verb
-from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, EndedRank, ended_ranks, standing
+from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
 from trainwright.controller.trainer.job.silence import COMPLETE, Reason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at, holds, since_of
@@ -128,18 +128,18 @@ def _probe(pod: Document) -> str | None:
 
 def left_alone(picture: Picture) -> Iterator[Cause]:
     """A rank has ended, or reports no longer, while others go on for longer than the job declares."""
-    stalled = holds(picture.job, CONDITION_STALLED) or {}
-    about = About.of(picture.job, "TrainJob")
     ended = ended_ranks(picture.present_pods)
     text, _ = standing(ended, _limit(picture) or DEFAULT_SECONDS, picture.now)
-    if not text and stalled.get("reason") in (Reason.RANK_ENDED, Reason.RANK_SILENT):
-        text = str(stalled.get("message") or "")
     if text:
-        yield cause("RankEnded" if ended else "NoReport", text, about=about, since=_since(ended, stalled))
-
-
-def _since(ended: Sequence[EndedRank], stalled: Document) -> datetime | None:
-    return ended[0].at if ended else since_of(stalled)
+        about = About(kind="Pod", namespace=picture.namespace, name=ended[0].pod)
+        yield cause("RankEnded", text, about=about, since=ended[0].at)
+        return
+    # What the manager alone knows, or the user may not read.
+    stalled = holds(picture.job, CONDITION_STALLED) or {}
+    reason = {"RankEnded": "RankEnded", "RankSilent": "NoReport"}.get(str(stalled.get("reason")))
+    if reason is not None:
+        message = str(stalled.get("message") or "")
+        yield cause(reason, message, about=About.of(picture.job, "TrainJob"), since=since_of(stalled))
 
 
 def silent(picture: Picture) -> Iterator[Cause]:
