@@ -5,7 +5,7 @@ import { announce, el, fill, put, say } from "../dom.js";
 import { NONE, clock, counted, number, tick } from "../format.js";
 import { PROGRESS, titleOf } from "./series.js";
 
-const HEIGHT = 200;
+const HEIGHT = 208;
 const TABLE_ROWS = 60;
 const SHORTEST_SECONDS = 20;
 const probe = document.createElement("span");
@@ -141,7 +141,7 @@ export class Chart {
           y: percent ? { range: [0, 100] } : logarithmic ? { distr: 3 } : { range: (_, low, high) => roomy(low, high) },
         },
         axes: [
-          { ...axis, space: 90, size: 34, values: by === "time" ? TIMES : (_, ticks) => ticks.map((value) => number(value)) },
+          { ...axis, space: 90, size: 40, gap: 10, values: by === "time" ? TIMES : (_, ticks) => ticks.map((value) => number(value)) },
           { ...axis, size: 58, values: (_, ticks) => ticks.map((value) => (value === null ? "" : tick(value))) },
         ],
         series: [
