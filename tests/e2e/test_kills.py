@@ -9,6 +9,8 @@ import pytest
 from tests.e2e.kills import POINTS, kill_everywhere
 from trainwright.controller.runtime.testing import ControlPlane
 
+pytestmark = pytest.mark.real_control_plane("the whole chain")
+
 
 @pytest.fixture(scope="module")
 def lives(pytestconfig: pytest.Config) -> Iterator[dict[str, list[str]]]:

@@ -6,16 +6,16 @@ import asyncio
 import math
 import os
 import platform
-import re
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from trainwright.api import extras
 from trainwright.controller.cli import folders, state
-from trainwright.controller.cli.local import job_commands, serving
+from trainwright.controller.cli.local import job_commands, output_commands, script_options, serving
 from trainwright.controller.cli.local.options import Options, add_node, add_place, options_of
 
 _SUCCESS, _FAILURE, _REFUSED, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 125, 130, 141
@@ -50,6 +50,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _add_list(commands)
     _add_run(commands)
     job_commands.add_to(commands, _command)
+    output_commands.add_to(commands, _command)
 
     def usage(_: argparse.Namespace) -> int:
         parser.print_help(sys.stderr)
@@ -127,6 +128,11 @@ def _add_up(commands: Any) -> None:
     )
     parser.add_argument("--memory", action="store_true", help="keep the objects in memory only")
     parser.add_argument(
+        "--new-token",
+        action="store_true",
+        help="give the dashboard a new address; the one of before, and pages that are open with it, count no more",
+    )
+    parser.add_argument(
         "--merge-kubeconfig",
         action="store_true",
         help="add the cluster to your own kubeconfig, of which a copy is kept; `down` takes it out again",
@@ -145,16 +151,12 @@ def _up(arguments: argparse.Namespace) -> int:
     try:
         _check_system()
         extras.require("local", _PURPOSE)
+        if arguments.new_token:
+            _renew_token(options)
         if arguments.foreground:
             serving.run_in_foreground(options)
             return _SUCCESS
-        run = serving.started_elsewhere(options.folder)
-        if run is not None:
-            if why := options.unlike(run):
-                raise serving.StartError(why)
-            print(f"cluster {options.name}: runs already, at {run.server}")
-        else:
-            run = _start(options)
+        run = _running(options)
         if run.dashboard:
             print(f"dashboard: {run.dashboard}")
         print(f"export KUBECONFIG={shlex.quote(str(options.folder / 'kubeconfig'))}")
@@ -169,6 +171,29 @@ def _up(arguments: argparse.Namespace) -> int:
             return _fail(error)
         raise
     return _SUCCESS
+
+
+def _running(options: Options) -> state.Run:
+    """The cluster, which is started if it does not run."""
+    run = serving.started_elsewhere(options.folder)
+    if run is None:
+        return _start(options)
+    if why := options.unlike(run):
+        raise serving.StartError(why)
+    print(f"cluster {options.name}: runs already, at {run.server}")
+    return run
+
+
+def _renew_token(options: Options) -> None:
+    """Rotate the dashboard's secret. A server that runs takes the new one with its next request."""
+    from trainwright.controller.cli.dashboard.keys import KeptKeys  # noqa: PLC0415 - the help needs none of it
+    from trainwright.controller.cli.dashboard.serving import address_of  # noqa: PLC0415 - as above
+
+    state.make_folder(options.folder)
+    keys = KeptKeys(options.folder).renew()
+    run = state.running(options.folder)
+    if run is not None and run.dashboard:
+        state.write(options.folder, replace(run, dashboard=address_of(keys)))
 
 
 def _merge(options: Options, *, use_context: bool) -> None:
@@ -264,7 +289,17 @@ def _delete(options: Options) -> int:
         print(f"{options.folder}: the cluster's files are deleted; the folder stays, because it holds {stays[0]}{more}")
     else:
         print(f"{options.folder}: deleted")
+    _say_what_stays(options)
     return _SUCCESS
+
+
+def _say_what_stays(options: Options) -> None:
+    from trainwright.controller.cli.local import outputs  # noqa: PLC0415 - the help needs none of it
+
+    its = [one for one in outputs.kept_in(options.runs) if one.owner.cluster == str(options.folder)]
+    if its:
+        said = outputs.number(len(its), "output")
+        print(f"{said} of its jobs stay{'s' if not its[1:] else ''} in {options.runs}: {options.command('outputs')}")
 
 
 def _end_what_is_left(options: Options) -> None:
@@ -359,24 +394,7 @@ def _add_run(commands: Any) -> None:
     parser.set_defaults(wrong_use=_REFUSED)
     add_place(parser)
     add_node(parser)
-    what = parser.add_argument_group("what to run")
-    what.add_argument("--file", "-f", type=Path, metavar="FILE", help="manifest with a TrainJob and what it needs")
-    what.add_argument("script", nargs="?", metavar="SCRIPT", help="a Python script, instead of a manifest")
-    what.add_argument("arguments", nargs="*", metavar="ARGS", help="of the script; put its options behind --")
-    what.add_argument("--runtime", metavar="NAME", help="runtime of the script (default: torch-distributed)")
-    what.add_argument(
-        "--nodes", type=_nodes, metavar="N", help="number of nodes of the script (default: the runtime's)"
-    )
-    what.add_argument(
-        "--job-name", type=_job_name, metavar="NAME", help="name of the TrainJob of the script (default: the script's)"
-    )
-    what.add_argument(
-        "--workdir",
-        type=Path,
-        metavar="FOLDER",
-        help="the folder that the script starts in, on all nodes (default: the current one)",
-    )
-    parser.set_defaults(passed_on=[], advice="what the script is given goes behind --")
+    script_options.add_to(parser)
     how = parser.add_argument_group("how")
     how.add_argument("--dry-run", action="store_true", help="print the TrainJob of the script, run nothing")
     how.add_argument("--detach", action="store_true", help="submit it and return; needs a cluster that runs")
@@ -403,22 +421,6 @@ def _add_run(commands: Any) -> None:
     )
 
 
-def _nodes(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes: use 1 or more")
-    return int(text)
-
-
-def _job_name(text: str) -> str:
-    # The longest pod name of a job is 15 longer, as in NAME-node-0-0-abcde, and may have 63.
-    if len(text) > 48 or not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a name for a TrainJob: use lower case letters, digits and dashes, "
-            "a letter first, no dash last, at most 48"
-        )
-    return text
-
-
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -430,15 +432,16 @@ def _seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from trainwright.controller.cli.local import requested  # noqa: PLC0415 - the help needs none of it
+    from trainwright.controller.cli.local import requested, scripts  # noqa: PLC0415 - the help needs none of it
 
     options = options_of(arguments)
     try:
         _check_system()
         extras.require("local", _PURPOSE)
-        documents = requested.documents_of(arguments)
+        documents = scripts.documents_of(arguments)
         from trainwright.controller.cli.local import running  # noqa: PLC0415 - as above
 
+        _choose_environment(arguments)
         if arguments.dry_run:
             requested.show(asyncio.run(running.prepared(options, documents, arguments)))
             return _SUCCESS
@@ -453,6 +456,17 @@ def _run(arguments: argparse.Namespace) -> int:
         if _is_refusal(error):
             return _fail(error, _REFUSED)
         raise
+
+
+def _choose_environment(arguments: argparse.Namespace) -> None:
+    """Set the Python of a script. Raises WrongUseError."""
+    from trainwright.controller.cli.local import environments  # noqa: PLC0415 - the help needs none of it
+
+    def say(line: str) -> None:
+        print(f"| {line}", file=sys.stderr if arguments.dry_run else sys.stdout, flush=True)
+
+    if arguments.file is None:
+        arguments.environment = environments.chosen(arguments, os.environ, say)
 
 
 def _fail(error: object, code: int = _FAILURE) -> int:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _SUCCESS, _FAILURE = 0, 1
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_JOB = "name of a TrainJob; `latest`: the one that was made last; or the name of a script without .py: its job"
 _JobsCommand = Callable[["Jobs", argparse.Namespace], Coroutine[Any, Any, int]]
 
 
@@ -133,13 +134,13 @@ def _add_namespace(parser: Any) -> None:
 
 def _add_job(parser: argparse.ArgumentParser) -> None:
     add_place(parser)
-    parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
+    parser.add_argument("job", metavar="JOB", help=_JOB)
     _add_namespace(parser)
 
 
 def _add_several(parser: argparse.ArgumentParser, *, everything: str = "") -> None:
     add_place(parser)
-    parser.add_argument("jobs", nargs="*" if everything else "+", metavar="JOB", help="name of a TrainJob")
+    parser.add_argument("jobs", nargs="*" if everything else "+", metavar="JOB", help=_JOB)
     _add_namespace(parser)
     if everything:
         parser.add_argument(everything, dest="everything", action="store_true", help="all jobs of the namespace")
@@ -180,6 +181,7 @@ def _with_jobs(command: _JobsCommand) -> Callable[[argparse.Namespace], int]:
         async def connected() -> int:
             everywhere = vars(arguments).get("all_namespaces", False)
             async with managing.jobs_of(options.folder, "" if everywhere else arguments.namespace) as jobs:
+                await _find(jobs, arguments)
                 return await command(jobs, arguments)
 
         try:
@@ -194,6 +196,22 @@ def _with_jobs(command: _JobsCommand) -> Callable[[argparse.Namespace], int]:
             )
 
     return run
+
+
+async def _find(jobs: "Jobs", arguments: argparse.Namespace) -> None:
+    """Replace `latest` and names of scripts by those of jobs. Raises RefusedError where that is not clear."""
+    from trainwright.controller.cli.local import names  # noqa: PLC0415 - the help needs none of it
+
+    given: dict[str, Any] = vars(arguments)
+    if (name := given.get("job")) is not None:
+        arguments.job = await names.meant(jobs, name)
+        found = {name: arguments.job}
+    else:
+        found = {name: await names.meant(jobs, name, only=True) for name in given.get("jobs", ())}
+        arguments.jobs = [*dict.fromkeys(found.values())]
+    for name, meant in found.items():
+        if name != meant:
+            print(f"{name} is TrainJob {meant}", file=sys.stderr)
 
 
 async def _jobs(jobs: "Jobs", arguments: argparse.Namespace) -> int:

@@ -21,6 +21,7 @@ from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, container_statuses, first_failure, rank_of
+from trainwright.controller.cli.local.outputs import folder_of_job
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import View, sorted_views, view_of
@@ -225,6 +226,8 @@ def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]
     shown = [("runtime", _runtime(typed)), ("nodes", _nodes(typed)), ("age", _between(view.created, now))]
     if view.is_over:
         shown.append(("took", _between(view.created, entered(typed, view.state))))
+    if (output := folder_of_job(job)) is not None:
+        shown.append(("output", str(output)))
     told = text.details(view, now, ascii_only=True)
     shown = [told[0], *shown, *(told[1:] if view.reported is not None else [])]
     width = max(text.cells(name) for name, _ in shown)
@@ -234,6 +237,11 @@ def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]
         rows = [["RANK", "STATE", "RESTARTS", "POD"], *(_row(pod) for pod in pods)]
         lines += ["", *(f"  {line}" for line in text.aligned(rows))]
     return lines
+
+
+def is_over(job: Document) -> bool:
+    """Whether a job has ended."""
+    return _view(job).is_over
 
 
 def show_objects(found: object, form: str) -> None:

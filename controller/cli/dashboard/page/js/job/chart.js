@@ -70,17 +70,24 @@ export class Chart {
   }
 
   draw() {
-    const { series, by, logarithmic } = this.#group;
-    this.#data = series.drawn(this.#name, by);
-    const { xs, columns, segments } = this.#data;
+    const { series, by, logarithmic, attempt } = this.#group;
+    this.#data = series.drawn(this.#name, by, attempt);
+    const { segments, band } = this.#data;
+    const columns = this.#columns();
     const positive = logarithmic && this.#name !== PROGRESS && columns.flat().every((value) => value === null || value > 0);
-    const shape = [by, positive, segments.map(({ attempt }) => attempt)].join();
+    const shape = [by, positive, band !== null, segments.map((one) => one.attempt)].join();
     if (shape !== this.#shape || !this.#plot) this.#make(shape, by, positive);
-    this.#plot.setData([xs, ...columns], false);
+    this.#plot.setData([this.#data.xs, ...columns], false);
     this.range();
     this.#read(null);
     this.#describe();
     if (this.details.open) this.#table();
+  }
+
+  /** The curve of each segment, then the edges of its band. */
+  #columns() {
+    const { columns, band } = this.#data;
+    return band === null ? columns : [...columns, ...band.lows, ...band.highs];
   }
 
   /** Show the range that all charts share. */
@@ -115,6 +122,9 @@ export class Chart {
     const axis = { stroke: muted, font, grid: { stroke: grid, width: 1 }, ticks: { show: false } };
     const count = this.#data.segments.length;
     const percent = this.#name === PROGRESS;
+    const edge = { stroke: "transparent", width: 0, spanGaps: true, points: { show: false } };
+    const edges = this.#data.band === null ? [] : new Array(2 * count).fill(edge);
+    const bands = edges.length ? this.#data.segments.map((_, place) => ({ series: [1 + 2 * count + place, 1 + count + place], fill: faint(line) })) : [];
     this.#plot = new uPlot(
       {
         ...this.#size(),
@@ -141,14 +151,16 @@ export class Chart {
             const now = place === count - 1;
             return { stroke: line, width: 2, alpha: now ? 1 : 0.6, dash: now ? [] : [6, 4], spanGaps: true, points: { size: 5 } };
           }),
+          ...edges,
         ],
+        bands,
         hooks: {
           draw: [(plot) => this.#marks(plot, muted, line)],
           setCursor: [(plot) => this.#pointed(plot)],
           setSelect: [(plot) => this.#selected(plot)],
         },
       },
-      [this.#data.xs, ...this.#data.columns],
+      [this.#data.xs, ...this.#columns()],
       this.#frame,
     );
   }
@@ -293,6 +305,11 @@ export class Chart {
       return el("table.plain.number", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, ...shown.map(row)));
     });
   }
+}
+
+/** The colour of a line, for the area around it. */
+function faint(line) {
+  return line.replace(/^rgb\((.*)\)$/, "rgba($1, 0.18)");
 }
 
 /** A little room above and below; a flat curve lies in the middle. */

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a long list: only those that are seen exist. The table keeps its meaning: each row says its place of how many.
+// Rows of a list. Up to a thousand all exist, so that the browser finds text in them; of a longer list only those that
+// are seen. The table keeps its meaning: each row says its place of how many.
+
+import { put } from "../dom.js";
 
 const BEYOND = 6;
+const WHOLE = 1000;
 
 export class VirtualRows {
   #body;
@@ -76,9 +80,11 @@ export class VirtualRows {
     const last = Math.min(this.#items.length, Math.ceil((innerHeight - top) / this.#height) + BEYOND);
     const focused = this.#body.contains(document.activeElement) ? document.activeElement : null;
     const kept = focused?.closest("[data-key]")?.dataset.key;
+    const isWhole = this.#items.length <= WHOLE;
+    const isSeen = (item, index) => (index >= first && index < last) || index === wanted || item.key === kept;
     const shown = [];
     this.#items.forEach((item, index) => {
-      if ((index >= first && index < last) || index === wanted || item.key === kept) shown.push([item, index]);
+      if (isWhole || isSeen(item, index)) shown.push([item, index]);
     });
     const keys = new Set(shown.map(([item]) => item.key));
     for (const [key, row] of this.#rows) {
@@ -91,17 +97,21 @@ export class VirtualRows {
     let next = this.#body.firstElementChild;
     for (const [item, index] of shown) {
       let row = this.#rows.get(item.key);
-      if (!row) {
+      const isNew = !row;
+      if (isNew) {
         row = this.#make(item.key);
         row.dataset.key = item.key;
         this.#rows.set(item.key, row);
       }
       if (row === next) next = row.nextElementSibling;
       else this.#body.insertBefore(row, next);
-      row.style.transform = `translateY(${index * this.#height}px)`;
+      const place = `translateY(${index * this.#height}px)`;
+      if (row.style.transform !== place) row.style.transform = place;
       // The head is row 1.
-      row.setAttribute("aria-rowindex", String(index + 2));
-      this.#update(row, item);
+      put(row, "aria-rowindex", index + 2);
+      // What is not seen changes when it is seen, or the whole list would be laid out each second.
+      if (isNew || row.item !== item.row || isSeen(item, index)) this.#update(row, item);
+      row.item = item.row;
     }
     if (focused && document.activeElement !== focused && focused.isConnected) focused.focus({ preventScroll: true });
   }
