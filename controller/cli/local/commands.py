@@ -21,6 +21,14 @@ from trainwright.controller.cli.local.options import Options, add_node, add_plac
 
 _SUCCESS, _FAILURE, _REFUSED, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 125, 130, 141
 _PURPOSE = "a local cluster"
+_REFUSALS = (
+    "ConfigurationError",
+    "ForeignFolderError",
+    "MissingExtraError",
+    "OtherSystemError",
+    "RegistryError",
+    "StateFileError",
+)
 _MODES = {
     "namespaces": "in namespaces of the kernel, with their own names and paths",
     "rewrite": "beside each other; names and paths in what they are given are rewritten",
@@ -93,7 +101,7 @@ def _unless_interrupted(run: Callable[[argparse.Namespace], int], arguments: arg
         return _BROKEN_PIPE
     except Exception as error:
         # What the cluster, or the way to it, did not do, or what is no folder of one: the text says all.
-        if _is_of(error, "StateLostError", "KubernetesError", "ForeignFolderError"):
+        if _is_of(error, "StateLostError", "KubernetesError", *_REFUSALS):
             return _fail(error)
         raise
 
@@ -212,9 +220,7 @@ def _start(options: Options) -> state.Run:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether the text of the error is all that a user needs. By name: importing the classes would slow every help."""
-    return _is_of(
-        error, "StateFileError", "ConfigurationError", "MissingExtraError", "ForeignFolderError", "OtherSystemError"
-    )
+    return _is_of(error, *_REFUSALS)
 
 
 def _words(error: Exception, options: Options) -> str:
