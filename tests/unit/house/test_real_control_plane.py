@@ -12,7 +12,7 @@ MOST = {
     "RBAC": 14,
     "kubectl": 12,
     "Deployments": 4,
-    "the whole chain": 4,
+    "the whole chain": 3,
     "kubelet": 3,
     "OIDC": 2,
     "JobSet's manager": 2,
