@@ -2,7 +2,8 @@
 """Soak of a manager that is killed at each point of a TrainJob's life and started again.
 
 The points and what is looked at are in `_killing.py`. They are gone through again and again, so that what depends on
-who is quicker gets its chances. `make test` kills managers in simulated worlds. Exit code 1 if a job ever ended otherwise than without a kill.
+who is quicker gets its chances. `make test` kills managers in simulated worlds. Exit code 1 if a job ever ended
+otherwise than without a kill.
 """
 
 import argparse
