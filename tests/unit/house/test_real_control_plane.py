@@ -21,6 +21,7 @@ MOST = {
     "foreign client certificates": 1,
     "webhooks behind Services": 1,
     "CronJobs": 1,
+    "etcd": 1,
     "Pod Security": 1,
     "compares with it": 1,
 }

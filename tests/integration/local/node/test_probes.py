@@ -112,6 +112,7 @@ async def test_a_hook_that_fails_ends_the_container(pods: Pods) -> None:
     await eventually(lambda: notes(pods, "unhooked"), contains("FailedPostStartHook: PostStartHook failed: no"))
 
 
+@pytest.mark.real_control_plane("etcd")
 async def test_the_health_service_of_a_real_server(control_plane: ControlPlane) -> None:
     """etcd has one: gRPC in Go."""
     (urls,) = [one for one in control_plane.components["etcd"].command if one.startswith("--listen-client-urls=")]
