@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.integration.local.node.conftest import POD, Document, Pods, container, python, status
 from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.events.v1 import Event
