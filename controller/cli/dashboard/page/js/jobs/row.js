@@ -4,7 +4,7 @@
 import { now } from "../clock.js";
 import { el, put, say } from "../dom.js";
 import { NONE, age, counted, duration, number, secondsOf, spokenDuration } from "../format.js";
-import { showState, stateElement, stateOf, toneOf, whyOf } from "../states.js";
+import { showState, stateElement, toneOf, whyOf } from "../states.js";
 import { choiceOf, showChoice } from "./chosen.js";
 import { showSpark, spark } from "./spark.js";
 
@@ -45,7 +45,7 @@ export function makeRow(chosen) {
 /** Show a job in a row, as of now. */
 export function showRow(made, row) {
   const { parts } = made;
-  const state = stateOf(row);
+  const state = row.state;
   const why = whyOf(row);
   const moment = now();
   showChoice(parts.choice, row);
