@@ -21,7 +21,7 @@ from trainwright.controller.cli.comparing.measures import (
 from trainwright.controller.cli.comparing.parameters import GROUPS, Name, parameters_of
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import view_of
-from trainwright.controller.trainer.job.state import entered
+from trainwright.controller.trainer.job.state import State, entered
 
 MOST = 24
 """Jobs of one comparison: more lines in one chart cannot be told apart."""
@@ -111,7 +111,7 @@ def compare(runs: Sequence[Run], now: datetime, missing: Sequence[Missing] = ())
     metrics = sorted_metrics({name for one in measures for name in one})
     jobs = []
     for run, (job, view), has, came_to in zip(runs, views, parameters, measures, strict=True):
-        end = (entered(job, view.state) if view.is_over else None) or now
+        end = (entered(job, State(view.state)) if view.is_over else None) or now
         jobs.append(
             Compared(
                 namespace=view.namespace,

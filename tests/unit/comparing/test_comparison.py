@@ -176,6 +176,14 @@ def test_a_job_that_has_only_its_last_report() -> None:
     assert (measure.last, measure.lowest) == ("0.123456789", 0.123456789)
 
 
+def test_a_job_that_has_ended_took_so_long() -> None:
+    ended = job("a", metrics={"loss": "1"})
+    condition = {"type": "Complete", "status": "True", "reason": "JobsCompleted", "message": ""}
+    ended["status"]["conditions"] = [{**condition, "lastTransitionTime": "2026-11-25T11:10:00Z"}]
+    found = compare([Run(job=ended), Run(job=job("b"))], NOW)
+    assert [(one.state, one.seconds) for one in found.jobs] == [("Complete", 600.0), ("Pending", 3600.0)]
+
+
 @pytest.mark.parametrize(
     ("metric", "wanted"),
     [
