@@ -454,7 +454,7 @@ def _seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from trainwright.controller.cli.local import requested, scripts  # noqa: PLC0415 - the help needs none of it
+    from trainwright.controller.cli.local import requested  # noqa: PLC0415 - the help needs none of it
 
     options = options_of(arguments)
     if arguments.stall_stop and (arguments.detach or arguments.stall_after is None):
@@ -463,6 +463,8 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         _check_system()
         extras.require("local", _PURPOSE)
+        from trainwright.controller.cli.local import scripts  # noqa: PLC0415 - needs Linux
+
         documents = scripts.documents_of(arguments)
         from trainwright.controller.cli.local import running  # noqa: PLC0415 - as above
 
