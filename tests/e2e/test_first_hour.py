@@ -2,8 +2,8 @@
 """The session of docs/users/first-hour.md, given again from its first line to its last, with an empty home.
 
 The page is the session: a block of console has commands behind `$ `, each with what it prints; a block with a name is a
-file that the reader writes at that point. Each printed line of the page must come, in order; `…` is any text. Lines that
-the page leaves out are allowed, except tracebacks.
+file that the reader writes at that point. Each printed line of the page must come, in order; `…` is any text. Lines
+that the page leaves out are allowed, except tracebacks.
 """
 
 import os
