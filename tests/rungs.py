@@ -9,6 +9,7 @@ A test says what it needs by its fixtures and markers, so no list of tests is ke
 """
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ import pytest
 from tests.repository import ROOT
 from trainwright.controller.local.testing.control_plane import LocalControlPlane
 from trainwright.controller.local.testing.pytest_plugin import needs_real
-from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError, binaries, tools
+from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError, binaries
 from trainwright.controller.runtime.testing.pytest_plugin import uses
+from trainwright.controller.runtime.testing.tools import cache_root
 
 OPTION = "--control-plane"
 ON_A_CONTROL_PLANE = "on_control_plane"
@@ -55,15 +57,15 @@ def _refuse_programs() -> None:
 
     Tests of the search itself have caches of their own.
     """
-    ours, look_up = tools.cache_root(), binaries._look_up
+    ours, look_up = cache_root(), binaries._look_up
 
-    def refuse(wanted: object, assets: Path | None) -> binaries.Binaries | None:
-        if wanted and tools.cache_root() == ours:
+    def refuse(tools: Collection[str], assets: Path | None) -> binaries.Binaries | None:
+        if tools and cache_root() == ours:
             raise ControlPlaneError(
-                f"this run is without real programs ({OPTION}={LOCAL}), and the test asks for {wanted}: "
+                f"this run is without real programs ({OPTION}={LOCAL}), and the test asks for {tools}: "
                 "use `control_plane.stored`, or mark the test real_control_plane(reason)"
             )
-        return look_up(wanted, assets)  # type: ignore[arg-type]
+        return look_up(tools, assets)
 
     binaries._look_up = refuse
 

@@ -89,9 +89,7 @@ RANK = "import os; rank = os.environ['DMLC_TASK_ID']"
 NAMESPACES = pytest.mark.only_where(not REFUSED, f"this machine refuses namespaces: {REFUSED}")
 
 
-@pytest.mark.parametrize(
-    "option", ["--isolation=auto", "--isolation=rewrite", pytest.param("--network=isolated", marks=NAMESPACES)]
-)
+@pytest.mark.parametrize("option", ["--isolation=auto", pytest.param("--network=isolated", marks=NAMESPACES)])
 def test_a_job_runs_and_its_lines_are_shown(shell: Shell, option: str) -> None:
     program = f"{RANK}\nprint('rank', rank, 'of', os.environ['DMLC_NUM_WORKER'])"
     done = shell.local("run", "--file", shell.job(program), option)
@@ -103,8 +101,7 @@ def test_a_job_runs_and_its_lines_are_shown(shell: Shell, option: str) -> None:
     assert (shell.folder / "trainwright" / "local" / "default" / "cluster.log").is_file()
 
 
-@pytest.mark.parametrize("isolation", ["auto", "rewrite"])
-def test_training_reports_its_progress(shell: Shell, isolation: str) -> None:
+def test_training_reports_its_progress(shell: Shell) -> None:
     """With client code as in the page for users. A proxy of the user is not asked."""
     program = """
 import os, ssl, urllib.request
@@ -117,7 +114,7 @@ with urllib.request.urlopen(request, timeout=30, context=authority) as answer:
     print(answer.status, answer.read().decode())
 """
     shell.set("HTTPS_PROXY", "http://127.0.0.1:9")
-    done = shell.local("run", "--file", shell.job(program, nodes=1), f"--isolation={isolation}")
+    done = shell.local("run", "--file", shell.job(program, nodes=1))
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"progressPercentage":42' in done.stdout.replace(" ", "")
     port = (shell.folder / "trainwright" / "local" / "default" / "status-port").read_text()

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.conftest import LOCAL, NOWHERE, REAL_CHAIN, Trainer
+from tests.e2e.conftest import NOWHERE, REAL_CHAIN, Trainer
 from tests.program_versions import JOBSET_MAKES_CLAIMS
 from tests.repository import ROOT
+from tests.rungs import LOCAL
 from trainwright.api.conditions import is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Pod

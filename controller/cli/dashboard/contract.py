@@ -58,8 +58,20 @@ SPARK_POINTS = 32
 DEFAULT_TAIL, MOST_TAIL = 500, 10_000
 """Lines of a log."""
 
-StateName: TypeAlias = Literal["Complete", "Failed", "Blocked", "Suspended", "Running", "Pending"]
-"""As `controller.trainer.job.state.State`. Blocked: the manager cannot build the job, see `reason`."""
+StateName: TypeAlias = Literal[
+    "Complete",
+    "Failed",
+    "Deleting",
+    "Blocked",
+    "Suspended",
+    "Stuck",
+    "Restarting",
+    "Waiting",
+    "Stalled",
+    "Running",
+    "Pending",
+]
+"""As `controller.trainer.job.state.Word`."""
 SeverityName: TypeAlias = Literal["Ended", "Deliberate", "Stuck", "Temporary", "Waits"]
 ContainerState: TypeAlias = Literal["waiting", "running", "terminated", "unknown"]
 ConnectionState: TypeAlias = Literal["connecting", "live", "lost", "forbidden", "unauthorized", "missing"]
@@ -393,7 +405,7 @@ class CauseView(Answer):
 class ExplanationView(Answer):
     """Why the job does not train, or that it does."""
 
-    outcome: Literal["Complete", "Running", "Waiting", "Stuck", "Failed"]
+    outcome: StateName
     cause: CauseView
     """The one to say."""
     others: list[CauseView]

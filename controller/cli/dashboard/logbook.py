@@ -128,7 +128,8 @@ class Book:
 
     def add(self, lines: Iterable[tuple[int, bytes]]) -> None:
         """Append lines: number of the source; time, blank and text without the line break."""
-        end, parts = self.size, []
+        end = self.size
+        parts: list[bytes] = []
         for source, line in lines:
             if end + len(line) > MOST_BYTES:
                 self.is_cut = True

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from trainwright.api import extras
 from trainwright.controller.cli import folders, state
 from trainwright.controller.cli.local import job_commands, output_commands, script_options, serving
+from trainwright.controller.cli.local.job_commands import age
 from trainwright.controller.cli.local.options import Options, add_node, add_place, options_of
 
 _SUCCESS, _FAILURE, _REFUSED, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 125, 130, 141
@@ -386,8 +387,9 @@ def _add_run(commands: Any) -> None:
         _run,
         description="Submit a TrainJob, show the lines of its ranks, and end as it ends. Uses the cluster that runs, "
         "or one of its own for as long as the job. Exit code: 0 if the job is Complete; else that of the container "
-        "that failed first, 128 if its program does not exist, or 1 if the job failed without one; 124 if it did not "
-        "start or end in time, 125 for a wrong command line or a refused job, 130 after Ctrl-C, 143 after SIGTERM.",
+        "that failed first, 128 if its program does not exist, or 1 if the job failed without one; 123 after "
+        "--stall-stop, 124 if it did not start or end in time, 125 for a wrong command line or a refused job, 130 "
+        "after Ctrl-C, 143 after SIGTERM.",
     )
     # 2 would be taken for the exit code of a container.
     parser.wrong_use = _REFUSED
@@ -419,6 +421,26 @@ def _add_run(commands: Any) -> None:
         metavar="SECONDS",
         help="end the job, with exit code 124, if it has not finished after this time (default: never)",
     )
+    how.add_argument(
+        "--stall-after",
+        type=_limit,
+        default="10m",
+        metavar="TIME",
+        help="warn when a rank has ended or fallen silent for so long while the job goes on: 30s, 10m, 2h or never "
+        "(default: 10m)",
+    )
+    how.add_argument(
+        "--stall-stop", action="store_true", help="stop the job then, with exit code 123; with --keep, suspend it"
+    )
+
+
+def _limit(text: str) -> float | None:
+    if text == "never":
+        return None
+    try:
+        return age(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or never") from error
 
 
 def _seconds(text: str) -> float:
@@ -435,6 +457,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from trainwright.controller.cli.local import requested, scripts  # noqa: PLC0415 - the help needs none of it
 
     options = options_of(arguments)
+    if arguments.stall_stop and (arguments.detach or arguments.stall_after is None):
+        why = "--detach" if arguments.detach else "--stall-after=never"
+        return _fail(f"--stall-stop does not go with {why}: the command watches the job for it", _REFUSED)
     try:
         _check_system()
         extras.require("local", _PURPOSE)

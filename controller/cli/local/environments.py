@@ -47,7 +47,10 @@ def chosen(arguments: argparse.Namespace, environ: Mapping[str, str], say: Calla
     if not arguments.requirements:
         found = _probed(interpreter)
         version = ".".join(map(str, found["version"]))
-        return Chosen(str(found["executable"]), f"Python {version} of {_home_of(Path(found['executable']))}")
+        # An environment stays what was named: its programs, such as torchrun, are beside its Python.
+        folder = Path(arguments.python).expanduser()
+        python = folder.absolute() if folder.is_dir() else Path(found["executable"])
+        return Chosen(str(python), f"Python {version} of {python if folder.is_dir() else _home_of(python)}")
     if not interpreter:
         interpreter = _interpreter_of(Path(shell)) if (shell := active(environ).python) else sys.executable
     made = requirements.environment_for(arguments.requirements, _probed(interpreter), environ, say)

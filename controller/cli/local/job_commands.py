@@ -74,7 +74,7 @@ def _add_logs(commands: Any, declare: Declare) -> None:
         metavar="RANK",
         help="only this rank, such as 0 or node-0; may be given several times",
     )
-    parser.add_argument("--since", type=_age, metavar="TIME", help="only lines of the last 30s, 10m, 2h or 1d")
+    parser.add_argument("--since", type=age, metavar="TIME", help="only lines of the last 30s, 10m, 2h or 1d")
     parser.add_argument("--tail", type=_number, metavar="N", help="only the last N lines of each container")
     parser.add_argument(
         "--attempt", type=_number, metavar="N", help="those of this attempt, from 1 on (default: the latest)"
@@ -122,7 +122,7 @@ def _add_wait(commands: Any, declare: Declare) -> None:
         default="end",
         help="what to wait for (default: %(default)s)",
     )
-    parser.add_argument("--timeout", type=_age, metavar="TIME", help="how long, such as 30s or 10m (default: no limit)")
+    parser.add_argument("--timeout", type=age, metavar="TIME", help="how long, such as 30s or 10m (default: no limit)")
 
 
 # ---------------------------------------------------------------------- options
@@ -152,7 +152,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _age(text: str) -> int:
+def age(text: str) -> int:
     found = re.fullmatch(r"([0-9]{1,9})([smhd]?)", text)
     if found is None or not int(found[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time: write a number and s, m, h or d, such as 10m")
@@ -222,7 +222,8 @@ async def _jobs(jobs: "Jobs", arguments: argparse.Namespace) -> int:
     if arguments.output != "text":
         managing.show_objects(found, arguments.output)
     elif found:
-        print(*managing.table(found, wall_clock(), namespaces=arguments.all_namespaces), sep="\n")
+        ended = await jobs.ended(found)
+        print(*managing.table(found, wall_clock(), namespaces=arguments.all_namespaces, ended=ended), sep="\n")
     else:
         where = "" if arguments.all_namespaces else f" in namespace {arguments.namespace}"
         print(f"no jobs{where}; run one with: {options_of(arguments).command('run')} SCRIPT", file=sys.stderr)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -15,10 +15,12 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.controller.cli import state
-from trainwright.controller.cli.local import environments, feasibility, outputs, scripts, serving
+from trainwright.controller.cli.local import environments, feasibility, managing, outputs, scripts, serving
 from trainwright.controller.cli.local.jobs import TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
 from trainwright.controller.cli.local.requested import WrongUseError
+from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
+from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.local.interpreter import forget_user_folders
 from trainwright.controller.local.node.asked import OUTPUT, PYTHON, RUNS, WORKDIR
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
@@ -66,12 +68,14 @@ async def _run(
             print(f"TrainJob {name} is submitted; follow it with: {_follow_command(options, job)}")
             output.tell_where()
             return 0
-        follower = Follower(transport, namespace, name, stop_at_failure=arguments.restarts == "none")
+        stalls = Stalls(arguments.stall_after) if arguments.stall_after is not None else None
+        follower = Follower(transport, namespace, name, stop_at_failure=arguments.restarts == "none", stalls=stalls)
         following = asyncio.ensure_future(
             follower.follow(
                 start_seconds=arguments.start_timeout,
                 seconds=arguments.timeout,
                 end_job=None if arguments.keep else lambda: _delete(client, namespace, name),
+                stop_job=_stopping(client, transport, namespace, name, arguments),
             )
         )
         if not arguments.keep:
@@ -97,14 +101,36 @@ async def _run(
     code = _conclude(ended, interrupted)
     output.tell()
     if ended is not None and ended.code and arguments.keep and stays:
-        print(f"the job stays and may start again; follow it with: {_follow_command(options, job)}", file=sys.stderr)
+        print(f"the job stays {_stays(options, job, ended)}", file=sys.stderr)
     return code
 
 
+def _stays(options: Options, job: Document, ended: Followed) -> str:
+    """How a job stays that is kept and has not completed, and what can be done with it."""
+    if ended.code == STALLED:
+        return f"suspended; let it go on with: {_command(options, 'resume', job)}"
+    return f"and may start again; follow it with: {_follow_command(options, job)}"
+
+
+def _stopping(
+    client: Client, transport: Transport, namespace: str, name: str, arguments: argparse.Namespace
+) -> Callable[[], Awaitable[object]] | None:
+    """What ends a job that seems to hang. One that is kept is suspended: its pods would run on, and do nothing."""
+    if not arguments.stall_stop:
+        return None
+    if arguments.keep:
+        return lambda: managing.Jobs(client, transport, namespace).stop(name)
+    return lambda: _delete(client, namespace, name)
+
+
 def _follow_command(options: Options, job: Document) -> str:
+    return _command(options, "logs", job, " --follow")
+
+
+def _command(options: Options, command: str, job: Document, more: str = "") -> str:
     namespace = namespace_of(job)
     where = "" if namespace == "default" else f" --namespace={namespace}"
-    return f"{options.command('logs')} {name_of(job)} --follow{where}"
+    return f"{options.command(command)} {name_of(job)}{more}{where}"
 
 
 def _conclude(ended: Followed | None, interrupted: "_Interrupted") -> int:

@@ -16,7 +16,7 @@ The project's configuration names CRDs for both, as files or folders relative to
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,7 +78,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def uses(item: pytest.Item, fixture: str) -> bool:
     """Whether a test uses this fixture of the plugin, and not one of its own with the same name."""
-    found = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).get(fixture)
+    found: Sequence[Any] = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).get(fixture, ())
     return bool(found) and found[-1].func.__module__ == __name__
 
 

@@ -12,7 +12,7 @@ MOST = {
     "RBAC": 14,
     "kubectl": 12,
     "Deployments": 4,
-    "the whole chain": 4,
+    "the whole chain": 3,
     "kubelet": 3,
     "OIDC": 2,
     "JobSet's manager": 2,
@@ -21,6 +21,7 @@ MOST = {
     "foreign client certificates": 1,
     "webhooks behind Services": 1,
     "CronJobs": 1,
+    "etcd": 1,
     "Pod Security": 1,
     "compares with it": 1,
 }

@@ -52,7 +52,7 @@ function standing() {
   if (stream.state === "ended") return ["lost", "Disconnected", sentence(stream.detail.message)];
   if (stream.state === "paused") return ["stale", "Paused", ""];
   if (stream.state === "lost") {
-    const mend = command() ? ` If it does not come back by itself, start it with: ${command()}` : "";
+    const mend = command() ? ` If it does not come back by itself, use the address that this prints: ${command()}` : "";
     return ["lost", "Connection lost", `${stream.detail} What is shown may be old. Trying again.${mend}`];
   }
   if (server === null || server.state === "connecting") return ["connecting", "Connecting", ""];

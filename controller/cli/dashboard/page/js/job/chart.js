@@ -5,7 +5,7 @@ import { announce, el, fill, put, say } from "../dom.js";
 import { NONE, clock, counted, number, tick } from "../format.js";
 import { PROGRESS, titleOf } from "./series.js";
 
-const HEIGHT = 200;
+const HEIGHT = 208;
 const TABLE_ROWS = 60;
 const SHORTEST_SECONDS = 20;
 const probe = document.createElement("span");
@@ -75,7 +75,7 @@ export class Chart {
     const { segments, band } = this.#data;
     const columns = this.#columns();
     const positive = logarithmic && this.#name !== PROGRESS && columns.flat().every((value) => value === null || value > 0);
-    const shape = [by, positive, band !== null, segments.map((one) => one.attempt)].join();
+    const shape = [by, positive, band !== null, segments.map(({ begins }) => begins)].join();
     if (shape !== this.#shape || !this.#plot) this.#make(shape, by, positive);
     this.#plot.setData([this.#data.xs, ...columns], false);
     this.range();
@@ -141,7 +141,7 @@ export class Chart {
           y: percent ? { range: [0, 100] } : logarithmic ? { distr: 3 } : { range: (_, low, high) => roomy(low, high) },
         },
         axes: [
-          { ...axis, space: 90, size: 34, values: by === "time" ? TIMES : (_, ticks) => ticks.map((value) => number(value)) },
+          { ...axis, space: 90, size: 40, gap: 10, values: by === "time" ? TIMES : (_, ticks) => ticks.map((value) => number(value)) },
           { ...axis, size: 58, values: (_, ticks) => ticks.map((value) => (value === null ? "" : tick(value))) },
         ],
         series: [
@@ -196,7 +196,9 @@ export class Chart {
     ctx.lineWidth = ratio;
     const { series, by } = this.#group;
     const at = by === "step" ? series.steps : series.times;
-    for (const { from, attempt } of this.#data.segments.slice(1)) {
+    // The newest first: where labels have no room beside each other, it is the one to keep.
+    const taken = [];
+    for (const { from, begins } of this.#data.segments.slice(1).reverse()) {
       if (at[from] === null) continue;
       const x = Math.round(plot.valToPos(at[from], "x", true)) + 0.5;
       ctx.setLineDash([3 * ratio, 3 * ratio]);
@@ -204,10 +206,14 @@ export class Chart {
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      const text = attempt === null ? "earlier step" : `attempt ${attempt}`;
-      const room = bbox.left + bbox.width - x > ctx.measureText(text).width + 8 * ratio;
-      ctx.textAlign = room ? "left" : "right";
-      ctx.fillText(text, x + (room ? 4 : -4) * ratio, bbox.top - 2 * ratio);
+      const text = begins === null ? "earlier step" : `attempt ${begins}`;
+      const width = ctx.measureText(text).width;
+      const room = bbox.left + bbox.width - x > width + 8 * ratio;
+      const left = room ? x + 4 * ratio : x - 4 * ratio - width;
+      if (taken.some(([begin, end]) => left < end && left + width > begin)) continue;
+      taken.push([left - 6 * ratio, left + width + 6 * ratio]);
+      ctx.textAlign = "left";
+      ctx.fillText(text, left, bbox.top - 2 * ratio);
     }
     ctx.textAlign = "center";
     ctx.fillStyle = line;

@@ -96,6 +96,10 @@ export class Curves {
   refresh(row) {
     this.#loss = row.loss?.metric ?? null;
     const over = row.state === "Complete" || row.state === "Failed";
+    if (this.series.isOver !== over) {
+      this.series.isOver = over;
+      this.#later();
+    }
     say(this.none, over ? "No report with numbers was seen." : "No report with numbers has come yet. Curves appear with the first one.");
     if (row.uid !== this.series.uid) this.#wanted = true;
     if (this.#wanted) this.#load();

@@ -45,6 +45,8 @@ export class Logs {
     this.wrap = button("Wrap", () => this.#toggleWrap(), { "aria-pressed": "false" });
     this.save = el("a.button", { download: "" }, "Download");
     this.views = el("div.views", {}, this.wrap, this.follow, this.save);
+    /** A name may be longer than a list can show. */
+    this.name = el("p.log-name.mono.muted");
     this.find = el("input.field.log-find", {
       type: "search",
       placeholder: "Find in all lines",
@@ -72,6 +74,7 @@ export class Logs {
         el("h2", { id: "log-title", tabindex: "-1" }, "Log"),
         el("div.panel-tools", {}, this.pods, this.containers, this.before, this.views),
       ),
+      this.name,
       this.search,
       this.lines.node,
       this.state,
@@ -121,6 +124,8 @@ export class Logs {
     if (this.#previous && !container?.previousLog) this.#previous = false;
     this.before.hidden = !container?.previousLog;
     put(this.before, "aria-pressed", String(this.#previous));
+    say(this.name, pod?.name ?? "");
+    this.name.hidden = !pod;
     if (this.#pod === ALL) {
       const readable = this.#pods.some((one) => one.containers.some(({ log, init }) => log && !init));
       if (readable) this.#openLog({ pod: ALL, attempt: this.#attempt }, "");
@@ -185,7 +190,7 @@ export class Logs {
   }
 
   #podOptions() {
-    const option = (pod) => el("option", { value: pod.name }, `${rankOf(pod)} · ${pod.name}${pod.current || pod.attempt === null ? "" : ` · attempt ${pod.attempt}`}`);
+    const option = (pod) => el("option", { value: pod.name }, `${rankOf(pod)} · ${pod.name.split("-").at(-1)}${pod.current || pod.attempt === null ? "" : ` · attempt ${pod.attempt}`}`);
     const all = this.#pods.length > 1 ? [el("option", { value: ALL }, "All ranks, merged by time")] : [];
     const [now, before] = [this.#pods.filter((pod) => pod.current), this.#pods.filter((pod) => !pod.current)];
     if (!before.length || !now.length) return [...all, ...this.#pods.map(option)];

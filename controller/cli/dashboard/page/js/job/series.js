@@ -2,6 +2,9 @@
 // The reports that the page holds of one job, as columns. Pure.
 
 export class Series {
+  /** Whether the job has ended. One rank reports, and its 100 % is not that of a job that runs on. */
+  isOver = false;
+
   constructor() {
     this.clear("");
   }
@@ -62,15 +65,22 @@ export class Series {
   }
 
   /**
-   * Segments as ranges of indices: a new one begins where the training started or fell back to an earlier step.
+   * Segments as ranges of indices: a new one begins where the training started or fell back to an earlier step. `begins`:
+   * the attempt that begins there; null where it is the one before, as after the restart of a container, or not known.
    * @param wanted of this attempt only; null: all
    */
   segments(wanted = null) {
     const begins = [...new Set([0, ...this.marks.map((mark) => mark.index)])].sort((a, b) => a - b);
     const attempts = new Map(this.marks.map((mark) => [mark.index, mark.attempt]));
+    let before = null;
     return begins
       .map((from, place) => ({ from, to: begins[place + 1] ?? this.times.length, attempt: attempts.get(from) ?? null }))
       .filter(({ from, to }) => to > from)
+      .map((segment) => {
+        const isNew = segment.attempt !== null && segment.attempt !== before;
+        before = segment.attempt ?? before;
+        return { ...segment, begins: isNew ? segment.attempt : null };
+      })
       .filter(({ from }) => wanted === null || this.#attemptAt(from) === wanted);
   }
 
@@ -85,7 +95,8 @@ export class Series {
    * @param attempt only this one; null: all
    */
   drawn(name, by, attempt = null) {
-    const values = this.curves.get(name) ?? [];
+    const told = this.curves.get(name) ?? [];
+    const values = name === PROGRESS && !this.isOver ? told.map((value) => (value === null ? null : Math.min(value, ALMOST))) : told;
     const at = by === "step" ? this.steps : this.times;
     const odd = new Set(this.notFinite.get(name));
     const segments = this.segments(attempt);
@@ -139,6 +150,8 @@ export function laterThan(points, time) {
     marks: from < 0 ? [] : points.marks.filter(({ index }) => index >= from).map((mark) => ({ ...mark, index: mark.index - from })),
   };
 }
+
+const ALMOST = 99;
 
 /** The name of the curve of percentages. Metrics have names of one character or more. */
 export const PROGRESS = "";

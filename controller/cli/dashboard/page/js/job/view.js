@@ -7,7 +7,7 @@ import { announce, el, fill, put, say } from "../dom.js";
 import { age, clock, counted, duration, number, secondsOf, sentence } from "../format.js";
 import { eta, etaTitle, hrefOf, steps } from "../jobs/row.js";
 import { listAddress } from "../jobs/view.js";
-import { showState, stateElement, stateOf, toneOf } from "../states.js";
+import { ON_ITS_WAY, showState, stateElement, toneOf } from "../states.js";
 import { Actions } from "./actions.js";
 import { format, parse } from "./address.js";
 import { Curves } from "./curves.js";
@@ -265,9 +265,8 @@ export class JobView {
   };
 }
 
-/** The state of the row, unless it is known already that the job waits: the row says so only after some time. */
+/** The state of the row, unless it is known already why the job does not train: the row says so only after some time. */
 function standing({ row, explanation }) {
-  const state = stateOf(row);
-  const waits = explanation?.outcome === "Stuck" || explanation?.outcome === "Waiting";
-  return waits && ["Running", "Pending"].includes(state) && explanation.cause.reason !== "Unknown" ? "Waiting" : state;
+  const isKnown = explanation && !["Unknown", "Starting"].includes(explanation.cause.reason) && !["Complete", "Failed"].includes(explanation.outcome);
+  return isKnown && ON_ITS_WAY.includes(row.state) ? explanation.outcome : row.state;
 }
