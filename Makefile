@@ -147,5 +147,7 @@ lock: $(INSTALLED) ## Resolve the development dependencies into hack/requirement
 	@hack/lock
 
 clean: ## Delete what the targets made in this folder; the control plane's cache stays
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
+	@! grep -aqs "$(CURDIR)/[.]run/venv/bin/python" /proc/[0-9]*/cmdline || { \
+		echo "error: a cluster of make run is up; end it first: .run/venv/bin/trainwright local down --delete" >&2; exit 1; }
+	rm -rf .venv .run .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

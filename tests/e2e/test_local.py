@@ -265,12 +265,6 @@ def test_a_dry_run_prints_the_job_of_a_script(shell: Shell) -> None:
     assert done.returncode == 0, done.stderr
     for text in ("kind: TrainJob", "name: jax-distributed", "numNodes: 3", "- --lr", f"- {script}"):
         assert text in done.stdout
-    odd = shell.folder / "2 größe, ÉTÉ.py"
-    odd.write_text("")
-    named = shell.local("run", "--dry-run", str(odd))
-    assert "\n  name: script-2-grosse--ete\n" in named.stdout, named.stdout + named.stderr
-    chosen = shell.local("run", "--dry-run", "--job-name=slow", str(odd), "--", "--lr=0.01")
-    assert "\n  name: slow\n" in chosen.stdout, chosen.stdout + chosen.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_said(shell: Shell, tmp_path: Path) -> None:
@@ -369,8 +363,10 @@ def test_a_job_that_is_kept_goes_on(shell: Shell) -> None:
     script.write_text("raise SystemExit(3)\n")
     failed = shell.local("run", "--name=b", "--keep", str(script))
     assert failed.returncode == 3, failed.stderr
-    said = "the job stays and may start again; follow it with: trainwright local logs --name=b fails --follow"
-    assert said in failed.stderr
+    said = (
+        r"the job stays and may start again; follow it with: trainwright local logs --name=b fails-[a-z0-9]{5} --follow"
+    )
+    assert re.search(said, failed.stderr)
     assert shell.local("down", "--delete", "--name=b").returncode == 0
 
 

@@ -76,7 +76,7 @@ def test_a_job_that_waits(shell: Shell) -> None:
     code, out, err = shell.explain("j")
     assert (code, err) == (3, "")
     first, second = out.splitlines()
-    assert first == "Waiting: the job is suspended by its spec.suspend: set it to false to start the job"
+    assert first == "Suspended: the job is suspended by its spec.suspend: set it to false to start the job"
     assert second.startswith(f"  TrainJob {shell.namespace}/j, since 20")
 
 
@@ -153,7 +153,7 @@ def test_watching_ends_with_the_job(shell: Shell) -> None:
     command = [sys.executable, "-m", "trainwright.controller.cli.main", "explain", "j", "--watch", *shell.place()]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
-        assert watching.stdout.readline().startswith("Waiting: the job is suspended")
+        assert watching.stdout.readline().startswith("Suspended: the job is suspended")
         shell.end("Complete")
         rest = watching.stdout.read()
         assert watching.wait() == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, python, running_node
-from trainwright.controller.local.node import Isolation, NodeSettings
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.runtime.testing import ControlPlane
