@@ -22,6 +22,7 @@ from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE
 from trainwright.controller.cli.rendering.sources import Inputs
 from trainwright.controller.local.node.images import Environment, Images
 from trainwright.controller.local.node.plan import WORKING_FOLDER
+from trainwright.controller.local.node.pods import RESTARTS
 from trainwright.controller.local.node.refusals import unrunnable
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.discovery import Discovery
@@ -35,6 +36,7 @@ _FRAMEWORK = "trainer.kubeflow.org/framework"
 _PYTHON = "python"
 _TORCHRUN = "torchrun"
 _PATCHER = "trainwright.dev/local-run"
+_RESTARTER = "trainwright.dev/local-run-restarts"
 """Who the patch of a job's runtime is from."""
 
 
@@ -154,6 +156,24 @@ def start_in(folder: Path, job: Document, objects: Sequence[Document]) -> None:
         job["spec"]["runtimePatches"] = [
             {"manager": _PATCHER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": patched}}}}
         ]
+
+
+def never_restart(job: Document, objects: Sequence[Document]) -> None:
+    """Let the local node start no container of the job again.
+
+    A TrainJob has no field for it: the first failure of a script would be followed by its next run at once.
+    """
+    pod = {"template": {"spec": {"template": {"metadata": {"annotations": {RESTARTS: "none"}}}}}}
+    parts = [
+        {"name": part["name"], **pod}
+        for document in objects
+        if document["kind"] == JobSet.RESOURCE.kind
+        for part in document["spec"]["replicatedJobs"]
+    ]
+    patches = job["spec"].setdefault("runtimePatches", [])
+    if parts and not any(one.get("manager") == _RESTARTER for one in patches):
+        spec = {"template": {"spec": {"replicatedJobs": parts}}}
+        patches.append({"manager": _RESTARTER, "trainingRuntimeSpec": spec})
 
 
 def containers_of(objects: Sequence[Document]) -> Iterator[Container]:

@@ -215,7 +215,8 @@ async def _show(jobs: "Jobs", arguments: argparse.Namespace) -> int:
         managing.show_objects(job, arguments.output)
         return _SUCCESS
     explanation = await Reader(jobs.client, explaining_plugins()).explain(jobs.namespace, arguments.job)
-    print(*managing.details(job, await jobs.pods(arguments.job), wall_clock()), sep="\n")
+    pods = managing.latest_attempt(await jobs.all_pods(job))
+    print(*managing.details(job, pods, wall_clock()), sep="\n")
     print("", *lines_of(explanation), sep="\n")
     return _SUCCESS
 

@@ -16,8 +16,8 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.controller.cli import state
-from trainwright.controller.cli.local import feasibility, serving
-from trainwright.controller.cli.local.jobs import TRAINJOB, Followed, Follower
+from trainwright.controller.cli.local import ending, feasibility, kept, serving
+from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
 from trainwright.controller.cli.local.requested import WrongUseError, script_of
 from trainwright.controller.local.interpreter import forget_user_folders
@@ -67,7 +67,7 @@ async def _run(
             follower.follow(
                 start_seconds=arguments.start_timeout,
                 seconds=arguments.timeout,
-                end_job=None if arguments.keep else lambda: _delete(client, namespace, name),
+                end_job=lambda text: ending.end(client, namespace, name, ending.REASON_FAILED, text),
             )
         )
         if not arguments.keep:
@@ -82,18 +82,50 @@ async def _run(
         except BrokenPipeError as error:
             # Nobody reads the lines any more. The job ends as after Ctrl-C, and so does the command.
             ended, unread = None, error
-        if not arguments.keep:
-            ending = asyncio.ensure_future(_delete(client, namespace, name))
-            if await interrupted.may_end(ending, "killing the processes of the job") is None:
-                await _kill(client, namespace, name)
-                await interrupted.may_end(asyncio.ensure_future(_delete(client, namespace, name)), "giving up")
+        await _end(client, job, ended, interrupted, arguments)
         interrupted.ends_the_command()
         if unread is not None:
             raise unread
     code = _conclude(ended, interrupted)
-    if ended is not None and ended.code and arguments.keep and stays:
-        print(f"the job stays and may start again; follow it with: {_follow_command(options, job)}", file=sys.stderr)
+    if code and stays and not arguments.rm:
+        _say_kept(options, job)
     return code
+
+
+async def _end(
+    client: Client, job: Document, ended: Followed | None, interrupted: "_Interrupted", arguments: argparse.Namespace
+) -> None:
+    """End the job as far as it has not ended, and keep it or delete it."""
+    namespace, name = namespace_of(job), name_of(job)
+    early = ended is None or ended.code == OUT_OF_TIME
+    if early and not arguments.keep:
+        text = f"`trainwright local run` was ended by {interrupted.name}" if ended is None else ended.message
+        reason = ending.REASON_INTERRUPTED if ended is None else ending.REASON_LATE
+        step = asyncio.ensure_future(ending.end(client, namespace, name, reason, text))
+        await _or_kill(interrupted, step, client, job)
+    elif ended is not None and ended.code and not early and not ended.failed:
+        # Only now it is known which container failed first.
+        with contextlib.suppress(NotFound):
+            await ending.say_failed(client, namespace, name, ending.REASON_FAILED, ended.message)
+    if arguments.rm and not (early and arguments.keep):
+        step = asyncio.ensure_future(_delete(client, namespace, name))
+        await _or_kill(interrupted, step, client, job)
+    else:
+        await kept.drop_old(client)
+
+
+async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", client: Client, job: Document) -> None:
+    """Let the job end; a signal kills its processes."""
+    if await interrupted.may_end(step, "killing the processes of the job") is None:
+        namespace, name = namespace_of(job), name_of(job)
+        await _kill(client, namespace, name)
+        await interrupted.may_end(asyncio.ensure_future(ending.stopped(client, namespace, name)), "giving up")
+
+
+def _say_kept(options: Options, job: Document) -> None:
+    where = "" if namespace_of(job) == "default" else f" --namespace={namespace_of(job)}"
+    named = f"{name_of(job)}{where}"
+    print(f"its lines stay: {options.command('logs')} {named}; why: {options.command('show')} {named}", file=sys.stderr)
 
 
 def _follow_command(options: Options, job: Document) -> str:
@@ -115,6 +147,7 @@ class _Interrupted:
 
     def __init__(self) -> None:
         self.code = 130
+        self.name = "Ctrl-C"
         self._command = asyncio.current_task()
         self._step: asyncio.Future[Any] | None = None
         self._said = ""
@@ -143,6 +176,7 @@ class _Interrupted:
 
     def _on(self, number: signal.Signals) -> None:
         self.code = _INTERRUPTED[number]
+        self.name = "Ctrl-C" if number == signal.SIGINT else number.name
         if self._step is None:
             if self._command is not None:
                 self._command.cancel()
@@ -242,12 +276,15 @@ async def _prepare(
         why = await feasibility.unserved(objects, client)
     if why:
         raise WrongUseError(f"runtime {runtime.name} cannot run on a local cluster: {why}")
+    kept.mark(job)
     if arguments.file is None:
         starter = feasibility.starter_of(objects, runtime, images)
         job["spec"]["trainer"]["command"] = [*starter.command, *script_of(arguments)]
         feasibility.start_in((arguments.workdir or Path()).resolve(), job, objects)
         if starter.missing:
             print(f"| {starter.missing}", file=sys.stderr if arguments.dry_run else sys.stdout, flush=True)
+    if arguments.restarts == "none":
+        feasibility.never_restart(job, objects)
 
 
 async def _submit(client: Client, documents: list[Document], job: Document) -> Document:
