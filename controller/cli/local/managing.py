@@ -27,6 +27,7 @@ from trainwright.controller.cli.local.jobs import (
     first_failure,
     has_ended,
     rank_of,
+    written_failures,
 )
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
@@ -287,7 +288,8 @@ def _pod_state(pod: Document, statuses: Sequence[Document]) -> str:
     for status in statuses:
         ended = (status.get("state") or {}).get("terminated") or {}
         if ended.get("exitCode"):
-            return f"Failed (exit code {ended['exitCode']})"
+            stopped = any(one.stopped and one.container == status["name"] for one in written_failures(pod))
+            return f"{'Stopped' if stopped else 'Failed'} (exit code {ended['exitCode']})"
         waiting = (status.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             return f"Waiting ({waiting['reason']})"

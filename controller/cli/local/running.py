@@ -83,6 +83,9 @@ async def _run(
             # Nobody reads the lines any more. The job ends as after Ctrl-C, and so does the command.
             ended, unread = None, error
         await _end(client, job, ended, interrupted, arguments)
+        if not arguments.rm:
+            for old in await kept.drop_old(client, options.folder / "logs"):
+                print(f"| TrainJob {old} is deleted: the last {kept.MOST} that have ended are kept", flush=True)
         interrupted.ends_the_command()
         if unread is not None:
             raise unread
@@ -110,8 +113,6 @@ async def _end(
     if arguments.rm and not (early and arguments.keep):
         step = asyncio.ensure_future(_delete(client, namespace, name))
         await _or_kill(interrupted, step, client, job)
-    else:
-        await kept.drop_old(client)
 
 
 async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", client: Client, job: Document) -> None:
