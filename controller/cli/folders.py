@@ -24,6 +24,12 @@ _FILES = frozenset(
         "run.json",
         "run.json.new",
         "cluster.log",
+        "curves.db",
+        "curves.db-journal",
+        "curves.db-shm",
+        "curves.db-wal",
+        "curves.db.damaged",
+        "dashboard.json",
         "kubeconfig",
         "merged.json",
         "port",
@@ -34,7 +40,7 @@ _FILES = frozenset(
         "state.db-wal",
     }
 )
-_FOLDERS = frozenset({"pki", "pods", "logs", "volumes"})
+_FOLDERS = frozenset({"pki", "pods", "logs", "volumes", "writer"})
 _FIRST = frozenset({_LOCK, "cluster.log", _IMAGES})
 """All that an earlier release left if a start failed."""
 _DRAFT = re.compile(rf"\.({'|'.join(re.escape(name) for name in sorted(_FILES))})\.[0-9a-f]{{8}}")

@@ -3,12 +3,14 @@
 """An operator and its simulation: a ConfigMap labelled `copy=yes` gets a copy. `remembers` plants a defect."""
 
 import random
+from typing import Any
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import labels_of
 from trainwright.controller.local.testing.simulation.plan import Plan, Step, drawn_steps, drawn_weather
 from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS
 from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
-from trainwright.controller.runtime import Done, Key, Manager, Result
+from trainwright.controller.runtime import Done, Event, Key, Manager, Result
 from trainwright.controller.runtime.manager.settings import NO_SERVERS
 
 
@@ -18,7 +20,7 @@ class Copies:
     def __init__(self, manager: Manager, *, remembers: bool) -> None:
         self.manager, self.remembers = manager, remembers
         self.made: dict[Key, str | None] = {}
-        builder = manager.controller("copies").for_(ConfigMap, label_selector="copy=yes")
+        builder = manager.controller("copies").for_(ConfigMap, predicates=(_is_source,))
         builder.owns(ConfigMap).reconcile(self.reconcile)
 
     async def reconcile(self, key: Key) -> Result:
@@ -31,6 +33,10 @@ class Copies:
             await self.manager.applier.apply([copy], owner=source)
             self.made[key] = text
         return Done()
+
+
+def _is_source(event: Event[Any]) -> bool:
+    return labels_of(event.obj).get("copy") == "yes"
 
 
 class CopiesScenario:

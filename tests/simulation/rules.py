@@ -5,7 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from trainwright.api.objects import Document
+from trainwright.api.times import parse
 from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.testing.simulation.memory import NoLeaks
 from trainwright.controller.local.testing.simulation.rules import Rule, Violation
 from trainwright.controller.local.testing.simulation.world import World
 
@@ -111,10 +113,21 @@ class StatesAreTold(Rule):
             if not held.keys() & _ENDS:
                 if bool(job["spec"].get("suspend")) != ("Suspended" in held):
                     self._tell(job, f"suspend={job['spec'].get('suspend')}, conditions {sorted(held)}", "suspended")
-                if job["spec"].get("activeDeadlineSeconds") and not job["spec"].get("suspend"):
+                if self._is_late(job, conditions(job)):
                     self._tell(job, f"is past its deadline of {job['spec']['activeDeadlineSeconds']} s", "deadline")
             elif stale := held.keys() & {"Blocked", "Waiting", "Stalled"}:
                 self._tell(job, f"is over and {', '.join(sorted(stale))}", "stale-obstacle")
+
+    def _is_late(self, job: Document, told: list[Document]) -> bool:
+        """Whether its deadline has passed, with the minute in which a manager looks at the clock again."""
+        seconds = job["spec"].get("activeDeadlineSeconds")
+        if not seconds or job["spec"].get("suspend"):
+            return False
+        # A manager whose clock was ahead has noted a resume in the future.
+        resumed = [one["lastTransitionTime"] for one in told if one["type"] == "Suspended" and one["status"] == "False"]
+        begun = parse(resumed[0] if resumed else job["metadata"]["creationTimestamp"])
+        late: float = (self.world.surroundings.now() - begun).total_seconds() - seconds
+        return late > 60
 
     def _with_jobset(self, job: Document, held: dict[str, Document], jobset: Document) -> None:
         over, ends = held.keys() & _ENDS, true_conditions(jobset)
@@ -136,7 +149,16 @@ class StatesAreTold(Rule):
         self.say(f"TrainJob {job['metadata']['name']} {text}", rule=rule)
 
 
-RULES: tuple[type[Rule], ...] = (OneEnd, ConditionsAreKept, ForeignObjectsAreKept, OneJobSet, StatesAreTold)
+class NoLeakedJobs(NoLeaks):
+    """What the manager remembers of jobs goes with them."""
+
+    # What belongs to a job that is there, and how many jobs there are of each series.
+    kept = (*NoLeaks.kept, "._known[].", "._memories._jobs[]", "._listeners[]._counts")
+
+
+RULES: tuple[type[Rule], ...] = (
+    *(OneEnd, ConditionsAreKept, ForeignObjectsAreKept, OneJobSet, StatesAreTold, NoLeakedJobs),
+)
 
 
 def _is_ours(document: Document) -> bool:

@@ -4,6 +4,7 @@
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ from typing import Any
 import yaml
 
 from tests.simulation.rules import RULES
-from trainwright.api.config.v1alpha1 import Configuration
+from trainwright.api.base import Resource
+from trainwright.api.config.v1alpha1 import Cleanup, Configuration
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.kubernetes.core.v1 import ConfigMap, Pod, Secret
-from trainwright.api.objects import Document
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace, Pod, Secret
+from trainwright.api.objects import Document, uid_of
 from trainwright.api.scheduling.v1alpha1 import PodGroup
-from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
+from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.controller.cli.local.training import definitions
 from trainwright.controller.local.cluster import install
 from trainwright.controller.local.testing.simulation.plan import Plan, Step, drawn_lives, drawn_steps, drawn_weather
@@ -24,14 +26,18 @@ from trainwright.controller.local.testing.simulation.rules import Rule
 from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS, Action
 from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
 from trainwright.controller.runtime import Manager
+from trainwright.controller.runtime.errors import ApiError, Conflict, NotFound
 from trainwright.controller.runtime.webhook.configurations import by_url
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
 
 SPACE = "default"
-RUNTIMES = ("gang", "plain", "mpi")
+TEAM = "team"
+"""A namespace that users delete and make again."""
+RUNTIMES = ("gang", "plain", "mpi", "brief", "wide")
 GATES = ("Explain", "CreatedCondition")
+CLEANUP = "cleanup"
 _WEBHOOKS = "https://trainwright.simulated"
 _POD_GROUPS = Path(__file__).parents[1] / "conformance" / "crds" / "scheduler-plugins-podgroups.yaml"
 _API = "trainer.kubeflow.org/v1alpha1"
@@ -52,16 +58,30 @@ ACTIONS: Mapping[str, float] = {
     "foreign-podgroup": 1,
     "delete-jobset": 2,
     "edit-jobset": 1,
+    "suspend-jobset": 0.7,
+    "resume-jobset": 0.7,
+    "foreign-jobset": 0.7,
     "delete-snapshot": 2,
+    "edit-snapshot": 0.5,
+    "foreign-snapshot": 0.5,
     "delete-secret": 1,
+    "edit-secret": 0.7,
+    "foreign-secret": 0.5,
     "delete-hostfile": 1,
+    "edit-hostfile": 0.7,
+    "foreign-hostfile": 0.5,
+    "delete-record": 0.7,
+    "edit-record": 0.5,
     "delete-pod": 2,
     "edit-runtime": 1,
+    "replace-runtime": 0.5,
     "delete-runtime": 0.5,
     "lose-runtime": 1,
     "old-finalizer": 0.3,
     "foreign-condition": 0.7,
+    "foreign-finalizer": 0.7,
     "patch-as-a-queue": 1,
+    "delete-namespace": 0.5,
 }
 """What users do to jobs, with weights."""
 
@@ -79,11 +99,13 @@ class TrainJobs:
         chance = random.Random(f"{seed}/plan")
         replicas = chance.choice([1, 1, 2, 3])
         kinds = chance.sample(RUNTIMES, chance.choice([1, 2, 3]))
+        away = chance.choice([0.0, 0.0, 0.4])
         targets = []
         for number in range(JOBS):
             more = "+suspended" if chance.random() < 0.2 else ""
             more += "+deadline" if chance.random() < 0.2 else ""
             more += "+ttl" if chance.random() < 0.1 else ""
+            more += "+team" if chance.random() < away else ""
             targets.append(f"j{number}:{chance.choice(kinds)}{more}")
         return Plan(
             seed=seed,
@@ -91,19 +113,23 @@ class TrainJobs:
             lives=drawn_lives(chance),
             replicas=replicas,
             election=replicas > 1 or chance.random() < 0.4,
-            options={gate: chance.random() < 0.4 for gate in GATES},
+            drift=chance.choice([0.0, 0.0, 0.05, 0.1]),
+            options={name: chance.random() < 0.4 for name in (*GATES, CLEANUP)},
             steps=drawn_steps(chance, targets, ACTIONS, MACHINE_WEIGHTS, replicas=replicas),
         )
 
     async def begin(self, world: World, plan: Plan) -> None:
-        """Install what `trainwright local` installs, and three runtimes."""
+        """Install what `trainwright local` installs, and the runtimes."""
         group = yaml.safe_load(_POD_GROUPS.read_text())
         await install(world.admin, [*definitions(), group], owner="admin")
-        gates = {name: True for name, is_on in plan.options.items() if is_on}
 
         async def boot(process: Process) -> Manager:
+            # Each second version has the other gates.
+            gates = {name: bool(plan.options.get(name)) != bool(process.version % 2) for name in GATES}
+            # The job's annotation may say otherwise.
+            cleanup = Cleanup(train_job_ttl_seconds=3600, object_ttl_seconds=30) if plan.options.get(CLEANUP) else None
             settings = replace(
-                settings_of(Configuration(feature_gates=gates)),
+                settings_of(Configuration(feature_gates=gates, cleanup=cleanup)),
                 metrics_address=None,
                 probe_address=None,
                 election=None,
@@ -122,8 +148,10 @@ class TrainJobs:
         for _ in range(plan.replicas):
             world.add_replica(boot)
         world.serve_webhooks(_WEBHOOKS)
-        for name in RUNTIMES:
+        await world.admin.create(runtime("wide"), kind=ClusterTrainingRuntime.RESOURCE)
+        for name in RUNTIMES[:-1]:
             await world.admin.create(runtime(name), kind=TrainingRuntime.RESOURCE)
+        await _make_team(world)
         hooks = [by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
         await install(world.admin, hooks, owner="admin")
 
@@ -131,14 +159,19 @@ class TrainJobs:
 # ---------------------------------------------------------------------- objects
 
 
-def runtime(name: str, *, wait: int = 0) -> Document:
-    """A runtime: `gang` has a PodGroup, `mpi` keys and a host file, `plain` neither."""
+def runtime(name: str, *, space: str = SPACE) -> Document:
+    """A runtime: `gang` has a PodGroup, `mpi` keys and a host file, the others neither.
+
+    The JobSets of `brief` are deleted soon after their end. `wide` is a ClusterTrainingRuntime.
+    """
     pod = {"spec": {"template": {"spec": {"containers": [{"name": "node", "image": "i"}]}}}}
     spec: Document = {"mlPolicy": {"numNodes": 2}}
     node = {"name": "node", "template": {"metadata": {"labels": _ANCESTOR}, **pod}}
     template: Document = {"replicatedJobs": [node]}
     if name == "gang":
-        spec["podGroupPolicy"] = {"coscheduling": {"scheduleTimeoutSeconds": wait} if wait else {}}
+        spec["podGroupPolicy"] = {"coscheduling": {}}
+    elif name == "brief":
+        template["ttlSecondsAfterFinished"] = 20
     elif name == "mpi":
         spec["mlPolicy"]["mpi"] = {
             "mpiImplementation": "OpenMPI",
@@ -152,10 +185,10 @@ def runtime(name: str, *, wait: int = 0) -> Document:
             "successPolicy": {"operator": "All", "targetReplicatedJobs": ["launcher"]},
             "replicatedJobs": [{"name": "node", "template": pod}, launcher],
         }
-    metadata = {"name": name, "namespace": SPACE}
+    metadata = {"name": name} if name == "wide" else {"name": name, "namespace": space}
     return {
         "apiVersion": _API,
-        "kind": "TrainingRuntime",
+        "kind": "ClusterTrainingRuntime" if name == "wide" else "TrainingRuntime",
         "metadata": metadata,
         "spec": {**spec, "template": {"spec": template}},
     }
@@ -165,25 +198,38 @@ def train_job(said: str) -> Document:
     """A job by its words, such as `j1:mpi+suspended+deadline`."""
     name, _, variant = said.partition(":")
     kind, *more = (variant or "gang").split("+")
-    spec: Document = {"runtimeRef": {"kind": "TrainingRuntime", "name": kind, "apiGroup": "trainer.kubeflow.org"}}
+    reference = "ClusterTrainingRuntime" if kind == "wide" else "TrainingRuntime"
+    spec: Document = {"runtimeRef": {"kind": reference, "name": kind, "apiGroup": "trainer.kubeflow.org"}}
     if "suspended" in more:
         spec["suspend"] = True
     if "deadline" in more:
         spec["activeDeadlineSeconds"] = 60
-    return {"apiVersion": _API, "kind": "TrainJob", "metadata": {"name": name, "namespace": SPACE}, "spec": spec}
+    metadata: Document = {"name": name, "namespace": TEAM if "team" in more else SPACE}
+    if "ttl" in more:
+        metadata["annotations"] = {"trainwright.dev/ttl-seconds-after-finished": "30"}
+    return {"apiVersion": _API, "kind": "TrainJob", "metadata": metadata, "spec": spec}
 
 
 def _name(step: Step) -> str:
     return step.on.partition(":")[0]
 
 
-def _runtime(step: Step) -> str:
-    return (step.on.partition(":")[2] or "gang").partition("+")[0]
+def _space(step: Step) -> str:
+    return TEAM if "+team" in step.on else SPACE
+
+
+def _runtime(step: Step) -> tuple[Resource, str, str]:
+    """Kind, name and namespace of the runtime of a job."""
+    name = (step.on.partition(":")[2] or "gang").partition("+")[0]
+    if name == "wide":
+        return ClusterTrainingRuntime.RESOURCE, name, ""
+    return TrainingRuntime.RESOURCE, name, _space(step)
 
 
 # ---------------------------------------------------------------------- what users do
 
 _JOB = TrainJob.RESOURCE
+_CONFIG_MAP: Document = {"apiVersion": "v1", "kind": "ConfigMap"}
 
 
 async def _create(world: World, step: Step) -> None:
@@ -191,7 +237,7 @@ async def _create(world: World, step: Step) -> None:
 
 
 async def _patch(world: World, step: Step, patch: Mapping[str, Any]) -> None:
-    await world.admin.patch(_JOB, _name(step), SPACE, patch)
+    await world.admin.patch(_JOB, _name(step), _space(step), patch)
 
 
 async def _suspend(world: World, step: Step) -> None:
@@ -211,15 +257,15 @@ async def _annotate(world: World, step: Step) -> None:
 
 
 async def _delete(world: World, step: Step) -> None:
-    await world.admin.delete(_JOB, _name(step), SPACE, propagation="Background")
+    await world.admin.delete(_JOB, _name(step), _space(step), propagation="Background")
 
 
 async def _delete_foreground(world: World, step: Step) -> None:
-    await world.admin.delete(_JOB, _name(step), SPACE, propagation="Foreground")
+    await world.admin.delete(_JOB, _name(step), _space(step), propagation="Foreground")
 
 
 async def _delete_orphan(world: World, step: Step) -> None:
-    await world.admin.delete(_JOB, _name(step), SPACE, propagation="Orphan")
+    await world.admin.delete(_JOB, _name(step), _space(step), propagation="Orphan")
 
 
 async def _recreate(world: World, step: Step) -> None:
@@ -228,49 +274,61 @@ async def _recreate(world: World, step: Step) -> None:
 
 
 async def _delete_podgroup(world: World, step: Step) -> None:
-    await world.admin.delete(PodGroup.RESOURCE, _name(step), SPACE)
+    await world.admin.delete(PodGroup.RESOURCE, _name(step), _space(step))
 
 
 async def _edit_podgroup(world: World, step: Step) -> None:
-    await world.admin.patch(PodGroup.RESOURCE, _name(step), SPACE, {"spec": {"minMember": 7}})
+    await world.admin.patch(PodGroup.RESOURCE, _name(step), _space(step), {"spec": {"minMember": 7}})
 
 
 async def _foreign_podgroup(world: World, step: Step) -> None:
-    metadata = {"name": _name(step), "namespace": SPACE}
+    metadata = {"name": _name(step), "namespace": _space(step)}
     group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": metadata}
     await world.admin.create({**group, "spec": {"minMember": 1}}, kind=PodGroup.RESOURCE)
 
 
 async def _delete_jobset(world: World, step: Step) -> None:
-    await world.admin.delete(JobSet.RESOURCE, _name(step), SPACE, propagation="Background")
+    await world.admin.delete(JobSet.RESOURCE, _name(step), _space(step), propagation="Background")
 
 
 async def _edit_jobset(world: World, step: Step) -> None:
-    await world.admin.patch(JobSet.RESOURCE, _name(step), SPACE, {"metadata": {"labels": {"l": str(step.at)}}})
+    await world.admin.patch(JobSet.RESOURCE, _name(step), _space(step), {"metadata": {"labels": {"l": str(step.at)}}})
 
 
 async def _delete_snapshot(world: World, step: Step) -> None:
-    await world.admin.delete(ConfigMap.RESOURCE, f"{_name(step)}-runtime-snapshot", SPACE)
+    await world.admin.delete(ConfigMap.RESOURCE, f"{_name(step)}-runtime-snapshot", _space(step))
 
 
 async def _delete_pod(world: World, step: Step) -> str:
-    found = await world.admin.list(Pod.RESOURCE, SPACE, label_selector=f"jobset.sigs.k8s.io/jobset-name={_name(step)}")
+    found = await world.admin.list(
+        Pod.RESOURCE, _space(step), label_selector=f"jobset.sigs.k8s.io/jobset-name={_name(step)}"
+    )
     if not found.items:
         return "none"
     name: str = min(pod["metadata"]["name"] for pod in found.items)
-    await world.admin.delete(Pod.RESOURCE, name, SPACE)
+    await world.admin.delete(Pod.RESOURCE, name, _space(step))
     return f"deleted {name}"
 
 
 async def _edit_runtime(world: World, step: Step) -> None:
-    patch = {"metadata": {"labels": {"edited": str(int(step.at))}}}
-    if _runtime(step) == "gang":
-        patch["spec"] = {"podGroupPolicy": {"coscheduling": {"scheduleTimeoutSeconds": 10 + int(step.at) % 50}}}  # type: ignore[dict-item]
-    await world.admin.patch(TrainingRuntime.RESOURCE, _runtime(step), SPACE, patch)
+    kind, name, space = _runtime(step)
+    patch: Document = {"metadata": {"labels": {"edited": str(int(step.at))}}}
+    if name == "gang":
+        patch["spec"] = {"podGroupPolicy": {"coscheduling": {"scheduleTimeoutSeconds": 10 + int(step.at) % 50}}}
+    await world.admin.patch(kind, name, space, patch)
 
 
 async def _delete_runtime(world: World, step: Step) -> None:
-    await world.admin.delete(TrainingRuntime.RESOURCE, _runtime(step), SPACE)
+    await world.admin.delete(*_runtime(step))
+
+
+async def _replace_runtime(world: World, step: Step) -> None:
+    """It is gone for a while, or was gone before."""
+    kind, name, space = _runtime(step)
+    with suppress(NotFound):
+        await world.admin.delete(kind, name, space)
+    await asyncio.sleep(step.more % 1)
+    await world.admin.create(runtime(name, space=space), kind=kind)
 
 
 async def _lose_runtime(world: World, step: Step) -> None:
@@ -288,34 +346,153 @@ async def _delete_hostfile(world: World, step: Step) -> str:
 
 
 async def _delete_owned(world: World, collection: str, kind: Any, step: Step) -> str:
+    if (name := _owned(world, collection, step)) is None:
+        return "none"
+    await world.admin.delete(kind, name, _space(step))
+    return f"deleted {name}"
+
+
+def _owned(world: World, collection: str, step: Step) -> str | None:
     """An object of the job, but neither its snapshot nor its record."""
     for one in world.stored(collection):
         metadata = one["metadata"]
         owners = [owner["name"] for owner in metadata.get("ownerReferences") or ()]
         if _name(step) in owners and not metadata["name"].endswith(("-runtime-snapshot", "-failures")):
-            await world.admin.delete(kind, metadata["name"], SPACE)
-            return f"deleted {metadata['name']}"
-    return "none"
+            name: str = metadata["name"]
+            return name
+    return None
+
+
+async def _edit_secret(world: World, step: Step) -> str:
+    if (name := _owned(world, "secrets", step)) is None:
+        return "none"
+    await world.admin.patch(Secret.RESOURCE, name, _space(step), {"data": {"more": "eA=="}})
+    return f"edited {name}"
+
+
+async def _edit_hostfile(world: World, step: Step) -> str:
+    if (name := _owned(world, "configmaps", step)) is None:
+        return "none"
+    await world.admin.patch(ConfigMap.RESOURCE, name, _space(step), {"data": {"hostfile": "elsewhere"}})
+    return f"edited {name}"
+
+
+async def _edit_snapshot(world: World, step: Step) -> None:
+    """Its label, or what it holds."""
+    name = f"{_name(step)}-runtime-snapshot"
+    patch: Document = {"metadata": {"labels": {"l": str(step.at)}}}
+    if step.more > 20:
+        patch["data"] = dict.fromkeys((await world.admin.get(ConfigMap.RESOURCE, name, _space(step)))["data"], "edited")
+    await world.admin.patch(ConfigMap.RESOURCE, name, _space(step), patch)
+
+
+async def _delete_record(world: World, step: Step) -> None:
+    await world.admin.delete(ConfigMap.RESOURCE, f"{_name(step)}-failures", _space(step))
+
+
+async def _edit_record(world: World, step: Step) -> None:
+    name, space = f"{_name(step)}-failures", _space(step)
+    await world.admin.patch(ConfigMap.RESOURCE, name, space, {"data": {"more": str(step.at)}})
+
+
+async def _suspend_jobset(world: World, step: Step) -> None:
+    await world.admin.patch(JobSet.RESOURCE, _name(step), _space(step), {"spec": {"suspend": True}})
+
+
+async def _resume_jobset(world: World, step: Step) -> None:
+    await world.admin.patch(JobSet.RESOURCE, _name(step), _space(step), {"spec": {"suspend": False}})
+
+
+async def _foreign_jobset(world: World, step: Step) -> None:
+    pod = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}
+    jobset = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+    spec = {"replicatedJobs": [{"name": "other", "template": {"spec": pod}}]}
+    await _make_foreign(world, step, {**jobset, "spec": spec}, _name(step), JobSet.RESOURCE)
+
+
+async def _foreign_snapshot(world: World, step: Step) -> None:
+    await _make_foreign(world, step, _CONFIG_MAP, f"{_name(step)}-runtime-snapshot", ConfigMap.RESOURCE)
+
+
+async def _foreign_hostfile(world: World, step: Step) -> None:
+    await _make_foreign(world, step, _CONFIG_MAP, f"{_name(step)}-mpi-hostfile", ConfigMap.RESOURCE)
+
+
+async def _foreign_secret(world: World, step: Step) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret"}
+    await _make_foreign(world, step, secret, f"{_name(step)}-mpi-ssh-auth", Secret.RESOURCE)
+
+
+async def _make_foreign(world: World, step: Step, document: Document, name: str, kind: Resource) -> None:
+    """An object of somebody else under a name of ours; half of them are deleted again."""
+    space = _space(step)
+    await world.admin.create({**document, "metadata": {"name": name, "namespace": space}}, kind=kind)
+    if step.more > 20:
+        made = await world.admin.get(kind, name, space)
+
+        async def delete() -> None:
+            await asyncio.sleep(step.more - 20)
+            with suppress(NotFound, Conflict):
+                await world.admin.delete(kind, name, space, uid=uid_of(made), propagation="Background")
+
+        world.start(f"deletes {name}", delete())
+
+
+async def _foreign_finalizer(world: World, step: Step) -> None:
+    """Another program holds a job for a while."""
+    name, space = _name(step), _space(step)
+    await _patch(world, step, {"metadata": {"finalizers": ["example.com/held"]}})
+
+    async def let_go() -> None:
+        await asyncio.sleep(step.more)
+        with suppress(NotFound):
+            await world.admin.patch(_JOB, name, space, {"metadata": {"finalizers": None}})
+
+    world.start(f"lets {name} go", let_go())
+
+
+async def _delete_namespace(world: World, step: Step) -> str:
+    """It is made again as soon as it is gone, with its runtimes."""
+    if _space(step) != TEAM:
+        return "not that one"
+    await world.admin.delete(Namespace.RESOURCE, TEAM)
+    world.start("makes the namespace again", _make_again(world))
+    return "deleted"
+
+
+async def _make_again(world: World) -> None:
+    while True:
+        await asyncio.sleep(0.5)
+        with suppress(ApiError):  # it is not gone yet
+            await _make_team(world)
+            return
+
+
+async def _make_team(world: World) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}}
+    await world.admin.create(namespace, kind=Namespace.RESOURCE)
+    for name in RUNTIMES[:-1]:
+        await world.admin.create(runtime(name, space=TEAM), kind=TrainingRuntime.RESOURCE)
 
 
 async def _old_finalizer(world: World, step: Step) -> None:
     """A runtime with the finalizer of earlier versions of Kubeflow Trainer is deleted."""
     name = f"old-{_name(step)}"
     old = runtime("plain")
-    old["metadata"] = {"name": name, "namespace": SPACE, "finalizers": ["trainer.kubeflow.org/resource-in-use"]}
+    old["metadata"] = {"name": name, "namespace": _space(step), "finalizers": ["trainer.kubeflow.org/resource-in-use"]}
     await world.admin.create(old, kind=TrainingRuntime.RESOURCE)
-    await world.admin.delete(TrainingRuntime.RESOURCE, name, SPACE)
+    await world.admin.delete(TrainingRuntime.RESOURCE, name, _space(step))
 
 
 async def _foreign_condition(world: World, step: Step) -> None:
     """Another program writes a condition of its own."""
-    found = await world.admin.get(_JOB, _name(step), SPACE)
+    found = await world.admin.get(_JOB, _name(step), _space(step))
     conditions = [one for one in (found.get("status") or {}).get("conditions") or [] if one["type"] != "Quota"]
     moment = "2030-01-01T00:00:00Z"
     quota = {"type": "Quota", "status": "True", "reason": "Q", "message": str(step.at), "lastTransitionTime": moment}
     metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
     patch = {"metadata": metadata, "status": {"conditions": [*conditions, quota]}}
-    await world.admin.patch(_JOB, _name(step), SPACE, patch, subresource="status")
+    await world.admin.patch(_JOB, _name(step), _space(step), patch, subresource="status")
 
 
 async def _patch_as_a_queue(world: World, step: Step) -> None:
@@ -345,14 +522,28 @@ _ACTIONS: Mapping[str, Action] = {
     "foreign-podgroup": _foreign_podgroup,
     "delete-jobset": _delete_jobset,
     "edit-jobset": _edit_jobset,
+    "suspend-jobset": _suspend_jobset,
+    "resume-jobset": _resume_jobset,
+    "foreign-jobset": _foreign_jobset,
     "delete-snapshot": _delete_snapshot,
+    "edit-snapshot": _edit_snapshot,
+    "foreign-snapshot": _foreign_snapshot,
     "delete-secret": _delete_secret,
+    "edit-secret": _edit_secret,
+    "foreign-secret": _foreign_secret,
     "delete-hostfile": _delete_hostfile,
+    "edit-hostfile": _edit_hostfile,
+    "foreign-hostfile": _foreign_hostfile,
+    "delete-record": _delete_record,
+    "edit-record": _edit_record,
     "delete-pod": _delete_pod,
     "edit-runtime": _edit_runtime,
     "delete-runtime": _delete_runtime,
+    "replace-runtime": _replace_runtime,
     "lose-runtime": _lose_runtime,
     "old-finalizer": _old_finalizer,
     "foreign-condition": _foreign_condition,
+    "foreign-finalizer": _foreign_finalizer,
     "patch-as-a-queue": _patch_as_a_queue,
+    "delete-namespace": _delete_namespace,
 }

@@ -9,12 +9,13 @@ from trainwright.api.objects import Key
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.connection import Link
-from trainwright.controller.cli.dashboard.curves import Marker, points_of
+from trainwright.controller.cli.dashboard.curves import Marker, Seen, points_of, seen_of
 from trainwright.controller.cli.dashboard.details import Details
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.objects import Rendered
+from trainwright.controller.cli.dashboard.reports import Reports
 from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
-from trainwright.controller.cli.dashboard.watching import Watched
+from trainwright.controller.cli.dashboard.watching import Held, Record, Watched
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import (
     ApiError,
@@ -43,9 +44,14 @@ class Site:
         *,
         plugins: Sequence[Explains],
         pipeline: Callable[[], Pipeline],
+        reports: Reports | None = None,
+        changes: bool = False,
         now: Now = wall_clock,
     ) -> None:
-        self.watched = Watched(client, cluster, now=now)
+        """`reports`: the file of a local cluster, in which runs are kept. `changes`: whether jobs may be changed."""
+        self._changes = changes
+        self.watched = Watched(client, cluster, reports=reports, now=now)
+        self._reports = reports
         self._client = client
         self._link = Link(client, self.watched)
         self._looking = Looking(self.watched, Details(client, cluster, plugins, now=now), client)
@@ -54,6 +60,8 @@ class Site:
     async def run(self, ready: Callable[[], None]) -> None:
         """Watch the cluster until cancelled; `ready` is called once it has begun."""
         async with TaskScope("dashboard") as tasks:
+            if self._reports is not None:
+                tasks.start("dashboard/reports", self._reports.run())
             tasks.start("dashboard/link", self._link.run())
             watching = tasks.start("dashboard/jobs", self.watched.run())
             ready()
@@ -77,6 +85,25 @@ class Site:
 
     async def series(self, key: Key) -> contract.Series:
         """The curves of a job. Raises NotFound."""
+        held = await self._held(key)
+        seen, record = await self._seen(key, held)
+        return contract.Series(
+            now=format_time(self.watched.now()),
+            namespace=key.namespace,
+            name=key.name,
+            points=points_of(held.uid, seen, Marker(held.starts)),
+            since=format_time(held.since),
+            recorded=record.read,
+            joined=max((one.report.count for one in seen if one.report is not None), default=1),
+            unread=record.unread,
+        )
+
+    async def reports(self, key: Key) -> list[Seen]:
+        """The run of a job, oldest first: the whole one where it is kept on disk, else what is known. Raises NotFound."""
+        seen, _ = await self._seen(key, await self._held(key))
+        return seen
+
+    async def _held(self, key: Key) -> Held:
         self._check(key)
         with suppress(TimeoutError):
             async with asyncio.timeout(SYNC_SECONDS):
@@ -84,16 +111,14 @@ class Site:
         held = self.watched.held(key)
         if held is None:
             raise _missing(key)
-        record = await self._looking.record(key)
-        return contract.Series(
-            now=format_time(self.watched.now()),
-            namespace=key.namespace,
-            name=key.name,
-            points=points_of(held.uid, held.seen(), Marker(held.starts)),
-            since=format_time(held.since),
-            recorded=record.read,
-            unread=record.unread,
-        )
+        return held
+
+    async def _seen(self, key: Key, held: Held) -> tuple[list[Seen], Record]:
+        if self._reports is None:
+            record = await self._looking.record(key)
+            return held.seen(), record
+        seen = seen_of(await self._reports.read(held.uid))
+        return seen, Record(read=True, unread=self._reports.problem)
 
     async def objects(self, key: Key) -> contract.Objects:
         """What a job becomes. Raises NotFound, KubernetesError, RegistryError."""

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from trainwright.controller.cli.reading import BROKEN_PIPE, WRONG_USE, add_kubeconfig, chosen_cluster
 
 if TYPE_CHECKING:
+    from trainwright.controller.cli.dashboard.keys import KeptKeys
+    from trainwright.controller.cli.dashboard.reports import Reports
     from trainwright.controller.cli.dashboard.serving import Server
     from trainwright.controller.runtime import Client, ClusterConfig
 
@@ -113,8 +115,32 @@ async def _announce(
         await asyncio.to_thread(browser.show, url)
 
 
-def server_of(client: "Client", config: "ClusterConfig", namespace: str, *, port: int = 0) -> "Server":
-    """The dashboard of a cluster. `namespace` empty: all. Raises RegistryError."""
+def server_of(
+    client: "Client",
+    config: "ClusterConfig",
+    namespace: str,
+    *,
+    port: int = 0,
+    changes: bool = False,
+    reports: "Reports | None" = None,
+    kept: "KeptKeys | None" = None,
+    command: str = "trainwright dashboard",
+) -> "Server":
+    """The dashboard of a cluster.
+
+    Args:
+        client: with the user's rights.
+        config: of the API server.
+        namespace: empty for all.
+        port: to listen on; 0 for a free one.
+        changes: whether the page may stop, resume, delete and repeat jobs, where the user may.
+        reports: keeps the runs of a local cluster.
+        kept: port and secret of a local cluster.
+        command: what the user types to have this dashboard again.
+
+    Raises:
+        RegistryError: a plugin is broken.
+    """
     from trainwright.controller.cli.dashboard.answering import Site  # noqa: PLC0415
     from trainwright.controller.cli.dashboard.contract import Cluster  # noqa: PLC0415
     from trainwright.controller.cli.dashboard.security import Guard  # noqa: PLC0415
@@ -124,5 +150,12 @@ def server_of(client: "Client", config: "ClusterConfig", namespace: str, *, port
     from trainwright.plugins.registry import Registry  # noqa: PLC0415
 
     cluster = Cluster(context=config.context, server=config.server, namespace=namespace)
-    site = Site(client, cluster, plugins=explaining_plugins(), pipeline=lambda: Pipeline(Registry.load()))
-    return Server(site, Guard(), port=port)
+    site = Site(
+        client,
+        cluster,
+        plugins=explaining_plugins(),
+        pipeline=lambda: Pipeline(Registry.load()),
+        reports=reports,
+        changes=changes,
+    )
+    return Server(site, Guard(), port=port, kept=kept, command=command)

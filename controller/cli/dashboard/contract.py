@@ -8,6 +8,9 @@ a value that is not known is null, a text that is not known is empty.
 
 - `/?token=T`: 303 to `/` with the cookie. Every other path needs the cookie, else 403.
 - `/` and `/<file>`: the files of `page/`; `/` is `index.html`. A link to a job is a fragment, such as `/#/ns/name`.
+- `/proof?nonce=N`: text; needs no cookie. The HMAC-SHA256 of the nonce with `Session.proof_key`, in hexadecimal: a page
+  that lost the dashboard asks for it before it sends its cookie again, since another program may have taken the port.
+- `/api/v1/session`: `Session`.
 - `/api/v1/jobs`: `Jobs`.
 - `/api/v1/jobs/stream`: events `snapshot` (`Jobs`), `rows` (`Rows`), `connection` (`Connection`), `heartbeat`, `bye`.
 - `/api/v1/jobs/{namespace}/{name}`: `Job`.
@@ -83,6 +86,17 @@ class Problem(Answer):
     `Unavailable` (the API server does not answer), `TooManyStreams`, `InternalError`."""
     message: str
     """One or two sentences for the user: what failed and what to do."""
+
+
+class Session(Answer):
+    """Answer of `/api/v1/session`: what a page needs to come back, and to change something."""
+
+    proof_key: str
+    """See `/proof`. Empty: there is none, do not ask."""
+    action_token: str
+    """The header `X-Trainwright-Action` of a POST."""
+    command: str
+    """What the user types if the dashboard does not answer any more."""
 
 
 class Connection(Answer):
@@ -433,6 +447,10 @@ class Curve(Answer):
     """One for each entry of `times`. Null: not reported then, or not finite."""
     not_finite: list[int]
     """Indices at which it was NaN or infinite."""
+    lows: list[float | None] = []
+    """Where an entry stands for several reports: the lowest value of each entry. Empty: each stands for one."""
+    highs: list[float | None] = []
+    """The same, the highest."""
 
 
 class Mark(Answer):
@@ -468,7 +486,11 @@ class Points(Answer):
 
 
 class Series(Answer):
-    """Answer of `/series`: the whole run as far as it is known, at most a few hundred reports; thinned evenly."""
+    """Answer of `/series`: the whole run as far as it is known, in at most about a thousand entries.
+
+    A local cluster keeps the run on disk. Elsewhere it is what the dashboard has seen and a manager has recorded, a few
+    hundred reports, thinned evenly.
+    """
 
     now: str
     namespace: str
@@ -477,9 +499,11 @@ class Series(Answer):
     since: str | None
     """The dashboard itself has seen the reports since then."""
     recorded: bool
-    """Earlier reports come from the ConfigMap `<job>-progress`."""
+    """Earlier reports come from the file of a local cluster, or from the ConfigMap `<job>-progress`."""
     unread: str
     """Why earlier reports are missing, for the user; empty if nothing is known to be missing."""
+    joined: int = 1
+    """The most reports that one entry stands for. 1: each entry is one report, or one of those that were left."""
 
 
 # ------------------------------------------------------------------------------------------------- what the job became

@@ -4,11 +4,14 @@
 It only reads. `security` says who gets an answer, `contract` what the answers are.
 """
 
+import asyncio
 import errno
 import logging
 import re
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 
 import msgspec
 from aiohttp import web
@@ -17,7 +20,8 @@ from trainwright.api.objects import Key
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.answering import Site, problem_of
 from trainwright.controller.cli.dashboard.files import File, files_of
-from trainwright.controller.cli.dashboard.security import HEADERS, Asked, Guard, cookie_name
+from trainwright.controller.cli.dashboard.keys import KeptKeys, Keys
+from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, Asked, Guard, cookie_name
 from trainwright.controller.cli.dashboard.streams import Events
 from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
 from trainwright.controller.runtime.servers.http import listening
@@ -33,6 +37,7 @@ MOST_STREAMS = 64
 RETRY_MILLISECONDS = 2000
 SHUTDOWN_SECONDS = 1.0
 """Streams end by themselves; this is for a log that is followed."""
+_NONCE = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _JSON = "application/json"
 _NO_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">%s<title>Trainwright</title>
@@ -56,26 +61,48 @@ class Refused(Exception):  # noqa: N818 - what happened to the request
 class Server:
     """Serves the page and its data."""
 
-    def __init__(self, site: Site, guard: Guard, *, port: int = 0, files: dict[str, File] | None = None) -> None:
-        """`port` 0 takes a free one; read `port` once it listens."""
+    def __init__(
+        self,
+        site: Site,
+        guard: Guard,
+        *,
+        port: int = 0,
+        files: dict[str, File] | None = None,
+        kept: KeptKeys | None = None,
+        command: str = "trainwright dashboard",
+    ) -> None:
+        """Make it.
+
+        Args:
+            site: what is shown.
+            guard: who sees it.
+            port: to listen on; 0 takes a free one. Read `port` once it listens.
+            files: of the page.
+            kept: port and secret of a local cluster, in place of those of `port` and `guard`.
+            command: what the user types to have this dashboard again.
+        """
         self.port = port
         self._site = site
         self._guard = guard
+        self._kept = kept
+        self._command = command
         self._files = files_of() if files is None else files
         self._streams = 0
 
     @property
     def address(self) -> str:
         """What the user opens. It holds the token."""
-        return f"http://{HOST}:{self.port}/?token={self._guard.token}"
+        return address_of(self._guard.keys)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Listen until cancelled; `ready` is called once. Raises ConfigurationError: the port cannot be used."""
         application = web.Application(middlewares=[self._guarded])
         application.on_shutdown.append(self._end_streams)
         routes = application.router
-        place = self._guard.place
+        place = "/{place}"  # the guard has compared it
+        routes.add_get(PROOF, self._proof)
         routes.add_get(f"{place}/", self._page)
+        routes.add_get(f"{place}/api/v1/session", self._session)
         routes.add_get(f"{place}/api/v1/jobs", self._jobs)
         routes.add_get(f"{place}/api/v1/jobs/stream", self._jobs_stream)
         job = f"{place}/api/v1/jobs/{{namespace}}/{{name}}"
@@ -89,13 +116,34 @@ class Server:
             application, access_log=None, logger=_protocol, shutdown_timeout=SHUTDOWN_SECONDS, handler_cancellation=True
         )
         try:
-            async with listening("dashboard", runner, HOST, self.port) as self.port:
+            async with self._listening(runner):
                 await self._site.run(ready)
         except ConfigurationError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE:
                 message = f"port {self.port} is taken: give another one, or none for a free one"
                 raise ConfigurationError(message) from error
             raise
+
+    @asynccontextmanager
+    async def _listening(self, runner: web.AppRunner) -> AsyncIterator[None]:
+        """Listen on the port of the last run, or on a free one if another program has taken it."""
+        if self._kept is None:
+            async with listening("dashboard", runner, HOST, self.port) as self.port:
+                self._guard.keys = replace(self._guard.keys, port=self.port)
+                yield
+            return
+        keys = await asyncio.to_thread(self._kept.read)
+        port = keys.port if await asyncio.to_thread(_is_free, keys.port) else 0
+        if keys.port and not port:
+            log.warning("another program uses port %s of the dashboard, which gets a new address", keys.port)
+        async with listening("dashboard", runner, HOST, port) as self.port:
+            self._guard.keys = await asyncio.to_thread(self._kept.listens, keys, self.port)
+            yield
+
+    def _renew_keys(self) -> None:
+        """Take new keys, which `up --new-token` has written."""
+        if self._kept is not None and (found := self._kept.changed(self._guard.keys)) is not None:
+            self._guard.keys = found
 
     async def _end_streams(self, _: web.Application) -> None:
         self._site.close()
@@ -104,6 +152,7 @@ class Server:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        self._renew_keys()
         try:
             asked = Asked(request.method, request.path, request.headers, request.cookies, request.query.get("token"))
             cookie = cookie_name(self.port)
@@ -143,6 +192,18 @@ class Server:
             raise web.HTTPNotFound
         body = found.path.read_bytes()
         return web.Response(body=body, headers={**HEADERS, "Content-Type": found.content_type})
+
+    async def _proof(self, request: web.Request) -> web.Response:
+        nonce = request.query.get("nonce", "")
+        if _NONCE.fullmatch(nonce) is None:
+            raise Refused(_bad("nonce has 16 to 128 letters and digits"))
+        return web.Response(text=self._guard.keys.proof(nonce), headers={**HEADERS, "Content-Type": "text/plain"})
+
+    async def _session(self, _: web.Request) -> web.Response:
+        keys = self._guard.keys
+        return _answer(
+            contract.Session(proof_key=keys.proof_key, action_token=keys.action, command=self._command)
+        )
 
     async def _jobs(self, _: web.Request) -> web.Response:
         return _answer(self._site.jobs())
@@ -193,12 +254,16 @@ class Server:
             raise Refused(contract.Problem(code=503, reason="TooManyStreams", message=message))
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream; charset=utf-8"})
         self._streams += 1
+        keys = self._guard.keys
         try:
             await response.prepare(request)
             await response.write(f"retry: {RETRY_MILLISECONDS}\n\n".encode())
             number = 0
             async with aclosing(events):
                 async for name, data in events:
+                    self._renew_keys()
+                    if self._guard.keys is not keys:
+                        break  # the page asks again, and is told that its token counts no more
                     number += 1
                     # JSON has no line break in it, so one line of data holds it.
                     await response.write(
@@ -210,6 +275,22 @@ class Server:
         finally:
             self._streams -= 1
         return response
+
+
+def address_of(keys: Keys) -> str:
+    """What the user opens. It holds the token."""
+    return f"http://{HOST}:{keys.port}/?token={keys.token}"
+
+
+def _is_free(port: int) -> bool:
+    """Whether a port of this machine can be listened on."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((HOST, port))
+        except OSError:
+            return False
+    return True
 
 
 def _answer(data: contract.Answer, status: int = 200) -> web.Response:

@@ -5,9 +5,12 @@ import argparse
 import asyncio
 import math
 import os
+import platform
+import re
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -46,6 +49,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         return 2
 
     parser.set_defaults(run=usage)
+
+
+class OtherSystemError(Exception):
+    """No local cluster runs on this system; the text says what to do."""
+
+
+def _check_system() -> None:
+    """Raises OtherSystemError. hack/run.py says the same before it installs anything."""
+    if (system := platform.system()) != "Linux":
+        raise OtherSystemError(
+            f"a local cluster runs on Linux only, and this is {'macOS' if system == 'Darwin' else system}: "
+            "use a machine or a virtual machine with Linux, such as WSL"
+        )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -104,6 +120,11 @@ def _add_up(commands: Any) -> None:
     )
     parser.add_argument("--memory", action="store_true", help="keep the objects in memory only")
     parser.add_argument(
+        "--new-token",
+        action="store_true",
+        help="give the dashboard a new address; the one of before, and pages that are open with it, count no more",
+    )
+    parser.add_argument(
         "--merge-kubeconfig",
         action="store_true",
         help="add the cluster to your own kubeconfig, of which a copy is kept; `down` takes it out again",
@@ -120,7 +141,10 @@ def _up(arguments: argparse.Namespace) -> int:
     if arguments.foreground and arguments.merge_kubeconfig:
         return _fail("--merge-kubeconfig does not go with --foreground", 2)
     try:
+        _check_system()
         extras.require("local", _PURPOSE)
+        if arguments.new_token:
+            _renew_token(options)
         if arguments.foreground:
             serving.run_in_foreground(options)
             return _SUCCESS
@@ -147,6 +171,18 @@ def _up(arguments: argparse.Namespace) -> int:
     return _SUCCESS
 
 
+def _renew_token(options: Options) -> None:
+    """Rotate the dashboard's secret. A server that runs takes the new one with its next request."""
+    from trainwright.controller.cli.dashboard.keys import KeptKeys  # noqa: PLC0415 - the help needs none of it
+    from trainwright.controller.cli.dashboard.serving import address_of  # noqa: PLC0415 - as above
+
+    state.make_folder(options.folder)
+    keys = KeptKeys(options.folder).renew()
+    run = state.running(options.folder)
+    if run is not None and run.dashboard:
+        state.write(options.folder, replace(run, dashboard=address_of(keys)))
+
+
 def _merge(options: Options, *, use_context: bool) -> None:
     from trainwright.controller.cli.local import kubeconfigs  # noqa: PLC0415 - the help needs none of it
 
@@ -170,7 +206,9 @@ def _start(options: Options) -> state.Run:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether the text of the error is all that a user needs. By name: importing the classes would slow every help."""
-    return _is_of(error, "StateFileError", "ConfigurationError", "MissingExtraError", "ForeignFolderError")
+    return _is_of(
+        error, "StateFileError", "ConfigurationError", "MissingExtraError", "ForeignFolderError", "OtherSystemError"
+    )
 
 
 def _words(error: Exception, options: Options) -> str:
@@ -343,7 +381,9 @@ def _add_run(commands: Any) -> None:
     what.add_argument(
         "--nodes", type=_nodes, metavar="N", help="number of nodes of the script (default: the runtime's)"
     )
-    what.add_argument("--job-name", metavar="NAME", help="name of the TrainJob of the script (default: the script's)")
+    what.add_argument(
+        "--job-name", type=_job_name, metavar="NAME", help="name of the TrainJob of the script (default: the script's)"
+    )
     what.add_argument(
         "--workdir",
         type=Path,
@@ -386,6 +426,16 @@ def _nodes(text: str) -> int:
     return int(text)
 
 
+def _job_name(text: str) -> str:
+    # The longest pod name of a job is 15 longer, as in NAME-node-0-0-abcde, and may have 63.
+    if len(text) > 48 or not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a name for a TrainJob: use lower case letters, digits and dashes, "
+            "a letter first, no dash last, at most 48"
+        )
+    return text
+
+
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -401,6 +451,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     options = options_of(arguments)
     try:
+        _check_system()
         extras.require("local", _PURPOSE)
         documents = requested.documents_of(arguments)
         from trainwright.controller.cli.local import running  # noqa: PLC0415 - as above

@@ -20,8 +20,8 @@ from trainwright.api.objects import Document, labels_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
 from trainwright.controller.cli.rendering.sources import Inputs
+from trainwright.controller.local.node.asked import WORKDIR
 from trainwright.controller.local.node.images import Environment, Images
-from trainwright.controller.local.node.plan import WORKING_FOLDER
 from trainwright.controller.local.node.pods import RESTARTS
 from trainwright.controller.local.node.refusals import unrunnable
 from trainwright.controller.runtime import Client
@@ -147,7 +147,7 @@ def start_in(folder: Path, job: Document, objects: Sequence[Document]) -> None:
         for part in document["spec"]["replicatedJobs"]
         if ((part["template"].get("metadata") or {}).get("labels") or {}).get(LABEL_ANCESTOR_STEP) == STEP_TRAINER
     ]
-    annotations = {f"{WORKING_FOLDER}{NODE}": str(folder)}
+    annotations = {f"{WORKDIR}{NODE}": str(folder)}
     if parts:
         patched = [
             {"name": part, "template": {"spec": {"template": {"metadata": {"annotations": annotations}}}}}

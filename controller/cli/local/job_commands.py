@@ -198,6 +198,7 @@ def _with_jobs(command: _JobsCommand) -> Callable[[argparse.Namespace], int]:
         if state.running(options.folder) is None:
             return _fail(f"cluster {options.name} does not run; start it with: {options.command('up')}")
         from trainwright.controller.cli.local import managing  # noqa: PLC0415 - the help needs none of it
+        from trainwright.controller.runtime.errors import TransportError  # noqa: PLC0415 - as above
 
         async def connected() -> int:
             everywhere = vars(arguments).get("all_namespaces", False)
@@ -208,6 +209,12 @@ def _with_jobs(command: _JobsCommand) -> Callable[[argparse.Namespace], int]:
             return asyncio.run(connected())
         except managing.RefusedError as error:
             return _fail(error)
+        except TransportError:
+            if state.running(options.folder) is not None:
+                raise
+            return _fail(
+                f"cluster {options.name} has ended, and its pods with it; start it with: {options.command('up')}"
+            )
 
     return run
 

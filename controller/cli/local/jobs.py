@@ -24,7 +24,7 @@ from trainwright.controller.cli.local.podwatch import PodWatch
 from trainwright.controller.cli.local.reports import Reports
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Transport
-from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime.errors import KubernetesError, NotFound
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.failures.first import LATE_SECONDS
 from trainwright.controller.trainer.failures.last_words import is_consequence, telling_line
@@ -99,6 +99,7 @@ class Follower:
         self._last = ""
         self._reports = Reports()
         self._started = False
+        self._uid = ""
 
     async def follow(
         self,
@@ -126,9 +127,14 @@ class Follower:
             self._watch = watch
             while True:
                 job = await self._job()
+                if job is None:
+                    await self._finish([*self._copies.values()], _DRAIN_SECONDS)
+                    return Followed(1, f"TrainJob {self._name} was deleted")
                 self._tell_progress(job)
                 await self._tell_events(job)
                 ended = self._ended(job)
+                if ended is not None and ended.code and await self._job() is None:
+                    continue  # it was deleted just now, and its pods fail of that
                 if ended is not None:
                     return await self._concluded(ended, end_job)
                 if not self._started and loop.time() > limit:
@@ -163,8 +169,14 @@ class Follower:
                 return found.cause.message
         return self._last
 
-    async def _job(self) -> Document:
-        return await self._client.get(TRAINJOB, self._name, self._namespace)
+    async def _job(self) -> Document | None:
+        """The job; None once it is deleted, when its pods end without a failure, also if another got its name."""
+        try:
+            job = await self._client.get(TRAINJOB, self._name, self._namespace)
+        except NotFound:
+            return None
+        self._uid = self._uid or uid_of(job)
+        return job if uid_of(job) == self._uid and not job["metadata"].get("deletionTimestamp") else None
 
     # ------------------------------------------------------------------ the end
 

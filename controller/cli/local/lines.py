@@ -47,11 +47,7 @@ async def follow(jobs: Jobs, name: str, wanted: Wanted) -> int:
     """Show the lines as they come until the job ends; returns the exit code of the job. Raises RefusedError."""
     await jobs.get(name)
     follower = Follower(jobs.transport, jobs.namespace, name, stop_at_failure=False, takes=wanted.takes)
-    try:
-        ended = await follower.follow(start_seconds=START_SECONDS)
-    except NotFound:
-        print(f"TrainJob {name} was deleted", file=sys.stderr)
-        return 1
+    ended = await follower.follow(start_seconds=START_SECONDS)
     print(ended.message, file=sys.stderr)
     return ended.code
 

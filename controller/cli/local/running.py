@@ -229,13 +229,12 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
         logs.configure("INFO" if options.verbose else "WARNING", file=file)
         async with training_cluster(options.node_settings(), port=options.port) as cluster:
             inside = cluster.api.transport()
-            if not sys.stdout.isatty():
-                yield inside, ""
-                return
+            # Also where nobody is told its address: it keeps the curves.
             from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415 - only here
 
-            async with embedded(inside, load_config(options.folder / "kubeconfig")) as dashboard:
-                yield inside, dashboard
+            config = load_config(options.folder / "kubeconfig")
+            async with embedded(inside, config, options.folder, command=options.command("up")) as dashboard:
+                yield inside, dashboard if sys.stdout.isatty() else ""
 
 
 async def prepared(options: Options, documents: list[Document], arguments: argparse.Namespace) -> list[Document]:

@@ -106,7 +106,13 @@ async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, s
 
     async with (
         training_cluster(options.node_settings(), port=options.port, memory=options.memory) as cluster,
-        embedded(cluster.api.transport(), load_config(options.folder / "kubeconfig")) as dashboard,
+        embedded(
+            cluster.api.transport(),
+            load_config(options.folder / "kubeconfig"),
+            options.folder,
+            command=options.command("up"),
+            memory=options.memory,
+        ) as dashboard,
     ):
         collector.freeze()
         yield cluster.api.config.server, cluster.node, dashboard

@@ -13,12 +13,12 @@ import asyncio
 import inspect
 import logging
 import os
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeAlias
 
 from trainwright.api.objects import Key
+from trainwright.api.surroundings import ticks
 from trainwright.controller.runtime.context import Reconcile, current
 from trainwright.controller.runtime.controller.results import Backoff, Done, Result, RetryAfter
 from trainwright.controller.runtime.controller.sources import KindSource, Source
@@ -209,7 +209,7 @@ class Controller:
         self._active += 1
         if self._observer:
             self._observer.started()
-        started = time.perf_counter()
+        started = ticks()
         try:
             outcome = await self._attempt(item, started)
             if log.isEnabledFor(logging.DEBUG):
@@ -234,28 +234,26 @@ class Controller:
             return self._given_up(item, bound, started)
         except ReconcileTimeout as error:
             self._retry(item, Backoff(str(error)), logging.ERROR)
-            return Outcome("error", time.perf_counter() - started, timed_out=True)
+            return Outcome("error", ticks() - started, timed_out=True)
         except (Conflict, NotLeading) as error:
             what = "conflict" if isinstance(error, Conflict) else "not leading"
             reason = f"{what}: {error}"
             self._retry(item, replace(bound, reason=reason), logging.INFO)  # not an error
-            return Outcome("requeue", time.perf_counter() - started)
+            return Outcome("requeue", ticks() - started)
         except Exception as error:
             if _terminal_inside(error):
                 log.exception("%s %s: not retried", self.name, key)
                 return self._given_up(item, bound, started)
             delay = self._requeue(item, replace(bound, reason=type(error).__name__))
             log.exception("%s %s: reconcile failed, retry in %.3g s", self.name, key, delay)
-            return Outcome(
-                "error", time.perf_counter() - started, crashed=not isinstance(error, (OSError, KubernetesError))
-            )
-        return Outcome(outcome, time.perf_counter() - started)
+            return Outcome("error", ticks() - started, crashed=not isinstance(error, (OSError, KubernetesError)))
+        return Outcome(outcome, ticks() - started)
 
     def _given_up(self, item: Item[Key], bound: Backoff, started: float) -> Outcome:
         """The outcome of a terminal error. Only `at_most` of a `Backoff` queues the key again."""
         if bound.at_most is not None:
             self.queue.add(item.key, priority=_priority(item, bound), after=bound.at_most, reason=bound.reason)
-        return Outcome("error", time.perf_counter() - started, terminal=True)
+        return Outcome("error", ticks() - started, terminal=True)
 
     async def _call(self, key: Key) -> Result:
         try:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trainwright.api import extras
 from trainwright.controller.runtime.testing import hooks
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 _CRDS = "control_plane_crds"
 _FIXTURES = ("control_plane", "cluster")
-_EXTRA = "these fixtures need the extra `testing`: install trainwright[testing]"
 _FAILURE = pytest.StashKey[Exception]()
 
 
@@ -50,7 +50,8 @@ def pytest_control_plane(fixture: str, config: pytest.Config) -> "ControlPlane":
     try:
         from trainwright.controller.runtime.testing.control_plane import ControlPlane  # noqa: PLC0415
     except ImportError as error:
-        raise pytest.UsageError(f"{_EXTRA} ({error})") from error
+        needed = extras.install(list(extras.LIBRARIES["testing"].values()))
+        raise pytest.UsageError(f"these fixtures need the extra `testing`: {needed} ({error})") from error
     crds = config.getini(_CRDS)
     if fixture == "cluster":
         return ControlPlane.complete(crds=crds, audit=True)

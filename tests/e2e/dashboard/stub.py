@@ -64,6 +64,7 @@ class Stub:
         self.series: dict[str, contract.Series] = {}
         self.objects: contract.Objects = sample("objects", contract.Objects)
         self.log: Callable[[str, Query], bytes | contract.Problem] = lambda _pod, _query: b"one line\n"
+        self.session: contract.Session = sample("session", contract.Session)
         self.is_up = True
         self.url = ""
         self._streams: list[tuple[str, Events]] = []
@@ -89,6 +90,8 @@ class Stub:
 
     def answer(self, path: str, query: Query) -> contract.Answer | bytes | Events:
         """What a path of the API is answered: a struct, bytes of a log, or events."""
+        if path == "/api/v1/session":
+            return self.session
         parts = [unquote(part) for part in path.removeprefix("/api/v1/jobs").strip("/").split("/") if part]
         if not parts:
             return self.jobs

@@ -19,6 +19,7 @@ KINDS: dict[str, type[contract.Answer]] = {
     "heartbeat": contract.Heartbeat,
     "gone": contract.Gone,
     "problem": contract.Problem,
+    "session": contract.Session,
     "job": contract.Job,
     "series": contract.Series,
     "points": contract.Points,

@@ -359,12 +359,15 @@ class Store:
         self._history.append(change)
         self._history_bytes += change.size
 
-    async def compact(self) -> None:
+    async def compact(self, *, keep: float = HISTORY_SECONDS) -> None:
         """Forget changes that are too old, or too many; called from time to time, and never twice at once.
 
         It works in slices: between two of them the event loop answers requests, and the file takes their commits.
+
+        Args:
+            keep: seconds after which a change is too old.
         """
-        limit = self._now() - HISTORY_SECONDS
+        limit = self._now() - keep
         forgotten = [version async for version in self._too_old(limit)]
         if self._history_bytes > HISTORY_BYTES:
             for chatty in (True, False):  # chatty collections first, then the oldest

@@ -6,14 +6,18 @@ apart by numbers in the order of their making, not by addresses, so that sets of
 """
 
 import asyncio
+import math
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context
 from typing import Any
 
+from trainwright.api.surroundings import Surroundings, present
+
 STEPS_PER_MOMENT = 20_000
 """Turns of the loop within a millisecond of virtual time that are taken for a hot loop."""
 _MOMENT_SECONDS = 1e-3
+_SHOWN = 5
 
 
 class HotLoopError(Exception):
@@ -28,6 +32,8 @@ class _Task(asyncio.Task[Any]):
     """A task with a number for its hash."""
 
     number = 0
+    surroundings: Surroundings
+    """Of the process that started it."""
 
     def __hash__(self) -> int:
         return self.number
@@ -93,17 +99,31 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         """Virtual seconds since the loop was made."""
         return self._now
 
+    def call_later(  # type: ignore[override]  # the arguments of any callback
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As in every loop, but time goes on, however small the delay is: nothing else lets it pass here."""
+        due = self._now + delay
+        if delay > 0 and due <= self._now:
+            due = math.nextafter(self._now, math.inf)
+        return self.call_at(due, callback, *args, context=context)
+
     def create_future(self) -> asyncio.Future[Any]:
         """A future of this loop."""
         made = _Future(loop=self)
         made.number = self._next()
         return made
 
+    def tasks_of(self, surroundings: Surroundings) -> int:
+        """How many tasks of a process are not done."""
+        return sum(isinstance(one, _Task) and one.surroundings is surroundings for one in asyncio.all_tasks(self))
+
     def _make_task(
         self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], *, context: Context | None = None
     ) -> asyncio.Task[Any]:
         made = _Task.__new__(_Task)
         made.number = self._next()  # before it is put into the set of all tasks
+        made.surroundings = present() if context is None else context.run(present)
         made.__init__(work, loop=loop, context=context)  # type: ignore[misc]
         return made
 
@@ -129,7 +149,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def _advance(self, timeout: float | None) -> None:
         if timeout is None:
-            raise DeadlockError("every task waits, and there is no timer")
+            raise DeadlockError(f"every task waits, and there is no timer: {self._places()}")
         if timeout > 0:
             # Exactly to the timer: the sum of now and the difference may be a little less, and whoever finds its key
             # not due yet sets the timer again.
@@ -144,4 +164,16 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             return
         self._turns += 1
         if self._turns > STEPS_PER_MOMENT:
-            raise HotLoopError(f"{STEPS_PER_MOMENT} turns of the loop within a millisecond, at {self._now:.3f} s")
+            turns = f"{STEPS_PER_MOMENT} turns of the loop within a millisecond, at {self._now:.3f} s"
+            raise HotLoopError(f"{turns}: {self._places()}")
+
+    def _places(self) -> str:
+        """Where the tasks are that run next, or the newest ones, for whoever looks for the one that spins or waits."""
+        ready = [getattr(one._callback, "__self__", None) for one in self._ready]  # type: ignore[attr-defined]  # noqa: SLF001
+        tasks: list[asyncio.Task[Any]] = [one for one in ready if isinstance(one, _Task)]
+        tasks = tasks or sorted(asyncio.all_tasks(self), key=hash)
+        found = []
+        for task in tasks[-_SHOWN:]:
+            places = [f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in task.get_stack(limit=2)]
+            found.append(f"{task.get_name()} at {' < '.join(reversed(places))}")
+        return "; ".join(found)

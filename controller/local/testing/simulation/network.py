@@ -88,12 +88,16 @@ class Network:
     ) -> None:
         self._inner, self.name, self._trace, self._chance, self._written = inner, name, trace, chance, written
         self.weather = weather
-        self._paused_until = 0.0
+        self._paused_until = self._blind_until = 0.0
         self._down = False
 
     def pause(self, seconds: float) -> None:
         """Stand still: what is sent or received waits, and goes on afterwards, as in a frozen process."""
         self._paused_until = max(self._paused_until, asyncio.get_running_loop().time() + seconds)
+
+    def blind(self, seconds: float) -> None:
+        """Watches break at their next frame, and none can be opened meanwhile."""
+        self._blind_until = max(self._blind_until, asyncio.get_running_loop().time() + seconds)
 
     def cut_off(self) -> None:
         """The process is dead: nothing goes out any more."""
@@ -146,7 +150,7 @@ class Network:
         """See Transport."""
         await self._way()
         what = f"{self.name} {request}"
-        if self._chance.random() < self.weather.refused:
+        if self._chance.random() < self.weather.refused or self._is_blind:
             raise self._fault("refused", Unreachable(f"{request}: refused (simulated)"), what)
         async with self._inner.open(request) as stream:
             self._trace.add("watch", f"{what} {request.query.get('resourceVersion', '')} {stream.status}")
@@ -166,7 +170,7 @@ class Network:
         """Wait as long as the next frame takes. Raises ConnectionLost."""
         weather, draws = self.weather, [self._chance.random() for _ in range(3)]
         what = f"{self.name} {request}"
-        if draws[0] < weather.cut_watch:
+        if draws[0] < weather.cut_watch or self._is_blind:
             raise self._fault("cut", ConnectionLost(f"{request}: cut (simulated)"), what)
         late = weather.latency * (0.2 + 1.6 * draws[2])
         if draws[1] < weather.slow_frame:
@@ -184,6 +188,10 @@ class Network:
         while (left := self._paused_until - loop.time()) > 0:  # noqa: ASYNC110 - it may be paused for longer meanwhile
             await asyncio.sleep(left)
         self._alive()
+
+    @property
+    def _is_blind(self) -> bool:
+        return asyncio.get_running_loop().time() < self._blind_until
 
     def _alive(self) -> None:
         if self._down:

@@ -60,8 +60,7 @@ class SimulatedNode:
         self._cache = manager.cache
         self._seed, self._lives = seed, lives
         self._known: dict[str, _Life] = {}
-        self.is_lost = False
-        """The node does not answer any more: its pods stay as they are."""
+        self._lost_until = 0.0
         builder = manager.controller("simulated-node").watches(POD, mappers.itself, predicates=(_is_bound,))
         builder.reconcile(self._reconcile, workers=8, needs_leader=False)
 
@@ -81,6 +80,10 @@ class SimulatedNode:
         await self._client.patch(NODE, NAME, "", {"status": status}, type="strategic", subresource="status")
         lease = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": {"name": NAME, "namespace": _LEASES}}
         await self._client.create({**lease, "spec": {"renewTime": format_micro_time(present().now())}}, kind=LEASE)
+
+    def lose(self, seconds: float) -> None:
+        """The node does not answer for a while: its pods stay as they are, and pods that are deleted do not end."""
+        self._lost_until = max(self._lost_until, asyncio.get_running_loop().time() + seconds)
 
     async def beat(self) -> None:
         """Renew its Lease until cancelled. Without any change, the API server would send no bookmarks."""
@@ -104,9 +107,11 @@ class SimulatedNode:
 
     async def _reconcile(self, key: Key) -> Result:
         pod: Any = self._cache.get(POD, key.name, key.namespace)
-        if pod is None or self.is_lost:
+        if pod is None:
             return Done()
         now = asyncio.get_running_loop().time()
+        if now < self._lost_until:
+            return RetryAfter(self._lost_until - now)
         phase = (pod.get("status") or {}).get("phase") or "Pending"
         life, is_over = self._life(pod, now), phase in ("Succeeded", "Failed")
         if deletion_timestamp_of(pod) is not None:

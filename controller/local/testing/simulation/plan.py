@@ -45,6 +45,8 @@ class Plan:
     lives: PodLives = field(default_factory=PodLives)
     replicas: int = 1
     election: bool = False
+    drift: float = 0.0
+    """By which part of its time the clock of each second replica is fast, and that of the others slow."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the scenario wants to know beside that."""
     steps: Sequence[Step] = ()
@@ -75,6 +77,8 @@ class Plan:
         ]
         if self.lives.fails:
             found.append(replace(self, lives=replace(self.lives, fails=0.0)))
+        if self.drift:
+            found.append(replace(self, drift=0.0))
         if self.replicas > 1:
             found += [replace(self, replicas=1), replace(self, replicas=1, election=False)]
         return found

@@ -10,9 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.testing.simulation.guard import guarded
 from trainwright.controller.local.testing.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop
 from trainwright.controller.local.testing.simulation.plan import CHAOS_SECONDS, Plan, Step
 from trainwright.controller.local.testing.simulation.rules import NOISE, RULES, Rule, Violation
@@ -92,7 +94,11 @@ def simulate(scenario: Scenario, seed: "str | Plan", *, keep: bool = False) -> O
     enabled = gc.isenabled()
     gc.disable()
     try:
-        with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        outside = partial(Violation, "outside", at=0.0)
+        with (
+            guarded(lambda text: outcome.violations.append(outside(text))),
+            asyncio.Runner(loop_factory=SimulatedLoop) as runner,
+        ):
             runner.run(_live(scenario, plan, outcome, keep=keep))
     except (HotLoopError, DeadlockError) as error:
         outcome.violations.append(Violation(type(error).__name__.removesuffix("Error"), str(error), 0.0))
@@ -120,6 +126,7 @@ async def _live(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool)
         async with simulated_world(world):
             await scenario.begin(world, plan)
             for replica in world.replicas:
+                replica.drift = plan.drift if replica.number % 2 else -plan.drift
                 await world.boot(replica)
             await _chaos(world, plan)
             deployment = world.start("deployment", world.keep_up())
@@ -127,6 +134,8 @@ async def _live(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool)
             world.trace.add("phase", "calm")
             for rule in rules:
                 rule.calm = True
+            for replica in world.replicas:
+                world.set_clock(replica, 0.0)
             world.weather.calm()
             world.weather.latency = 0.005
             await asyncio.sleep(_JUMPED_SECONDS if jumped else _SETTLE_SECONDS)
@@ -171,7 +180,7 @@ async def _steps(scenario: Scenario, world: World, plan: Plan) -> bool:
             said = await actions[step.what](world, step) or "done"
         except ApiError as error:
             said = f"refused: {type(error).__name__} {error.message[:150]}"
-        jumped = jumped or step.what == "jump-clock"
+        jumped = jumped or step.what in ("jump-clock", "sleep")
         world.trace.add("user", f"{step.what} {step.on}: {said}")
     await asyncio.sleep(max(0.0, start + CHAOS_SECONDS - loop.time()))
     return jumped
@@ -250,12 +259,38 @@ async def _jump_clock(world: World, step: Step) -> None:
     world.set_clock(_replica(world, step), sign * skew)
 
 
+async def _sleep(world: World, step: Step) -> None:
+    """From a quarter of an hour to ten hours."""
+    world.sleep(step.more * 900)
+
+
+async def _upgrade(world: World, step: Step) -> None:  # noqa: ARG001 - an action
+    world.upgrade()
+
+
+async def _forget_changes(world: World, step: Step) -> None:
+    world.forget_changes(step.more / 4)
+
+
+async def _lose_webhooks(world: World, step: Step) -> None:
+    world.lose_webhooks(step.more)
+
+
+async def _lose_node(world: World, step: Step) -> None:
+    world.lose_node(step.more * 3, evicts=step.more > 20)
+
+
 MACHINE_ACTIONS: Mapping[str, Action] = {
     "kill-manager": _kill,
     "stop-manager": _stop,
     "pause-manager": _pause,
     "pause-workloads": _pause_workloads,
     "jump-clock": _jump_clock,
+    "sleep": _sleep,
+    "upgrade-manager": _upgrade,
+    "forget-changes": _forget_changes,
+    "lose-webhooks": _lose_webhooks,
+    "lose-node": _lose_node,
 }
 """What happens to machines, in every scenario."""
 MACHINE_WEIGHTS: Mapping[str, float] = {
@@ -264,6 +299,11 @@ MACHINE_WEIGHTS: Mapping[str, float] = {
     "pause-manager": 1.0,
     "pause-workloads": 2.0,
     "jump-clock": 0.5,
+    "sleep": 0.2,
+    "upgrade-manager": 0.7,
+    "forget-changes": 1.0,
+    "lose-webhooks": 0.7,
+    "lose-node": 0.7,
 }
 
 

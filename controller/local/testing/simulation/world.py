@@ -3,12 +3,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.surroundings import entered
 from trainwright.controller.local.apiserver.identity import SigningKey
 from trainwright.controller.local.apiserver.store import Name, Store
@@ -25,7 +26,7 @@ from trainwright.controller.local.testing.simulation.trace import Trace
 from trainwright.controller.local.workloads import WORKLOADS, declare_workloads
 from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
 from trainwright.controller.runtime import Client, ClusterConfig, Manager
-from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime.errors import ApiError, KubernetesError
 from trainwright.controller.runtime.manager.settings import NO_SERVERS, ProcessSettings
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.admission import Handler
@@ -37,6 +38,7 @@ CONFIG = ClusterConfig(server="https://simulated", token=TOKEN)
 _WORKLOADS = tuple(name for name in WORKLOADS if name not in ("accounts", "claims"))
 _RESTART_SECONDS = 2.0
 _RETRY_SECONDS = 5.0
+_ROLL_SECONDS = 6.0
 _SIGNING_KEY = SigningKey(ec.generate_private_key(ec.SECP256R1()))
 """One for all worlds: its tokens are in no trace."""
 
@@ -52,6 +54,8 @@ class Process:
     answer: Callable[[Mapping[str, Handler]], None]
     """Takes the handlers of the webhooks of this process, by path."""
     handlers: Callable[[str, bytes], Awaitable[bytes]] | None = None
+    version: int = 0
+    """How many upgrades came before it; the scenario decides what another version is."""
     manager: Manager | None = None
     task: asyncio.Task[None] | None = None
 
@@ -74,6 +78,8 @@ class Replica:
     lives: int = 0
     skew: float = 0.0
     """Seconds by which the clock of its machine is ahead."""
+    drift: float = 0.0
+    """By which part of its time the clock of its machine is fast."""
     process: Process | None = field(default=None)
 
 
@@ -96,6 +102,8 @@ class World:
         self.fair = Weather()
         """That of everybody else: latency alone."""
         self.replicas: list[Replica] = []
+        self.version = 0
+        """Of the operator that is deployed: how many upgrades there were."""
         self.deaths: list[str] = []
         """Processes that ended by an error."""
         self.on_change: list[Callable[[Change], None]] = []
@@ -109,7 +117,7 @@ class World:
         self.node: SimulatedNode
         self._lives = lives or PodLives()
         self._scope: TaskScope
-        self._webhooks = ""
+        self._webhooks_away_until = self._slept = 0.0
 
     # ------------------------------------------------------------------ life of the cluster
 
@@ -200,10 +208,12 @@ class World:
 
     def _process(self, replica: Replica, name: str) -> Process:
         surroundings = SimulatedSurroundings(self.chance, name)
-        surroundings.skew = replica.skew
+        surroundings.skew = replica.skew + self._slept
         network = self.network(name, self.weather)
-        elector = SimulatedElector(network, surroundings, self.lease) if self.lease else None
-        process = Process(name, network, surroundings, elector, lambda _: None)
+        elector = None
+        if self.lease:
+            elector = SimulatedElector(network, surroundings, self.lease, drift=1.0 + replica.drift)
+        process = Process(name, network, surroundings, elector, lambda _: None, version=self.version)
 
         def answer(handlers: Mapping[str, Handler]) -> None:
             process.handlers = answerer(handlers)
@@ -253,7 +263,61 @@ class World:
         """The wall clock of the replica's machine jumps: from now on it is ahead by so many seconds."""
         replica.skew = skew
         if replica.process is not None:
-            replica.process.surroundings.skew = skew
+            replica.process.surroundings.skew = skew + self._slept
+
+    def sleep(self, seconds: float) -> None:
+        """All machines were asleep, as a laptop: the time of day is later, and no timer has run meanwhile."""
+        self._slept += seconds
+        self.surroundings.skew = self._slept
+        for replica in self.replicas:
+            self.set_clock(replica, replica.skew)
+
+    def upgrade(self) -> None:
+        """Another version is deployed: processes that start from now on are of it, one replica after the other."""
+        self.version += 1
+        self.start("upgrade", self._roll())
+
+    async def _roll(self) -> None:
+        for replica in self.replicas:
+            self.stop(replica)
+            await asyncio.sleep(_ROLL_SECONDS)
+
+    def forget_changes(self, seconds: float) -> None:
+        """The API server forgets its changes while no replica can watch: whoever resumes a watch is answered 410."""
+        for replica in self.replicas:
+            if replica.process is not None:
+                replica.process.network.blind(seconds)
+        self.start("compaction", self._forget(seconds))
+
+    async def _forget(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await self.store.compact(keep=0.0)
+
+    def lose_webhooks(self, seconds: float) -> None:
+        """The Service of the webhooks has no endpoints for a while."""
+        self._webhooks_away_until = asyncio.get_running_loop().time() + seconds
+
+    def lose_node(self, seconds: float, *, evicts: bool) -> None:
+        """The node does not answer for a while.
+
+        Args:
+            seconds: until it comes back.
+            evicts: its pods are given up meanwhile, as the garbage collector of pods does after their node is gone.
+        """
+        self.node.lose(seconds)
+        if evicts:
+            self.start("eviction", self._evict(seconds / 2))
+
+    async def _evict(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        for pod in self.stored("pods"):
+            metadata = pod["metadata"]
+            if pod["spec"].get("nodeName") and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+                status = {"phase": "Failed", "reason": "NodeLost", "message": "the node is gone (simulated)"}
+                with suppress(ApiError):  # others delete pods, too
+                    name, space = metadata["name"], metadata["namespace"]
+                    await self.admin.patch(Pod.RESOURCE, name, space, {"status": status}, subresource="status")
+                    await self.admin.delete(Pod.RESOURCE, name, space, uid=metadata["uid"], grace_period=0)
 
     async def keep_up(self) -> None:
         """As a Deployment: what has ended is started again after a moment. Runs until cancelled."""
@@ -279,7 +343,7 @@ class World:
             for one in self.replicas
             if one.process is not None and one.process.is_up and one.process.handlers is not None
         ]
-        if not up:
+        if not up or asyncio.get_running_loop().time() < self._webhooks_away_until:
             raise CallError("connection refused (simulated)")
         chosen = self.chance.of("service").choice(up)
         await asyncio.sleep(self.weather.latency)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame of the page: which view is shown, how the dashboard is connected, theme and keys.
 
+import { readSession } from "./api.js";
 import { announce, el, fill, put, say } from "./dom.js";
 import { clock, secondsOf, sentence } from "./format.js";
 import { JobView } from "./job/view.js";
 import { JobsView } from "./jobs/view.js";
+import { command } from "./session.js";
 
 const main = document.getElementById("main");
 const link = document.getElementById("link");
@@ -50,7 +52,8 @@ function standing() {
   if (stream.state === "ended") return ["lost", "Disconnected", sentence(stream.detail.message)];
   if (stream.state === "paused") return ["stale", "Paused", ""];
   if (stream.state === "lost") {
-    return ["lost", "Connection lost", `${stream.detail} What is shown may be old. Trying again.`];
+    const mend = command() ? ` If it does not come back by itself, start it with: ${command()}` : "";
+    return ["lost", "Connection lost", `${stream.detail} What is shown may be old. Trying again.${mend}`];
   }
   if (server === null || server.state === "connecting") return ["connecting", "Connecting", ""];
   if (server.state === "live") return stream.state === "open" ? ["live", "Live", ""] : ["connecting", "Connecting", ""];
@@ -122,4 +125,5 @@ addEventListener("keydown", (event) => {
 });
 addEventListener("hashchange", route);
 showTheme();
+readSession();
 route();
