@@ -15,16 +15,18 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_completed, wait
 from pathlib import Path
 
+from tests.simulation.coverage import never_met, table
 from tests.simulation.scenario import TrainJobs
 from tests.simulation.story import story_of
 from trainwright.controller.local.testing.simulation.plan import Plan
 from trainwright.controller.local.testing.simulation.simulate import Outcome, shrink, simulate
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 if a rule did not hold."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Live simulated worlds.")
     which = parser.add_mutually_exclusive_group(required=True)
@@ -37,8 +39,10 @@ def main() -> int:
     parser.add_argument("--shrink", action="store_true", help="find the smallest plan that breaks the same rule")
     parser.add_argument("--rule", default="", help="the rule to shrink for (default: the first that is broken)")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write the whole trace into a file")
+    parser.add_argument("--coverage", action="store_true", help="print which fault and action met jobs in which state")
+    parser.add_argument("--quiet", action="store_true", help="print a line for a world only if a rule is broken")
     parser.add_argument("--until-found", action="store_true", help="end at the first broken rule")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     logging.basicConfig(level="CRITICAL")
     if arguments.seed is not None or arguments.plan is not None:
         return _one(arguments)
@@ -68,16 +72,19 @@ def _one(arguments: argparse.Namespace) -> int:
 def _many(arguments: argparse.Namespace) -> int:
     begun = time.monotonic()
     worlds, lives, virtual, broken, met = 0, 0, 0.0, Counter[str](), Counter[str]()
+    counts = Counter[str]()
     examples: dict[str, str] = {}
     for outcome in _outcomes(arguments, begun):
         worlds, virtual = worlds + 1, virtual + outcome.virtual_seconds
         lives += sum(step.what in ("create", "recreate") for step in outcome.plan.steps)
         broken.update(outcome.broken)
+        counts.update(outcome.counts)
         met.update({name: 1 for name in outcome.counts if name.startswith("sometimes")})
         for violation in outcome.violations:
             examples.setdefault(violation.rule, f"seed {outcome.plan.seed}: {violation}")
-        _show(outcome)
-        sys.stdout.flush()
+        if outcome.violations or not arguments.quiet:
+            _show(outcome)
+            sys.stdout.flush()
         if outcome.violations and arguments.until_found:
             break
     spent = time.monotonic() - begun
@@ -85,8 +92,15 @@ def _many(arguments: argparse.Namespace) -> int:
     print(f"{worlds} worlds, {lives} lives, {hours:.1f} virtual hours in {spent:.0f} s: {rate:.0f} lives a minute")
     for name, count in sorted(met.items()):
         print(f"  {name.removeprefix('sometimes: ')}: in {count} worlds")
+    actions = [name for name in TrainJobs().actions if name != "create"]
+    if arguments.coverage:
+        print("How often each fault and action met a job in each state:", *table(counts, actions), sep="\n")
+    if unmet := never_met(counts, actions):
+        print(f"never met: {', '.join(unmet)}")
     for rule, count in broken.most_common():
-        print(f"BROKEN {rule} in {count} worlds, such as {examples[rule]}")
+        seed, _, text = examples[rule].partition(": ")
+        print(f"BROKEN {rule} in {count} worlds, such as {seed}: {text}")
+        print(f"  replay it: python -m tests.simulation --{seed.replace(' ', '=')} --story --shrink")
     return 1 if broken else 0
 
 
@@ -102,8 +116,15 @@ def _outcomes(arguments: argparse.Namespace, begun: float) -> Iterator[Outcome]:
     if arguments.jobs == 1:
         yield from map(_live, seeds())
         return
-    with multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool:
-        yield from pool.imap_unordered(_live, seeds())
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(arguments.jobs, mp_context=context) as pool:
+        waiting: set[Future[Outcome]] = set()
+        for seed in seeds():  # no more of them than are lived soon, since those of a time never end
+            waiting.add(pool.submit(_live, seed))
+            if len(waiting) >= 2 * arguments.jobs:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                yield from (one.result() for one in done)
+        yield from (one.result() for one in as_completed(waiting))
 
 
 def _live(seed: str) -> Outcome:

@@ -2,6 +2,7 @@
 """What must hold for TrainJobs in every world."""
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 from trainwright.api.objects import Document
@@ -13,6 +14,8 @@ from trainwright.controller.local.testing.simulation.world import World
 
 JOBS, JOBSETS = "trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"
 _ENDS = frozenset({"Complete", "Failed"})
+_OWNED = ("jobsets.", "podgroups.", "configmaps", "secrets")
+"""Beginnings of the names of collections whose objects jobs own."""
 
 
 class OneEnd(Rule):
@@ -38,10 +41,10 @@ class OneEnd(Rule):
         if ended and uid not in self._ended:
             self._ended[uid] = ended
             before = true_conditions(change.before.document()) if change.before is not None else {}
-            for kind in sorted(before.keys() & {"Blocked", "Waiting", "Suspended"}):
+            for kind in sorted(before.keys() & {"Blocked", "Stuck", "Restarting", "Waiting", "Suspended"}):
                 self.world.trace.sometimes(f"a job ends {ended} while it is {kind}")
             self.world.trace.sometimes(f"a job ends {ended}")
-        for kind in sorted(held.keys() & {"Blocked", "Waiting", "Suspended"}):
+        for kind in sorted(held.keys() & {"Blocked", "Stuck", "Restarting", "Waiting", "Suspended"}):
             self.world.trace.sometimes(f"a job is {kind}")
 
 
@@ -74,11 +77,46 @@ class ForeignObjectsAreKept(Rule):
     name = "foreign-kept"
 
     def changed(self, change: Change) -> None:
-        """Look for fields of ours that come into a PodGroup which had none."""
-        if not change.collection.startswith("podgroups.") or change.before is None:
+        """Look for an owner of ours that comes to an object which had none."""
+        if change.type != "MODIFIED" or change.before is None or not change.collection.startswith(_OWNED):
             return
-        if change.type == "MODIFIED" and _is_ours(change.object.document()) and not _is_ours(change.before.document()):
-            self.say(f"PodGroup {change.name.name} of somebody else was changed")
+        before, after = change.before.document(), change.object.document()
+        if _is_owned(after) and not _is_owned(before):
+            self.say(f"{change.collection} {change.name.name} of somebody else was taken over")
+
+
+class OneWorker(Rule):
+    """A process makes an object of a job in one place at a time."""
+
+    name = "one-worker"
+
+    def written(self, process: str, method: str, path: str) -> None:
+        """Look for another write of the same object on its way."""
+        parts = path.split("/")
+        if not {one.partition(".")[0] for one in _OWNED}.intersection(parts) or parts[-1] == "status":
+            return
+        for replica in self.world.replicas:
+            found = replica.process
+            if found is not None and found.name == process and found.network.flying[path] > 1 and method == "PATCH":
+                self.say(f"{process} writes {path} twice at the same time")
+
+
+class DeadlineInTime(Rule):
+    """No job fails by its deadline before that has passed."""
+
+    name = "early-deadline"
+
+    def changed(self, change: Change) -> None:
+        """Compare the times that the job says."""
+        if change.collection != JOBS or change.type != "MODIFIED" or change.before is None:
+            return
+        before, after = change.before.document(), change.object.document()
+        failed = true_conditions(after).get("Failed", {})
+        if failed.get("reason") != "DeadlineExceeded" or "Failed" in true_conditions(before):
+            return
+        left = begun_of(after) + timedelta(seconds=after["spec"]["activeDeadlineSeconds"])
+        if parse(failed["lastTransitionTime"]) < left:
+            self.say(f"{change.name.name} failed at {failed['lastTransitionTime']}, before its deadline {left}")
 
 
 class OneJobSet(Rule):
@@ -113,20 +151,17 @@ class StatesAreTold(Rule):
             if not held.keys() & _ENDS:
                 if bool(job["spec"].get("suspend")) != ("Suspended" in held):
                     self._tell(job, f"suspend={job['spec'].get('suspend')}, conditions {sorted(held)}", "suspended")
-                if self._is_late(job, conditions(job)):
+                if self._is_late(job):
                     self._tell(job, f"is past its deadline of {job['spec']['activeDeadlineSeconds']} s", "deadline")
-            elif stale := held.keys() & {"Blocked", "Waiting", "Stalled"}:
+            elif stale := held.keys() & {"Blocked", "Stuck", "Restarting", "Waiting", "Stalled"}:
                 self._tell(job, f"is over and {', '.join(sorted(stale))}", "stale-obstacle")
 
-    def _is_late(self, job: Document, told: list[Document]) -> bool:
+    def _is_late(self, job: Document) -> bool:
         """Whether its deadline has passed, with the minute in which a manager looks at the clock again."""
         seconds = job["spec"].get("activeDeadlineSeconds")
         if not seconds or job["spec"].get("suspend"):
             return False
-        # A manager whose clock was ahead has noted a resume in the future.
-        resumed = [one["lastTransitionTime"] for one in told if one["type"] == "Suspended" and one["status"] == "False"]
-        begun = parse(resumed[0] if resumed else job["metadata"]["creationTimestamp"])
-        late: float = (self.world.surroundings.now() - begun).total_seconds() - seconds
+        late: float = (self.world.surroundings.now() - begun_of(job)).total_seconds() - seconds
         return late > 60
 
     def _with_jobset(self, job: Document, held: dict[str, Document], jobset: Document) -> None:
@@ -142,8 +177,10 @@ class StatesAreTold(Rule):
             self._tell(job, f"tells {told}, its JobSet counts {counted}", "counters")
         wanted = {one["name"]: one.get("replicas", 1) for one in jobset["spec"]["replicatedJobs"]}
         there = {name: one.get("ready", 0) + one.get("succeeded", 0) for name, one in counted.items()}
-        if not over and "Waiting" in held and all(there.get(name, 0) >= count for name, count in wanted.items()):
-            self._tell(job, f"trains and is Waiting ({held['Waiting'].get('reason')})", "stale-obstacle")
+        # A job that failed again and again is Restarting for a while though its pods run.
+        stale = sorted(held.keys() & {"Stuck", "Waiting"})
+        if not over and stale and all(there.get(name, 0) >= count for name, count in wanted.items()):
+            self._tell(job, f"trains and is {stale[0]} ({held[stale[0]].get('reason')})", "stale-obstacle")
 
     def _tell(self, job: Document, text: str, rule: str) -> None:
         self.say(f"TrainJob {job['metadata']['name']} {text}", rule=rule)
@@ -157,12 +194,19 @@ class NoLeakedJobs(NoLeaks):
 
 
 RULES: tuple[type[Rule], ...] = (
-    *(OneEnd, ConditionsAreKept, ForeignObjectsAreKept, OneJobSet, StatesAreTold, NoLeakedJobs),
+    *(OneEnd, ConditionsAreKept, ForeignObjectsAreKept, OneJobSet, OneWorker, DeadlineInTime),
+    *(StatesAreTold, NoLeakedJobs),
 )
 
 
-def _is_ours(document: Document) -> bool:
-    return any(one["manager"] == "trainer" for one in document["metadata"].get("managedFields") or ())
+def _is_owned(document: Document) -> bool:
+    return any(one["kind"] == "TrainJob" for one in document["metadata"].get("ownerReferences") or ())
+
+
+def begun_of(job: Document) -> datetime:
+    """From when on its deadline counts. A manager whose clock is ahead notes a resume in the future."""
+    resumed = [one for one in conditions(job) if one["type"] == "Suspended" and one["status"] == "False"]
+    return parse(resumed[0]["lastTransitionTime"] if resumed else job["metadata"]["creationTimestamp"])
 
 
 def conditions(document: Document) -> list[Document]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from tests.simulation.coverage import Coverage
 from tests.simulation.rules import RULES
 from trainwright.api.base import Resource
 from trainwright.api.config.v1alpha1 import Cleanup, Configuration
@@ -91,7 +92,7 @@ class TrainJobs:
 
     def __init__(self) -> None:
         self.lease = "trainer.kubeflow.org"
-        self.rules: Sequence[type[Rule]] = RULES
+        self.rules: Sequence[type[Rule]] = (*RULES, Coverage)
         self.actions: Mapping[str, Action] = _ACTIONS
 
     def plan(self, seed: str) -> Plan:
@@ -382,7 +383,9 @@ async def _edit_snapshot(world: World, step: Step) -> None:
     name = f"{_name(step)}-runtime-snapshot"
     patch: Document = {"metadata": {"labels": {"l": str(step.at)}}}
     if step.more > 20:
-        patch["data"] = dict.fromkeys((await world.admin.get(ConfigMap.RESOURCE, name, _space(step)))["data"], "edited")
+        patch["data"] = dict.fromkeys(
+            (await world.admin.get(ConfigMap.RESOURCE, name, _space(step))).get("data") or (), "edited"
+        )
     await world.admin.patch(ConfigMap.RESOURCE, name, _space(step), patch)
 
 

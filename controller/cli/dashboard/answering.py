@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager, suppress
 from trainwright.api.objects import Key
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard.changing import Changing
 from trainwright.controller.cli.dashboard.connection import Link
 from trainwright.controller.cli.dashboard.curves import Marker, Seen, points_of, seen_of
 from trainwright.controller.cli.dashboard.details import Details
+from trainwright.controller.cli.dashboard.logbook import Book, Logs, Wanted
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.objects import Rendered
 from trainwright.controller.cli.dashboard.reports import Reports
@@ -21,8 +23,10 @@ from trainwright.controller.runtime.errors import (
     ApiError,
     BadRequest,
     ConfigurationError,
+    Conflict,
     DecodeError,
     Forbidden,
+    Invalid,
     NotFound,
     Unauthorized,
 )
@@ -49,11 +53,12 @@ class Site:
         now: Now = wall_clock,
     ) -> None:
         """`reports`: the file of a local cluster, in which runs are kept. `changes`: whether jobs may be changed."""
-        self._changes = changes
+        self._changing = Changing(client, is_on=changes)
         self.watched = Watched(client, cluster, reports=reports, now=now)
         self._reports = reports
         self._client = client
         self._link = Link(client, self.watched)
+        self._logs = Logs(client, now=now)
         self._looking = Looking(self.watched, Details(client, cluster, plugins, now=now), client)
         self._rendered = Rendered(client, pipeline, now=now)
 
@@ -63,6 +68,7 @@ class Site:
             if self._reports is not None:
                 tasks.start("dashboard/reports", self._reports.run())
             tasks.start("dashboard/link", self._link.run())
+            tasks.start("dashboard/logs", self._logs.run())
             watching = tasks.start("dashboard/jobs", self.watched.run())
             ready()
             await watching
@@ -99,7 +105,10 @@ class Site:
         )
 
     async def reports(self, key: Key) -> list[Seen]:
-        """The run of a job, oldest first: the whole one where it is kept on disk, else what is known. Raises NotFound."""
+        """The run of a job, oldest first: the whole one where it is kept on disk, else what is known.
+
+        Raises NotFound.
+        """
         seen, _ = await self._seen(key, await self._held(key))
         return seen
 
@@ -134,6 +143,20 @@ class Site:
         self._check(key)
         return job_events(self.watched, self._looking, key)
 
+    async def actions(self, key: Key) -> contract.Actions:
+        """What the user may change. Raises NotFound."""
+        self._check(key)
+        return await self._changing.actions(key.namespace)
+
+    async def change(self, key: Key, action: str, uid: str) -> contract.Done:
+        """Change a job. Raises KubernetesError whose text is for the user."""
+        self._check(key)
+        return await self._changing.change(key, action, uid)
+
+    async def book(self, key: Key, wanted: Wanted) -> Book:
+        """The lines of a log. Raises NotFound, KubernetesError."""
+        return await self._logs.book(await self.job(key), wanted)
+
     @asynccontextmanager
     async def open_log(
         self, namespace: str, pod: str, *, container: str, tail: int, follow: bool, previous: bool
@@ -162,7 +185,7 @@ class Site:
 def problem_of(error: Exception) -> contract.Problem:
     """The answer to a question that could not be asked."""
     text = error.message if isinstance(error, ApiError) else str(error)
-    if isinstance(error, (Forbidden, NotFound, BadRequest)):
+    if isinstance(error, (Forbidden, NotFound, BadRequest, Conflict, Invalid)):
         return contract.Problem(code=error.status, reason=type(error).__name__, message=text)
     if isinstance(error, (Unauthorized, ConfigurationError)):
         return contract.Problem(code=401, reason="Unauthorized", message=f"the credentials are refused: {text}")

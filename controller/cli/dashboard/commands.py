@@ -30,13 +30,18 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "dashboard",
         help="show TrainJobs in the browser",
         description="Serve a page about TrainJobs to the browser of this machine, until Ctrl-C. It listens on "
-        "127.0.0.1 only, reads the cluster of the kubeconfig with your own rights, and changes nothing. Exit code 0; "
-        "2 for a wrong command line, and if the port or the kubeconfig cannot be used.",
+        "127.0.0.1 only, reads the cluster of the kubeconfig with your own rights, and changes nothing unless you let "
+        "it. Exit code 0; 2 for a wrong command line, and if the port or the kubeconfig cannot be used.",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-n", "--namespace", help="namespace (default: the one of the kubeconfig's context)")
     where.add_argument("-A", "--all-namespaces", action="store_true", help="TrainJobs of all namespaces")
     parser.add_argument("--port", type=_port, default=0, help="port on 127.0.0.1 (default: a free one)")
+    parser.add_argument(
+        "--allow-changes",
+        action="store_true",
+        help="let the page stop, resume, delete and repeat jobs, where you have the rights",
+    )
     parser.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
     add_kubeconfig(parser)
     parser.set_defaults(run=run)
@@ -86,7 +91,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, stopped.set)
-    server = server_of(client, config, namespace, port=arguments.port)
+    server = server_of(client, config, namespace, port=arguments.port, changes=arguments.allow_changes)
     try:
         async with TaskScope("dashboard") as tasks:
             listening = asyncio.Event()

@@ -4,7 +4,7 @@
 `tests/unit/dashboard/samples` has an example of each. Names are camelCase on the wire. Every field is always present;
 a value that is not known is null, a text that is not known is empty.
 
-**Requests.** All are GET; any other method is answered 405.
+**Requests.** All are GET but those that change something; any other method is answered 405.
 
 - `/?token=T`: 303 to `/` with the cookie. Every other path needs the cookie, else 403.
 - `/` and `/<file>`: the files of `page/`; `/` is `index.html`. A link to a job is a fragment, such as `/#/ns/name`.
@@ -17,7 +17,16 @@ a value that is not known is null, a text that is not known is empty.
 - `/api/v1/jobs/{namespace}/{name}/stream`: events `job` (`Job`), `points` (`Points`), `gone` (`Gone`), `connection`,
   `heartbeat`, `bye`.
 - `/api/v1/jobs/{namespace}/{name}/series`: `Series`.
+- `/api/v1/jobs/{namespace}/{name}/actions`: `Actions`.
+- POST `/api/v1/jobs/{namespace}/{name}/actions/{action}?uid=U`: `Done`. Actions are `stop`, `resume`, `delete` and
+  `again` (a new job of the same spec). The request has the header `X-Trainwright-Action: <Session.action_token>`, and
+  its Origin.
 - `/api/v1/jobs/{namespace}/{name}/objects`: `Objects`. Slow: ask when somebody wants to see it.
+- `/api/v1/jobs/{namespace}/{name}/lines`: `Lines`. Parameters: `pod` (a name, or `*` for all ranks merged by time),
+  `container`, `previous` (`true`), `attempt` (with `*`); `from` (negative: from the end) and `count` (at most 2000);
+  `known` (wait for other than so many lines, for ten seconds at most).
+- `/api/v1/jobs/{namespace}/{name}/lines/find`: `Found`. Parameters as for `/lines`, and `text`.
+- `/api/v1/jobs/{namespace}/{name}/lines/file`: the whole log as a text file to keep.
 - `/api/v1/jobs/{namespace}/{name}/pods/{pod}/log`: text. Parameters: `container`, `tail` (lines, 1 to 10000, default
   500), `follow` and `previous` (`true` or `false`).
 
@@ -49,8 +58,20 @@ SPARK_POINTS = 32
 DEFAULT_TAIL, MOST_TAIL = 500, 10_000
 """Lines of a log."""
 
-StateName: TypeAlias = Literal["Complete", "Failed", "Blocked", "Suspended", "Running", "Pending"]
-"""As `controller.trainer.job.state.State`. Blocked: the manager cannot build the job, see `reason`."""
+StateName: TypeAlias = Literal[
+    "Complete",
+    "Failed",
+    "Deleting",
+    "Blocked",
+    "Suspended",
+    "Stuck",
+    "Restarting",
+    "Waiting",
+    "Stalled",
+    "Running",
+    "Pending",
+]
+"""As `controller.trainer.job.state.Word`."""
 SeverityName: TypeAlias = Literal["Ended", "Deliberate", "Stuck", "Temporary", "Waits"]
 ContainerState: TypeAlias = Literal["waiting", "running", "terminated", "unknown"]
 ConnectionState: TypeAlias = Literal["connecting", "live", "lost", "forbidden", "unauthorized", "missing"]
@@ -384,7 +405,7 @@ class CauseView(Answer):
 class ExplanationView(Answer):
     """Why the job does not train, or that it does."""
 
-    outcome: Literal["Complete", "Running", "Waiting", "Stuck", "Failed"]
+    outcome: StateName
     cause: CauseView
     """The one to say."""
     others: list[CauseView]
@@ -426,6 +447,24 @@ class Job(Answer):
     explanation: ExplanationView | None
     """Null: see `unread`."""
     unread: list[Unread]
+
+
+class Actions(Answer):
+    """Answer of `/actions`."""
+
+    allowed: list[str]
+    """Of `stop`, `resume`, `delete`, `again`: what the user may do with jobs of the namespace."""
+    why: str
+    """Why some are missing; empty: none is."""
+
+
+class Done(Answer):
+    """Answer of a POST to `/actions/{action}`."""
+
+    message: str
+    namespace: str
+    name: str
+    """The new job; empty: there is none."""
 
 
 class Gone(Answer):
@@ -504,6 +543,44 @@ class Series(Answer):
     """Why earlier reports are missing, for the user; empty if nothing is known to be missing."""
     joined: int = 1
     """The most reports that one entry stands for. 1: each entry is one report, or one of those that were left."""
+
+
+# ---------------------------------------------------------------------------------------------------------- log lines
+
+
+class Lines(Answer):
+    """Answer of `/lines`: a range of a log. Entry i of each list belongs to one line."""
+
+    total: int
+    """Lines of the log so far. A line never changes its number."""
+    first: int
+    """Number of the first line of the answer, from 0."""
+    texts: list[str]
+    times: list[str]
+    """When the line was written, by the clock of the node."""
+    sources: list[int]
+    """Index into `names`."""
+    names: list[str]
+    """The ranks whose lines are merged, such as `rank 0`."""
+    reading: bool
+    """What is there already is still being read: `total` grows fast, and lines are not final."""
+    follows: bool
+    """More lines may come."""
+    problems: list[str]
+    """What could not be read and why."""
+    cut: bool
+    """The log is larger than the dashboard reads; its end is missing."""
+
+
+class Found(Answer):
+    """Answer of `/lines/find`."""
+
+    total: int
+    """Lines that were searched."""
+    lines: list[int]
+    """Numbers of the lines that contain the text, at most 10,000."""
+    more: bool
+    """There are more of them."""
 
 
 # ------------------------------------------------------------------------------------------------- what the job became

@@ -47,7 +47,11 @@ class Marker:
         """Time and attempt of a report, and whether a segment begins with it."""
         self.highest = max(self.highest, point.at.timestamp())
         attempt = point.attempt if point.attempt is not None else self._attempt_at(point.at)
-        before, self._last = self._last, (point.segment, attempt)
+        before = self._last
+        if before is not None and before[1] is not None:
+            # Clocks and late reports: attempts follow each other, and their segments do not mix.
+            attempt = max(before[1], attempt or 0)
+        self._last = point.segment, attempt
         # A report from before the first attempt is known does not belong to another one.
         is_new = before is None or before[0] != point.segment or (attempt is not None and attempt != (before[1] or 1))
         self.segment += is_new
@@ -126,9 +130,7 @@ def _curve(name: str, seen: Sequence[Seen]) -> contract.Curve:
     )
 
 
-def _edges(
-    name: str, seen: Sequence[Seen], edge: Callable[[Report, str], float | None]
-) -> list[float | None]:
+def _edges(name: str, seen: Sequence[Seen], edge: Callable[[Report, str], float | None]) -> list[float | None]:
     """The lowest or highest values of reports that were joined; empty if none was."""
     if not any(one.report is not None and (name in one.report.lows or name in one.report.highs) for one in seen):
         return []

@@ -133,6 +133,8 @@ class KeptKeys:
             return None, 0
         port = port if 0 < port < 65536 else 0
         if mode & 0o077:
-            log.warning("%s has mode %04o, so others may have read it: the dashboard gets a new token", self._file, mode)
+            log.warning(
+                "%s has mode %04o, so others may have read it: the dashboard gets a new token", self._file, mode
+            )
             return None, port
         return (secret if len(secret) == _BYTES else None), port

@@ -72,6 +72,10 @@ class Guard:
 
     def refusal(self, asked: Asked, cookie: str) -> Problem | None:
         """Why a request is not answered; None: it is. `cookie`: its name."""
+        return self._foreign(asked) or self._unknown(asked, cookie)
+
+    def _foreign(self, asked: Asked) -> Problem | None:
+        """What comes from other sites, and under other names of this machine."""
         host = asked.headers.get("Host", "")
         if _name(host) not in HOSTS:
             return _refused("ForeignHost", "this server answers only under the names 127.0.0.1 and localhost")
@@ -83,6 +87,10 @@ class Guard:
         )
         if not is_entry and asked.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
             return _refused("ForeignOrigin", "this server answers no pages of other sites")
+        return None
+
+    def _unknown(self, asked: Asked, cookie: str) -> Problem | None:
+        """What lacks the token, or wants to change something and may not."""
         is_action = asked.method == "POST" and _ACTION.fullmatch(asked.path.removeprefix(self.place)) is not None
         if asked.method != "GET" and not is_action:
             return Problem(code=405, reason="MethodNotAllowed", message="the dashboard only reads here: use GET")
@@ -94,7 +102,9 @@ class Guard:
                 "NoToken",
                 "open the address that the dashboard printed: it holds the token that this page lacks",
             )
-        if is_action and (origin is None or not _same(asked.headers.get(ACTION_HEADER), self.keys.action)):
+        if is_action and (
+            "Origin" not in asked.headers or not _same(asked.headers.get(ACTION_HEADER), self.keys.action)
+        ):
             return _refused("ForeignOrigin", "only the page of this dashboard itself may change something")
         return None
 

@@ -17,8 +17,9 @@ import msgspec
 from aiohttp import web
 
 from trainwright.api.objects import Key
-from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard import contract, logbook
 from trainwright.controller.cli.dashboard.answering import Site, problem_of
+from trainwright.controller.cli.dashboard.changing import VERBS
 from trainwright.controller.cli.dashboard.files import File, files_of
 from trainwright.controller.cli.dashboard.keys import KeptKeys, Keys
 from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, Asked, Guard, cookie_name
@@ -37,6 +38,8 @@ MOST_STREAMS = 64
 RETRY_MILLISECONDS = 2000
 SHUTDOWN_SECONDS = 1.0
 """Streams end by themselves; this is for a log that is followed."""
+_MOST_TEXT = 1000
+"""Characters to search for."""
 _NONCE = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _JSON = "application/json"
@@ -110,6 +113,11 @@ class Server:
         routes.add_get(f"{job}/stream", self._job_stream)
         routes.add_get(f"{job}/series", self._series)
         routes.add_get(f"{job}/objects", self._objects)
+        routes.add_get(f"{job}/actions", self._actions)
+        routes.add_post(f"{job}/actions/{{action}}", self._change)
+        routes.add_get(f"{job}/lines", self._lines)
+        routes.add_get(f"{job}/lines/find", self._find)
+        routes.add_get(f"{job}/lines/file", self._file)
         routes.add_get(f"{job}/pods/{{pod}}/log", self._log)
         routes.add_get(f"{place}/{{file:.+}}", self._page)
         runner = web.AppRunner(
@@ -201,9 +209,7 @@ class Server:
 
     async def _session(self, _: web.Request) -> web.Response:
         keys = self._guard.keys
-        return _answer(
-            contract.Session(proof_key=keys.proof_key, action_token=keys.action, command=self._command)
-        )
+        return _answer(contract.Session(proof_key=keys.proof_key, action_token=keys.action, command=self._command))
 
     async def _jobs(self, _: web.Request) -> web.Response:
         return _answer(self._site.jobs())
@@ -222,6 +228,55 @@ class Server:
 
     async def _job_stream(self, request: web.Request) -> web.StreamResponse:
         return await self._send(request, self._site.job_events(_key(request)))
+
+    async def _actions(self, request: web.Request) -> web.Response:
+        return _answer(await self._site.actions(_key(request)))
+
+    async def _change(self, request: web.Request) -> web.Response:
+        key, action, uid = _key(request), request.match_info["action"], request.query.get("uid", "")
+        if action not in VERBS:
+            raise web.HTTPNotFound
+        if not uid:
+            raise Refused(_bad("uid is that of the job"))
+        done = await self._site.change(key, action, uid)
+        log.info("%s of TrainJob %s in namespace %s: %s", action, key.name, key.namespace, done.message)
+        return _answer(done)
+
+    async def _lines(self, request: web.Request) -> web.Response:
+        query = request.query
+        book = await self._site.book(_key(request), _wanted(request))
+        if (known := query.get("known")) is not None:
+            await book.wait(_number(known, "known", least=-1))
+        first = _number(query.get("from", "0"), "from", least=-(10**9))
+        count = _number(query.get("count", "0"), "count")
+        return _answer(logbook.answer_of(book, first, count))
+
+    async def _find(self, request: web.Request) -> web.Response:
+        text = request.query.get("text", "")
+        if not 0 < len(text) <= _MOST_TEXT:
+            raise Refused(_bad(f"text has 1 to {_MOST_TEXT} characters"))
+        book = await self._site.book(_key(request), _wanted(request))
+        total = len(book)
+        lines, more = await asyncio.to_thread(book.found, text)
+        return _answer(contract.Found(total=total, lines=lines, more=more))
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        key, wanted = _key(request), _wanted(request)
+        book = await self._site.book(key, wanted)
+        while book.is_reading:
+            await book.wait(-1)
+        name = key.name if wanted.pod == logbook.ALL else wanted.pod
+        headers = {
+            **HEADERS,
+            "Content-Type": "text/plain; charset=utf-8",
+            "Content-Disposition": f'attachment; filename="{name}.log"',
+        }
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        async for piece in book.pieces():
+            await response.write(piece)
+        await response.write_eof()
+        return response
 
     async def _log(self, request: web.Request) -> web.StreamResponse:
         key, pod, query = _key(request), _valid(request, "pod"), request.query
@@ -320,6 +375,28 @@ def _valid(request: web.Request, part: str) -> str:
     if _NAME.fullmatch(text) is None:
         raise Refused(contract.Problem(code=404, reason="NotFound", message=f"no object can have this {part}"))
     return text
+
+
+def _wanted(request: web.Request) -> logbook.Wanted:
+    query = request.query
+    pod, container, attempt = query.get("pod", ""), query.get("container", ""), query.get("attempt")
+    if pod != logbook.ALL and _NAME.fullmatch(pod) is None:
+        raise Refused(_bad("pod is the name of a pod, or * for all ranks"))
+    if container and _NAME.fullmatch(container) is None:
+        raise Refused(_bad("container is the name of a container"))
+    return logbook.Wanted(
+        pod,
+        container,
+        previous=_flag(query.get("previous"), "previous"),
+        attempt=_number(attempt, "attempt", least=1) if attempt is not None else None,
+    )
+
+
+def _number(text: str, name: str, *, least: int = 0) -> int:
+    digits = text.removeprefix("-") if least < 0 else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 9 or int(text) < least:
+        raise Refused(_bad(f"{name} is a number{f' from {least}' if least >= 0 else ''}"))
+    return int(text)
 
 
 def _lines(text: str | None) -> int:

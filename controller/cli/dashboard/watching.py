@@ -20,6 +20,7 @@ from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import Seen, not_finite_in, with_notes
 from trainwright.controller.cli.dashboard.reports import Report, Reports
 from trainwright.controller.cli.dashboard.rows import row_of
+from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import metrics_of, observe
 from trainwright.controller.runtime import Cache, Client, Event, EventType
@@ -30,6 +31,8 @@ NOTES = 256
 """Of one job."""
 REPORTS = 100
 """More reports than that are not kept for a stream."""
+ENDS_SECONDS = 10.0
+"""Until records of failures are read again that could not be read, or were not there yet."""
 PENDING = 20_000
 """More keys than that are not kept for a subscriber: it gets a snapshot instead."""
 
@@ -166,6 +169,8 @@ class Watched:
         self.connection = contract.Connection(
             state="connecting", message="", since=format_time(now()), last_contact=None
         )
+        self._ended = Ended(client, now=now)
+        self._has_ended = asyncio.Event()
         self._cache = Cache(client, namespace=cluster.namespace)
         self.informer = self._cache.informer(TrainJob)
         self.informer.add_handler(self._take, undecodable=True)
@@ -181,8 +186,24 @@ class Watched:
                 tasks.start("dashboard/cache", self._cache.run())
                 if self.reports is not None:
                     tasks.start("dashboard/kept runs", self._forget_deleted(self.reports))
+                tasks.start("dashboard/ends", self._read_ends())
                 await self._again.wait()
             self._again.clear()
+
+    async def _read_ends(self) -> None:
+        """While a page is open: read why jobs failed, which the list tells in place of JobSet's general sentence."""
+        while True:
+            await self._has_ended.wait()
+            self._has_ended.clear()
+            while self.is_looked_at:
+                unread = {key: held.job for key, held in self._jobs.items() if self._ended.is_unread(held.job)}
+                await self._ended.read(unread.values())
+                for key, job in unread.items():
+                    if self._ended.sentence(job):
+                        self._tell(key, deleted=False)
+                if not any(map(self._ended.is_unread, unread.values())):
+                    break
+                await asyncio.sleep(ENDS_SECONDS)
 
     def watch_again(self) -> None:
         """Drop the watch and list at once: the server is back, and the watch may wait long before it tries again."""
@@ -203,7 +224,11 @@ class Watched:
     def row(self, key: Key) -> contract.Row | None:
         """The row of a job as of now; None if it is gone."""
         held = self._jobs.get(key)
-        return row_of(held.job, held.history, self.now()) if held is not None else None
+        return self.row_of(held) if held is not None else None
+
+    def row_of(self, held: Held) -> contract.Row:
+        """The row of a job as of now."""
+        return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job))
 
     def snapshot(self) -> contract.Jobs:
         """Everything."""
@@ -214,7 +239,7 @@ class Watched:
             now=format_time(now),
             cluster=self.cluster,
             connection=self.connection,
-            jobs=[row_of(held.job, held.history, now) for held in self._jobs.values()],
+            jobs=[self.row_of(held) for held in self._jobs.values()],
             undecodable=[reference(key) for key in self._undecodable],
         )
 
@@ -241,6 +266,7 @@ class Watched:
         """From now on keep what changes for a stream. End it with `unsubscribe`."""
         made = Subscriber(only)
         self._subscribers.add(made)
+        self._has_ended.set()
         return made
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
@@ -275,6 +301,8 @@ class Watched:
             held.remember(self._kept.pop(held.uid, ()))
             self._begin_attempt(held)
         held.job = job
+        if self._ended.is_unread(job):
+            self._has_ended.set()
         seen = held.take()
         if seen is not None and self.reports is not None:
             self.reports.append(held.uid, _report_of(held))
@@ -303,6 +331,7 @@ class Watched:
             held.starts[attempt] = parse(created) if attempt == 1 and created else self.now()
 
     def _forget(self, uid: str) -> None:
+        self._ended.forget(uid)
         self._attempts.pop(uid, None)
         if self.reports is not None:
             self.reports.forget(uid)

@@ -23,6 +23,7 @@ from trainwright.controller.trainer.failures.record import entries_of, name_of_r
 REASON_FAILED = "ContainerFailed"
 REASON_INTERRUPTED = "Interrupted"
 REASON_LATE = "OutOfTime"
+REASON_STALLED = "Stalled"
 RECORD_SECONDS = 2.0
 """How long to wait for the record of the failure, which is taken from the pods."""
 GRACE_SECONDS = 40.0

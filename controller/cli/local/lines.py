@@ -16,6 +16,7 @@ from trainwright.controller.cli.local.jobs import (
     runs_with_logs,
 )
 from trainwright.controller.cli.local.managing import Jobs, RefusedError
+from trainwright.controller.cli.local.outputs import Output
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import ApiError, NotFound
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
@@ -45,10 +46,11 @@ class Wanted:
 
 async def follow(jobs: Jobs, name: str, wanted: Wanted) -> int:
     """Show the lines as they come until the job ends; returns the exit code of the job. Raises RefusedError."""
-    await jobs.get(name)
+    job = await jobs.get(name)
     follower = Follower(jobs.transport, jobs.namespace, name, stop_at_failure=False, takes=wanted.takes)
     ended = await follower.follow(start_seconds=START_SECONDS)
     print(ended.message, file=sys.stderr)
+    Output.of(job).tell(sys.stderr)
     return ended.code
 
 

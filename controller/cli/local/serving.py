@@ -171,6 +171,8 @@ def start_in_background(options: Options) -> state.Run:
                 _tail(log)
                 or f"  it ended with exit code {process.returncode}, and nothing is in {log}: is its disk full?"
             )
+            if "\n" not in said and said.startswith("  error: "):
+                raise StartError(f"the cluster did not start: {said.removeprefix('  error: ')}")
             raise StartError(f"the cluster did not start:\n{said}")
         if time.monotonic() > deadline:
             process.terminate()

@@ -67,7 +67,7 @@ def claim_below(runs: Path, owner: Owner) -> Path:
         raise _not_made(folder, error) from error
     claim(folder, owner)
     if is_new:
-        _point(runs / LATEST, folder.name)
+        point(runs / LATEST, folder.name)
     return folder
 
 
@@ -113,7 +113,7 @@ def _not_made(folder: Path, error: OSError) -> OutputError:
     return OutputError(f"output {folder} cannot be made: {error.strerror or error}")
 
 
-def _point(link: Path, target: str) -> None:
+def point(link: Path, target: str) -> None:
     """Let the link lead to the target. What is there and is not a link stays."""
     if link.exists() and not link.is_symlink():
         return

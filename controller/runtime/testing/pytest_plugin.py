@@ -16,7 +16,7 @@ The project's configuration names CRDs for both, as files or folders relative to
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -65,7 +65,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     if session.testsfailed or session.config.option.collectonly:
         return
-    used = {name for item in session.items for name in getattr(item, "fixturenames", ()) if name in _FIXTURES}
+    used = {name for item in session.items for name in _FIXTURES if uses(item, name)}
     capture: Any = session.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled() if capture is not None else contextlib.nullcontext():
         for name in sorted(used):
@@ -74,6 +74,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             except Exception as error:  # the fixture reports it
                 session.config.stash[_FAILURE] = error
                 return
+
+
+def uses(item: pytest.Item, fixture: str) -> bool:
+    """Whether a test uses this fixture of the plugin, and not one of its own with the same name."""
+    found: Sequence[Any] = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).get(fixture, ())
+    return bool(found) and found[-1].func.__module__ == __name__
 
 
 def _make(fixture: str, config: pytest.Config) -> "ControlPlane":

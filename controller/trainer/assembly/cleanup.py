@@ -15,7 +15,9 @@ from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Done, Key, Manager, NotFound, Result, RetryAfter
 from trainwright.controller.runtime.cache.events import Event
+from trainwright.controller.runtime.context import current
 from trainwright.controller.trainer.build.kinds import Owned, WatchedKinds
+from trainwright.controller.trainer.job.decision import LONGEST_WAIT_SECONDS
 from trainwright.controller.trainer.job.lifetime import Lifetimes, due, lifetimes_of, problems
 from trainwright.controller.trainer.job.state import is_ours, state_of
 from trainwright.plugins.contract import Watch
@@ -24,8 +26,8 @@ log = logging.getLogger(__name__)
 
 _KINDS = frozenset({"PodGroup", "Secret"})
 """What a finished job has no use for. Its JobSet keeps the pods and their logs; its ConfigMaps hold its runtime."""
-_LONGEST_WAIT = 3600.0
-"""Look again hourly, because the wall clock may jump."""
+_CLOCK = "clock"
+"""The reason of a reconcile that a timer starts."""
 
 
 def rules(watches: Iterable[Watch]) -> Iterable[Rule]:
@@ -54,7 +56,8 @@ async def _reconcile(manager: Manager, owned: list[Owned], default: Lifetimes, n
     # The key was taken for a job of ours, and may by now be that of another one with its name.
     if job is None or deletion_timestamp_of(job) is not None or not is_ours(job):
         return Done()
-    for name, value in problems(job):
+    call = current.get()
+    for name, value in problems(job) if call is None or _CLOCK not in call.reasons else ():
         log.warning("%s: annotation %s has no effect: %r is no number of seconds", key, name, value)
     found = due(job, lifetimes_of(job, default), now())
     if found.job:
@@ -67,7 +70,10 @@ async def _reconcile(manager: Manager, owned: list[Owned], default: Lifetimes, n
         for one in owned:
             for obj in manager.cache.controlled_by(one.kind, uid_of(job)):
                 await _delete(manager, one, key, obj)
-    return Done() if found.look_again is None else RetryAfter(min(found.look_again, _LONGEST_WAIT), reason="clock")
+    if found.look_again is None:
+        return Done()
+    # The wall clock may jump, and a machine that was asleep wakes up with another time of day.
+    return RetryAfter(min(found.look_again, LONGEST_WAIT_SECONDS), reason=_CLOCK)
 
 
 async def _delete(manager: Manager, one: Owned, key: Key, obj: AnyObject) -> None:

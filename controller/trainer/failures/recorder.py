@@ -7,18 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_JOBSET_UID
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, Key, controller_of, labels_of, uid_of
-from trainwright.api.rights import APPLY, WATCH, Rule
+from trainwright.api.objects import Document, Key, controller_of, name_of, uid_of
+from trainwright.api.rights import APPLY, READ, WATCH, Rule
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Done, Event, Manager, NotFound, Result
+from trainwright.controller.runtime import Done, Event, Manager, MetadataOnly, NotFound, Result
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import KubernetesError
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.record import (
+    SUFFIX,
     Entry,
     document_of,
     entries_of,
@@ -26,11 +27,13 @@ from trainwright.controller.trainer.failures.record import (
     last_lines,
     name_of_record,
 )
-from trainwright.controller.trainer.job.pods import BY_JOBSET, POD, index_value, jobset_key
+from trainwright.controller.trainer.job.pods import POD, jobset_key, pods_of
 from trainwright.controller.trainer.job.status import is_finished
 
 log = logging.getLogger(__name__)
 
+RECORDS = MetadataOnly(ConfigMap.RESOURCE)
+"""How the cache holds records."""
 _TAIL_LINES = 200
 """Enough for the traceback and the summary of a launcher after the words of the program."""
 _TAIL_BYTES = 256 * 1024
@@ -84,7 +87,7 @@ class FailureRecorder:
         Rule.on(JobSet.RESOURCE, *WATCH),
         Rule.on(POD, *WATCH),
         Rule.on(POD, "get", subresource="log"),
-        Rule.on(ConfigMap.RESOURCE, "get", *APPLY),
+        Rule.on(ConfigMap.RESOURCE, *READ, *APPLY),
     )
 
     def __init__(self, manager: Manager, told: ToldOfFailures) -> None:
@@ -99,6 +102,7 @@ class FailureRecorder:
         self._known: dict[Key, _Recorded] = {}
         builder = manager.controller("failures_controller").for_(TrainJob, predicates=[_is_of_interest])
         builder.owns(JobSet, predicates=[_is_new])
+        builder.owns(RECORDS, predicates=[_is_deleted_record])
         builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)
         builder.reconcile(self.reconcile)
 
@@ -108,11 +112,13 @@ class FailureRecorder:
         if job is None:
             self._known.pop(key, None)
             return Done()
-        found = failures_by_attempt(self._pods(job))
+        found = failures_by_attempt(pods_of(self._cache, job))
         if not found:
             self._tell_rest(key, job)
             return Done()
-        if is_finished(job) and self._is_settled(key, job, found):
+        is_deleted = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
+        was_settled = is_finished(job) and self._is_settled(key, job, found)
+        if was_settled and not is_deleted:
             return Done()
         recorded = await self._recorded(key, job)
         before = recorded.entries or {}
@@ -123,9 +129,10 @@ class FailureRecorder:
         entries = dict(known)
         for attempt, failures in found.items():
             await self._look(job, recorded, entries, attempt, failures)
-        recorded.unwritten = recorded.unwritten or entries != known
+        recorded.unwritten = recorded.unwritten or entries != known or is_deleted
         recorded.entries = entries
-        recorded.untold |= entries.keys() - known.keys()
+        if not was_settled:
+            recorded.untold |= entries.keys() - known.keys()
         if recorded.unwritten:
             await self._applier.apply([document_of(job, entries)], owner=job)
             recorded.unwritten = False
@@ -180,15 +187,6 @@ class FailureRecorder:
     def _is_settled(self, key: Key, job: TrainJob, found: Mapping[int, Sequence[Failure]]) -> bool:
         recorded = self._known.get(key)
         return recorded is not None and recorded.uid == uid_of(job) and recorded.settled == _signature(found)
-
-    def _pods(self, job: TrainJob) -> list[Document]:
-        """The pods of the job's own JobSet."""
-        jobset = self._cache.get(JobSet, job.name, job.namespace)
-        controller = controller_of(jobset) if jobset is not None else None
-        if jobset is None or controller is None or controller.uid != uid_of(job):
-            return []
-        pods = self._cache.indexed(POD, BY_JOBSET, index_value(job.namespace, job.name))
-        return [pod for pod in pods if labels_of(pod).get(LABEL_JOBSET_UID) == uid_of(jobset)]
 
     async def _recorded(self, key: Key, job: TrainJob) -> _Recorded:
         """What the ConfigMap holds; read once for each job."""
@@ -281,6 +279,10 @@ def _is_of_interest(event: Event[TrainJob]) -> bool:
 def _is_new(event: Event[Any]) -> bool:
     """Whether it is another JobSet than before: its pods may have been seen, and have failed, before it was."""
     return event.new is not None and (event.old is None or uid_of(event.old) != uid_of(event.new))
+
+
+def _is_deleted_record(event: Event[Any]) -> bool:
+    return event.new is None and event.old is not None and name_of(event.old).endswith(SUFFIX)
 
 
 def _job_of(pod: Document) -> list[Key]:

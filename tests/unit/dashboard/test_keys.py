@@ -19,9 +19,14 @@ from trainwright.controller.cli.dashboard.keys import FILE, KeptKeys, Keys
 
 @asynccontextmanager
 async def served(folder: Path) -> AsyncIterator[Browser]:
-    folder.mkdir(exist_ok=True)
     async with dashboard(Faulty(lost=True), kept=KeptKeys(folder)) as (browser, _):
         yield browser
+
+
+def folder(parent: Path, name: str) -> Path:
+    made = parent / name
+    made.mkdir()
+    return made
 
 
 async def status(browser: Browser, like: Browser) -> int:
@@ -47,7 +52,7 @@ async def test_address_and_session_outlive_the_process(tmp_path: Path) -> None:
 
 @pytest.mark.asyncio
 async def test_a_session_counts_at_no_other_server(tmp_path: Path) -> None:
-    async with served(tmp_path / "a") as one, served(tmp_path / "b") as other:
+    async with served(folder(tmp_path, "a")) as one, served(folder(tmp_path, "b")) as other:
         assert one.server.port != other.server.port
         assert await status(other, one) == 403
         assert await status(one, one) == 200

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Key, Manager
+from trainwright.controller.runtime import Key, Manager, RetryAfter
 from trainwright.controller.trainer.assembly.cleanup import _reconcile
 from trainwright.controller.trainer.job.lifetime import ANNOTATION_JOB, Lifetimes
 
@@ -47,3 +47,20 @@ async def test_a_job_of_another_manager_with_the_name_stays(manager: str | None,
         cast("Manager", process), [], Lifetimes(), lambda: datetime(2026, 11, 25, 11, tzinfo=UTC), Key("ns", "a")
     )
     assert gone == deleted
+
+
+async def test_a_job_is_looked_at_each_minute_since_the_clock_may_jump() -> None:
+    document = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "a", "namespace": "ns", "uid": "u", "annotations": {ANNOTATION_JOB: "86400"}},
+        "spec": {"runtimeRef": {"name": "r"}},
+        "status": {"conditions": [ENDED]},
+    }
+    job = msgspec.convert(document, TrainJob)
+    process = SimpleNamespace(cache=SimpleNamespace(get=lambda *_: job))
+    result = await _reconcile(
+        cast("Manager", process), [], Lifetimes(), lambda: datetime(2026, 11, 25, 11, tzinfo=UTC), Key("ns", "a")
+    )
+    assert isinstance(result, RetryAfter)
+    assert result.seconds == 60

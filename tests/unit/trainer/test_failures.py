@@ -13,11 +13,13 @@ import pytest
 from tests.unit.trainer.test_last_words import summary
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import AnyObject, Key
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.runtime import NotFound
 from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.errors import ConnectionLost
+from trainwright.controller.runtime.kinds import Kind
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.record import (
     ATTEMPTS,
@@ -27,7 +29,7 @@ from trainwright.controller.trainer.failures.record import (
     entries_of,
     last_lines,
 )
-from trainwright.controller.trainer.failures.recorder import FailureRecorder
+from trainwright.controller.trainer.failures.recorder import RECORDS, FailureRecorder
 from trainwright.controller.trainer.job.pods import trimmed
 
 
@@ -111,9 +113,10 @@ def test_the_record_holds_five_attempts_and_is_read_back() -> None:
     document = document_of(job, entries)
     assert document["metadata"] == {"name": "j-failures", "namespace": "n"}
     assert set(document["data"]) == {
-        "attempt-0",
-        *(f"attempt-{n}{suffix}" for n in (4, 5, 6, 7) for suffix in ("", ".log")),
+        "attempt-1",
+        *(f"attempt-{n}{suffix}" for n in (5, 6, 7, 8) for suffix in ("", ".log")),
     }
+    assert "attempt: 8\n" in document["data"]["attempt-8"]
     back = entries_of(document["data"])
     assert back == {n: entries[n] for n in (0, 4, 5, 6, 7)}
     assert len(back) == ATTEMPTS
@@ -138,6 +141,7 @@ def test_the_end_of_a_log_is_whole_lines() -> None:
 
 def test_a_record_of_another_version_is_read() -> None:
     older, newer = "attempt: 0\npod: p\n", "attempt: 1\npod: p\njobsetUid: s1\nsomethingNew: 1\n"
+    # It counted its attempts from 0.
     found = entries_of({"attempt-0": older, "attempt-1": newer})
     assert [(entry.attempt, entry.jobset_uid) for entry in found.values()] == [(0, ""), (1, "s1")]
 
@@ -184,9 +188,11 @@ class World:
         await self.recorder.reconcile(Key("n", "j"))
         return entries_of(self.data)
 
-    def _get(self, kind: type[AnyObject], *_: str) -> AnyObject:
+    def _get(self, kind: Kind, *_: str) -> AnyObject | None:
         if kind is TrainJob:
             return self.job
+        if kind == RECORDS:
+            return None if self.data is None else {"metadata": {"name": "j-failures", "namespace": "n"}}
         owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "j", "uid": "job"}
         about = {"name": "j", "namespace": "n", "uid": self.jobset, "ownerReferences": [{**owner, "controller": True}]}
         return msgspec.convert({"metadata": about}, JobSet)
@@ -214,6 +220,28 @@ class World:
         assert owner is self.job
         (document,) = documents
         self.writes, self.data = self.writes + 1, document["data"]
+
+
+async def test_a_record_that_somebody_deleted_is_written_again_and_told_once() -> None:
+    world = World()
+    await world.see(pod(0, state(1)))
+    before = world.data
+    world.data = None
+    await world.see(pod(0, state(1)))
+    assert (world.data, world.writes, world.read, len(world.notes)) == (before, 2, [0], 1)
+    world.job.status = TrainJobStatus(
+        conditions=[
+            Condition(type="Failed", status="True", reason="r", message="", last_transition_time="2026-01-01T00:00:00Z")
+        ]
+    )
+    await world.see(pod(0, state(1)))
+    world.data = None
+    # Its entries were dropped with the end of the job: the pod is read again.
+    await world.see(pod(0, state(1)))
+    assert (world.data, world.read, len(world.notes)) == (before, [0, 0], 1)
+    writes = world.writes
+    await world.see(pod(0, state(1)))
+    assert world.writes == writes
 
 
 async def test_a_jobset_that_is_made_anew_counts_its_attempts_from_0_again() -> None:
@@ -475,11 +503,9 @@ async def test_after_its_end_a_job_costs_no_memory_of_its_logs_and_no_reads() ->
     await world.see(pod(0, state(1)))
     assert "out of data" not in str(world.recorder._known)
     world.read.clear()
-    data, world.data = world.data, None
     await world.see(pod(0, state(1)))
     assert (world.read, world.writes, len(world.notes)) == ([], 1, 1)
     # A failure that is seen late is added to what the ConfigMap has.
-    world.data = data
     found = await world.see(pod(0, state(1)), pod(1, state(1, "05")))
     assert (found[0].rank, world.writes, len(world.notes)) == (1, 2, 1)
 

@@ -3,6 +3,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -74,7 +75,8 @@ class Network:
         weather: shared by those whose weather is the same; it may change meanwhile.
         trace: of the world.
         chance: the stream of this network.
-        written: called with method and path when the server begins to carry out a write.
+        written: called with name, method and path when the server begins to carry out a write.
+        faulted: called with the fault and the path of the request that it meets.
     """
 
     def __init__(
@@ -85,9 +87,13 @@ class Network:
         trace: Trace,
         chance: random.Random,
         written: Callable[[str, str, str], None],
+        faulted: Callable[[str, str], None],
     ) -> None:
-        self._inner, self.name, self._trace, self._chance, self._written = inner, name, trace, chance, written
+        self._inner, self.name, self._trace, self._chance = inner, name, trace, chance
+        self._written, self._faulted = written, faulted
         self.weather = weather
+        self.flying: Counter[str] = Counter()
+        """How many writes of each path are on their way, from the call to its end."""
         self._paused_until = self._blind_until = 0.0
         self._down = False
 
@@ -105,17 +111,27 @@ class Network:
 
     async def send(self, request: Request) -> Response:
         """See Transport."""
+        if request.method in _READS:
+            return await self._send(request)
+        self.flying[request.path] += 1
+        try:
+            return await self._send(request)
+        finally:
+            self.flying[request.path] -= 1
+            self.flying += Counter()  # without paths of which none is left
+
+    async def _send(self, request: Request) -> Response:
         await self._way()
         # Numbers are drawn whether or not a fault is on, so that turning one off does not shift the others.
         weather, draws, writes = self.weather, [self._chance.random() for _ in range(8)], request.method not in _READS
         what = f"{self.name} {request}"
         if draws[0] < weather.refused:
-            raise self._fault("refused", Unreachable(f"{request}: refused (simulated)"), what)
+            raise self._fault("refused", Unreachable(f"{request}: refused (simulated)"), request)
         if draws[1] < weather.too_many:
-            self._trace.add("fault", f"429 {what}")
+            self._note("429", request)
             return _status(429, "TooManyRequests", {"retry-after": "1"})
         if draws[2] < weather.unauthorized:
-            self._trace.add("fault", f"401 {what}")
+            self._note("401", request)
             return _status(401, "Unauthorized", {})
         if not writes:
             answer = await self._inner.send(request)
@@ -123,9 +139,9 @@ class Network:
             await self._way()
             return answer
         if draws[3] < weather.lost_before:
-            raise self._fault("lost-before", ConnectionLost(f"{request}: lost (simulated)"), what)
+            raise self._fault("lost-before", ConnectionLost(f"{request}: lost (simulated)"), request)
         if draws[4] < weather.conflict and request.method in ("PUT", "PATCH"):
-            self._trace.add("fault", f"409 {what}")
+            self._note("409", request)
             return _status(409, "Conflict", {})
         if request.permission is not None:
             request.permission.check()  # the last look before the bytes go out, as at a socket
@@ -134,13 +150,13 @@ class Network:
         self._trace.add("write", f"{what} {answer.status}", _shown(request))
         self._alive()
         if draws[5] < weather.lost_after:
-            raise self._fault("lost-after", ConnectionLost(f"{request}: lost (simulated)"), what)
+            raise self._fault("lost-after", ConnectionLost(f"{request}: lost (simulated)"), request)
         if draws[6] < weather.timeout_after:
-            self._trace.add("fault", f"timeout-after {what}")
+            self._note("timeout-after", request)
             await asyncio.sleep(_LIMIT_SECONDS if request.timeout is None else request.timeout)
             raise RequestTimeout(f"{request}: no answer (simulated)")
         if draws[7] < weather.error_500:
-            self._trace.add("fault", f"500-after {what}")
+            self._note("500-after", request)
             return _status(500, "InternalError", {})
         await self._way()
         return answer
@@ -151,7 +167,7 @@ class Network:
         await self._way()
         what = f"{self.name} {request}"
         if self._chance.random() < self.weather.refused or self._is_blind:
-            raise self._fault("refused", Unreachable(f"{request}: refused (simulated)"), what)
+            raise self._fault("refused", Unreachable(f"{request}: refused (simulated)"), request)
         async with self._inner.open(request) as stream:
             self._trace.add("watch", f"{what} {request.query.get('resourceVersion', '')} {stream.status}")
             yield _Stream(stream, self, request)
@@ -169,13 +185,12 @@ class Network:
     async def frame(self, request: Request) -> None:
         """Wait as long as the next frame takes. Raises ConnectionLost."""
         weather, draws = self.weather, [self._chance.random() for _ in range(3)]
-        what = f"{self.name} {request}"
         if draws[0] < weather.cut_watch or self._is_blind:
-            raise self._fault("cut", ConnectionLost(f"{request}: cut (simulated)"), what)
+            raise self._fault("cut", ConnectionLost(f"{request}: cut (simulated)"), request)
         late = weather.latency * (0.2 + 1.6 * draws[2])
         if draws[1] < weather.slow_frame:
             late += weather.slow_seconds * draws[2]
-            self._trace.add("fault", f"slow {late:.3f} {what}")
+            self._note("slow", request, f"{late:.3f} ")
         await asyncio.sleep(late)
         await self._held()
 
@@ -197,9 +212,13 @@ class Network:
         if self._down:
             raise Unreachable(f"{self.name} is dead (simulated)")
 
-    def _fault(self, kind: str, error: Exception, what: str) -> Exception:
-        self._trace.add("fault", f"{kind} {what}")
+    def _fault(self, kind: str, error: Exception, request: Request) -> Exception:
+        self._note(kind, request)
         return error
+
+    def _note(self, kind: str, request: Request, more: str = "") -> None:
+        self._trace.add("fault", f"{kind} {more}{self.name} {request}")
+        self._faulted(kind, request.path)
 
 
 class _Stream:

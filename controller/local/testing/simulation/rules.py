@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.testing.simulation.plan import Step
 from trainwright.controller.local.testing.simulation.world import World
 
 NOISE = ("leases.coordination.k8s.io", "events", "events.events.k8s.io")
@@ -58,6 +59,12 @@ class Rule:
 
     def written(self, process: str, method: str, path: str) -> None:
         """Look at a write that the API server begins to carry out."""
+
+    def faulted(self, fault: str, path: str) -> None:
+        """Look at a fault that a request meets."""
+
+    def stepped(self, step: Step) -> None:
+        """Look at a step of the plan that is about to happen."""
 
     def at_rest(self) -> None:
         """Look at a world in which all is quiet."""

@@ -122,6 +122,7 @@ async def _live(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool)
     for rule in rules:
         world.on_change.append(rule.changed)
         world.on_write.append(rule.written)
+        world.on_fault.append(rule.faulted)
     with _complaints(say):
         async with simulated_world(world):
             await scenario.begin(world, plan)
@@ -130,7 +131,7 @@ async def _live(scenario: Scenario, plan: Plan, outcome: Outcome, *, keep: bool)
                 await world.boot(replica)
             await _chaos(world, plan)
             deployment = world.start("deployment", world.keep_up())
-            jumped = await _steps(scenario, world, plan)
+            jumped = await _steps(scenario, world, plan, rules)
             world.trace.add("phase", "calm")
             for rule in rules:
                 rule.calm = True
@@ -169,13 +170,15 @@ async def _chaos(world: World, plan: Plan) -> None:
     world.fair.latency = min(0.05, plan.weather.latency)
 
 
-async def _steps(scenario: Scenario, world: World, plan: Plan) -> bool:
+async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[Rule]) -> bool:
     """Do what the plan says; returns whether a clock has jumped."""
     loop = asyncio.get_running_loop()
     start, jumped = loop.time(), False
     actions = {**MACHINE_ACTIONS, **scenario.actions}
     for step in plan.steps:
         await asyncio.sleep(max(0.0, start + step.at - loop.time()))
+        for rule in rules:
+            rule.stepped(step)
         try:
             said = await actions[step.what](world, step) or "done"
         except ApiError as error:

@@ -110,6 +110,8 @@ class World:
         """Called at each change of the store, before anybody is told."""
         self.on_write: list[Callable[[str, str, str], None]] = []
         """Called with the process, the method and the path when the API server begins to carry out a write."""
+        self.on_fault: list[Callable[[str, str], None]] = []
+        """Called with the fault and the path of the request that it meets."""
         self.surroundings = SimulatedSurroundings(self.chance, "server")
         self.store: Store
         self.admin: Client
@@ -164,7 +166,12 @@ class World:
             for look in self.on_write:
                 look(*what)
 
-        return Network(self._transport(), name, weather, self.trace, self.chance.of(f"network/{name}"), written)
+        def faulted(*what: str) -> None:
+            for look in self.on_fault:
+                look(*what)
+
+        chance = self.chance.of(f"network/{name}")
+        return Network(self._transport(), name, weather, self.trace, chance, written, faulted)
 
     def _transport(self) -> InProcessTransport:
         return InProcessTransport(self._server.server, TOKEN)

@@ -38,7 +38,8 @@ export async function proved() {
     throw lost();
   }
   if (told !== (await digest(session.proofKey, nonce))) {
-    throw new Problem("Stranger", "Another program answers at this address. Nothing was sent to it.");
+    const why = "its token was renewed, or another program has taken its port";
+    throw new Problem("Stranger", `What answers here is not the dashboard that this page came from: ${why}.`);
   }
   suspicious = false;
 }

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planted defects still fit the product, and change what they are to change. `make soak` lives worlds with them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS, Edit, Mutant
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[one.name for one in MUTANTS])
+def test_a_planted_defect_fits_the_source(mutant: Mutant) -> None:
+    for file, text in mutant.patched().items():
+        compile(text, file, "exec")
+        assert text != (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_there_are_twenty_with_names_of_their_own() -> None:
+    assert len({one.name for one in MUTANTS}) == len(MUTANTS) >= 20
+
+
+def test_an_edit_that_does_not_fit_is_named() -> None:
+    mutant = Mutant("m", "", [Edit("api/surroundings.py", "no such text", "")])
+    with pytest.raises(ValueError, match=r"mutant m: its text is 0 times in api/surroundings\.py"):
+        mutant.patched()
+
+
+def test_a_defect_is_planted_in_a_process_and_found() -> None:
+    """By a rule that looks at each write, in the first worlds."""
+    command = [sys.executable, "-m", "tests.simulation.mutants", "unwatched-kind", "--seeds", "0-9", "--until-found"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "BROKEN fresh-build" in done.stdout
+    assert "replay it: python -m tests.simulation --seed=" in done.stdout
+
+
+def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
+    command = [sys.executable, "-m", "tests.simulation.mutants", "nonsense"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no such mutant: nonsense; known are made-and-forgotten" in done.stderr
