@@ -73,7 +73,7 @@ def machine(tmp_path: Path) -> Machine:
     return machine
 
 
-STEPS = ["make install", "make check", "make parity", "make test"]
+STEPS = ["make install", "make check", "make parity", "make simulation", "make test"]
 
 
 def test_where_nothing_is_missing_nothing_is_installed(machine: Machine) -> None:
@@ -157,5 +157,5 @@ def test_the_minutes_of_the_steps_come_before_the_closing_line(machine: Machine)
     lines = output.splitlines()
     assert lines[-1] == "8 passed in 1.00s"
     told = [line.partition(": ")[0] for line in lines[:-1] if line.endswith(" min")]
-    expected = ["make install", "make check", "control plane, beside the steps above", "make parity"]
+    expected = ["make install", "make check", "control plane, beside the steps above", "make parity", "make simulation"]
     assert [what for what in told if what != "make unit"] == expected
