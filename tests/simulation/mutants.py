@@ -235,6 +235,17 @@ MUTANTS: tuple[Mutant, ...] = (
         ],
     ),
     Mutant(
+        "end-in-two-parts",
+        "after a crash between the mark and the deletion, the JobSet of a job beyond its deadline stays",
+        [
+            Edit(
+                _TRAINER + "job/decision.py",
+                "    end = is_exceeded(job) or (left is not None and left <= 0)\n",
+                "    end = left is not None and left <= 0\n",
+            )
+        ],
+    ),
+    Mutant(
         "two-workers",
         "two workers take the same key",
         [
