@@ -52,7 +52,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "made-and-forgotten",
         "an object that a build made, and had not seen, counts as current while it is absent",
-        [Edit(_TRAINER + "build/built.py", "            created[reference] = obj\n", "            continue\n")],
+        [
+            Edit(_TRAINER + "build/built.py", "            created[reference] = obj\n", "            continue\n"),
+            Edit(
+                _TRAINER + "build/built.py",
+                "        elif seen is None or _mark(seen) != _mark(obj):\n",
+                "        elif seen is not None and _mark(seen) != _mark(obj):\n",
+            ),
+        ],
     ),
     Mutant(
         "foreign-stays",
@@ -108,7 +115,7 @@ MUTANTS: tuple[Mutant, ...] = (
         [
             Edit(
                 _TRAINER + "failures/recorder.py",
-                "recorded.unwritten = recorded.unwritten or entries != known",
+                "recorded.unwritten = recorded.unwritten or entries != known or is_deleted",
                 "recorded.unwritten = entries != known",
             )
         ],

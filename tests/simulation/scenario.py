@@ -160,12 +160,12 @@ class TrainJobs:
 # ---------------------------------------------------------------------- objects
 
 
-def runtime(name: str, *, space: str = SPACE) -> Document:
+def runtime(name: str, *, space: str = SPACE, image: str = "i") -> Document:
     """A runtime: `gang` has a PodGroup, `mpi` keys and a host file, the others neither.
 
     The JobSets of `brief` are deleted soon after their end. `wide` is a ClusterTrainingRuntime.
     """
-    pod = {"spec": {"template": {"spec": {"containers": [{"name": "node", "image": "i"}]}}}}
+    pod = {"spec": {"template": {"spec": {"containers": [{"name": "node", "image": image}]}}}}
     spec: Document = {"mlPolicy": {"numNodes": 2}}
     node = {"name": "node", "template": {"metadata": {"labels": _ANCESTOR}, **pod}}
     template: Document = {"replicatedJobs": [node]}
@@ -314,7 +314,10 @@ async def _delete_pod(world: World, step: Step) -> str:
 async def _edit_runtime(world: World, step: Step) -> None:
     kind, name, space = _runtime(step)
     patch: Document = {"metadata": {"labels": {"edited": str(int(step.at))}}}
-    if name == "gang":
+    if step.more > 20:  # what no running JobSet may change
+        image = f"i{int(step.at)}"
+        patch["spec"] = {"template": runtime(name, space=space, image=image)["spec"]["template"]}
+    elif name == "gang":
         patch["spec"] = {"podGroupPolicy": {"coscheduling": {"scheduleTimeoutSeconds": 10 + int(step.at) % 50}}}
     await world.admin.patch(kind, name, space, patch)
 
