@@ -12,16 +12,17 @@ PYTEST_ARGS ?=
 # A file at a time, each worker with clusters of its own. Most of what these tests do is waiting, so three workers keep two
 # cores busy. A debugger needs one: PYTEST_ARGS="-n 0 --pdb".
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
-TESTS := tests -m "not parity"
-QUICK := tests/unit tests/integration/local/test_scenarios.py tests/integration/local/test_bad_input.py \
-	tests/e2e/test_local.py
+# What a test needs decides where it runs, see tests/rungs.py: on the local API server, or on the compiled one.
+TESTS := tests -m "not parity" --control-plane=local
+REAL_TESTS := tests/integration tests/e2e -m "on_control_plane and not parity"
 # Programs and options for `make soak`, such as SOAK_ARGS="election --rounds 2".
 SOAK_ARGS ?=
 # How long `make simulation` lives worlds with new seeds.
 MINUTES ?= 2
 # Arguments for `make run`, such as RUN_ARGS="--port=6443".
 RUN_ARGS ?=
-# Where `make run` runs: local (pods are processes) or real (a control plane of Kubernetes, compiled here; pods pretend).
+# Where `make run` and `make test` run: local (one Python process; pods are processes) or real (a control plane of
+# Kubernetes, compiled here; pods pretend).
 CLUSTER ?= local
 # The manager's image for `make deploy` and `make build-image`, such as IMG=registry.example.com/trainwright:1.
 IMG ?=
@@ -40,7 +41,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help install run test quick parity unit integration e2e simulation bench soak generate verify check fmt types docs docs-serve pictures build-image sbom release deploy undeploy chart control-plane lock clean
+.PHONY: help install run test parity unit integration e2e simulation bench soak generate verify check fmt types docs docs-serve pictures build-image sbom release deploy undeploy chart control-plane lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,11 +66,13 @@ else
 	@$(PYTHON) hack/run.py $(RUN_ARGS)
 endif
 
-test: control-plane ## Run the tests: unit, integration (a real API server), e2e (the whole chain)
+test: $(INSTALLED) ## Run the tests that need no Go: units, and all others on the local cluster; CLUSTER=real: on a real one
+ifeq ($(CLUSTER),real)
+	@$(BIN)/python -m trainwright.controller.runtime.testing
+	@$(BIN)/pytest $(REAL_TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+else
 	@$(BIN)/pytest $(TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
-
-quick: $(INSTALLED) ## Run what needs no compiled control plane: units, and the local cluster against its recordings
-	@$(BIN)/pytest $(QUICK) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+endif
 
 parity: $(INSTALLED) ## Run the long comparisons with the real programs, and make run
 	@$(BIN)/python -m trainwright.controller.runtime.testing --also helm
@@ -149,5 +152,7 @@ lock: $(INSTALLED) ## Resolve the development dependencies into hack/requirement
 	@hack/lock
 
 clean: ## Delete what the targets made in this folder; the control plane's cache stays
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
+	@! grep -aqs "$(CURDIR)/[.]run/venv/bin/python" /proc/[0-9]*/cmdline || { \
+		echo "error: a cluster of make run is up; end it first: .run/venv/bin/trainwright local down --delete" >&2; exit 1; }
+	rm -rf .venv .run .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

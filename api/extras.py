@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The extras of this distribution: libraries that only some commands need, imported when they are first needed.
 
-Whoever needs a missing one is told which extra to install.
+Whoever needs a missing one is told what to install.
 """
 
 import importlib
 import importlib.util
+import re
+import shlex
+import sys
+from importlib import metadata
 from typing import Any, Final
 
 LIBRARIES: Final = {
@@ -28,9 +32,23 @@ def missing(extra: str) -> list[str]:
     return [name for module, name in LIBRARIES[extra].items() if importlib.util.find_spec(module) is None]
 
 
-def install(extra: str) -> str:
-    """The command that installs an extra."""
-    return f"pip install 'trainwright[{extra}]'"
+def install(names: list[str]) -> str:
+    """The command that installs distributions, within our bounds.
+
+    By their names, because no index has Trainwright, and with the interpreter, because `pip` of the shell may belong
+    to another environment.
+    """
+    return shlex.join([sys.executable, "-m", "pip", "install", *map(_bounded, names)])
+
+
+def _bounded(name: str) -> str:
+    """The distribution with the versions that Trainwright allows."""
+    try:
+        lines = metadata.requires("trainwright") or []
+    except metadata.PackageNotFoundError:  # run from its folder
+        return name
+    wanted = (line.partition(";")[0].strip() for line in lines)
+    return next((line for line in wanted if re.split("[^-_.a-zA-Z0-9]", line)[0] == name), name)
 
 
 def require(extra: str, purpose: str) -> None:
@@ -44,7 +62,7 @@ def require(extra: str, purpose: str) -> None:
         MissingExtraError: it is not.
     """
     if names := missing(extra):
-        raise MissingExtraError(f"{purpose} needs {' and '.join(names)}: {install(extra)}")
+        raise MissingExtraError(f"{purpose} needs {' and '.join(names)}: {install(names)}")
 
 
 def load(module: str) -> Any:
@@ -58,4 +76,4 @@ def load(module: str) -> Any:
     except ImportError as error:
         top = module.partition(".")[0]
         name = LIBRARIES["validate"].get(top, top)
-        raise MissingExtraError(f"offline validation needs {name}: {install('validate')}") from error
+        raise MissingExtraError(f"offline validation needs {name}: {install([name])}") from error

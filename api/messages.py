@@ -14,10 +14,15 @@ CONDITION_LIMIT = 300
 def shortened(text: str, limit: int = CONDITION_LIMIT) -> str:
     """The text in at most `limit` characters, without its middle.
 
-    The beginning names the object, and the messages of API servers say at their end what is wrong.
+    The beginning names the object, and the messages of API servers say at their end what is wrong. What follows a
+    semicolon, such as the advice of a sentence, stays whole where a quarter of the limit is left for the rest.
     """
     if len(text) <= limit:
         return text
+    for clause in re.finditer("; ", text):
+        advice = text[clause.start() :]
+        if len(advice) <= limit - max(limit // 4, 3):
+            return shortened(text[: clause.start()], limit - len(advice)) + advice
     end = limit // 2
     return f"{text[: limit - end - 1]}…{text[-end:]}"
 

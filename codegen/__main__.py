@@ -2,19 +2,43 @@
 """`python -m trainwright.codegen`: regenerates all files, or checks that they are up to date."""
 
 import argparse
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 from trainwright.codegen import output
 from trainwright.codegen.compatibility import Change
 from trainwright.codegen.problems import CompileError
-from trainwright.codegen.released import ACKNOWLEDGED
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+def _start_in_development_environment(missing: str) -> NoReturn:
+    """Start the same command in .venv, which has the libraries of the compiler. That of `make run` has not: 130 MB."""
+    venv, installer = _ROOT / ".venv", _ROOT / "hack" / "install.py"
+    if not installer.is_file():
+        raise SystemExit(f"error: the schema compiler needs {missing}: run `make generate` in a clone")
+    if Path(sys.prefix).resolve() == venv.resolve():
+        raise SystemExit(f"error: .venv lacks {missing}: run `make install`, then this again")
+    print(f"codegen: {sys.prefix} lacks {missing}: going on in .venv", file=sys.stderr, flush=True)
+    if not (venv / "installed").exists() and (
+        code := subprocess.run([sys.executable, installer], check=False).returncode
+    ):
+        raise SystemExit(code)
+    python = venv / "bin" / "python"
+    os.execv(python, [str(python), "-m", "trainwright.codegen", *sys.argv[1:]])  # noqa: S606 - in our place
+
 
 try:
     from trainwright.codegen.compiler import Compiled, compile_all
+    from trainwright.codegen.released import ACKNOWLEDGED
 except ModuleNotFoundError as error:
-    raise SystemExit(f"error: the schema compiler needs {error.name}: run `make generate` in a clone") from error
+    if __name__ != "__main__":
+        raise
+    _start_in_development_environment(str(error.name))
 
 EXIT_CHECK_FAILED = 1
 EXIT_WRONG_SCHEMA = 2
@@ -93,8 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--check", action="store_true", help="write nothing; show the files that are not up to date")
     mode.add_argument("--release", action="store_true", help="also make the current schemas the released ones")
-    root = Path(__file__).resolve().parents[1]
-    parser.add_argument("--root", type=Path, default=root, help="the checkout (default: the one of this program)")
+    parser.add_argument("--root", type=Path, default=_ROOT, help="the checkout (default: the one of this program)")
     return parser
 
 

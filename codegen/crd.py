@@ -90,22 +90,11 @@ SHIPPED = {"trainer.kubeflow.org": "controller/cli/local", "jobset.x-k8s.io": "c
 
 
 def shipped(catalog: Catalog) -> dict[str, str]:
-    """The definitions of the local cluster by path, as JSON, which is read thirty times faster, and without prose."""
+    """The definitions of the local cluster by path, as JSON, which is read thirty times faster."""
     made: dict[str, str] = {}
     for kind in catalog.kinds.values():
         folder = SHIPPED.get(kind.definition.package.group)
         if folder is not None and kind.crd is not None:
-            document = {"//": MARK, **_without_prose(render(catalog, kind))}
+            document = {"//": MARK, **render(catalog, kind)}
             made[f"{folder}/{kind.plural}.crd.json"] = json.dumps(document, separators=(",", ":")) + "\n"
     return made
-
-
-def _without_prose(value: Any) -> Any:
-    """Everything but the descriptions of schemas; a field with that name has a schema, and stays."""
-    if isinstance(value, dict):
-        return {
-            name: _without_prose(inner)
-            for name, inner in value.items()
-            if not (name == "description" and isinstance(inner, str))
-        }
-    return [_without_prose(inner) for inner in value] if isinstance(value, list) else value

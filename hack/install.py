@@ -2,8 +2,8 @@
 """Sets up .venv with the locked dependencies and the package itself, editable. Needs nothing but Python.
 
 `install.py --for-run` sets up .run/venv instead, for `make run`: without the development environment.
-`install.py --for-trainings` sets up .run/trainings, in which tests train with JAX: without the package. Both do nothing
-if that is done already.
+`install.py --for-trainings` sets up .run/trainings, in which tests train with JAX, and `--for-clients` .run/clients, in
+which tests run clients of others: without the package. All three do nothing if that is done already.
 
 Uses uv if it is on PATH, else venv and pip. There is no dependency resolution: hack/requirements.txt lists exact
 versions with hashes, and the package is built with the setuptools of that list. `.venv/installed` is written last, so a
@@ -74,6 +74,14 @@ TRAININGS = Target(
     ROOT / ".run" / "trainings",
     ROOT / "hack" / "requirements-trainings.txt",
     "550 MB",
+    compiled=False,
+    package=False,
+)
+
+CLIENTS = Target(
+    ROOT / ".run" / "clients",
+    ROOT / "hack" / "requirements-clients.txt",
+    "500 MB",
     compiled=False,
     package=False,
 )
@@ -222,6 +230,8 @@ def main() -> None:
         provide(RUN)
     elif sys.argv[1:] == ["--for-trainings"]:
         provide(TRAININGS)
+    elif sys.argv[1:] == ["--for-clients"]:
+        provide(CLIENTS)
     else:
         install(DEVELOPMENT)
 

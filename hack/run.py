@@ -5,11 +5,20 @@ The cluster stays up in the background when this has ended. Exit code 0 if the t
 process that failed.
 """
 
+import platform
 import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+# Before the check of the Python, which would be replaced for nothing. controller/cli/local/commands.py says the same.
+if platform.system() != "Linux":
+    name = "macOS" if platform.system() == "Darwin" else platform.system()
+    raise SystemExit(
+        f"error: a local cluster runs on Linux only, and this is {name}: "
+        "use a machine or a virtual machine with Linux, such as WSL"
+    )
 
 # This file runs as a script; hack is not a package.
 sys.path.insert(0, str(Path(__file__).resolve().parent))

@@ -2,11 +2,12 @@
 """The ladder: what each step of the tests may use, and what none may leave behind.
 
 - `tests/unit`: pure code; no control plane, no network beyond a loopback socket of its own, seconds in all.
-- `tests/integration`: a real kube-apiserver and etcd (`control_plane`, `namespace`), or processes of its own.
-- `tests/e2e`: the whole chain (`cluster`, `cluster_namespace`), or whole commands as a user would give them.
+- `tests/integration`: an API server (`control_plane`, `namespace`), or processes of its own.
+- `tests/e2e`: the whole chain (`chain`, `cluster`), or whole commands as a user would give them.
 - `tests/bench`: prints figures, asserts none; run by `make bench`, never by `make test`.
 
-The step of a test is marked from its folder (`-m integration` selects one). Use the lowest step on which the test can
+The step of a test is marked from its folder (`-m integration` selects one), and from what it uses whether it runs on a
+control plane, local or compiled: see `rungs.py`. Use the lowest step on which the test can
 fail for the right reason.
 """
 
@@ -22,10 +23,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import rungs, skips
 from tests.jobset_definition import _jobset_definition as _jobset_definition  # noqa: PLC0414 - fixtures of this file
 from tests.jobset_definition import with_jobsets as with_jobsets  # noqa: PLC0414
 from tests.jobset_definition import without_jobsets as without_jobsets  # noqa: PLC0414
-from tests.skips import register
+from tests.rungs import jobset_crd as jobset_crd  # noqa: PLC0414
+from tests.rungs import local_jobset_crd as local_jobset_crd  # noqa: PLC0414
+from tests.rungs import new_control_plane as new_control_plane  # noqa: PLC0414
 
 TESTS = Path(__file__).parent
 # No time limits: they would fail on a busy machine. In CI every change is tested with the same examples; elsewhere
@@ -49,7 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for step in STEPS:
         config.addinivalue_line("markers", f"{step}: set from the folder tests/{step}")
-    register(config)
+    skips.register(config)
+    rungs.register(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -58,6 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _step(item) not in STEPS:
             raise pytest.UsageError(f"{item.path} is not on the ladder: tests live in {', '.join(STEPS)}")
         item.add_marker(_step(item))
+        rungs.mark(item)
     if "PYTEST_XDIST_WORKER" in os.environ:
         # The long ones first, so that no worker is left with one of them when the others have nothing more to do: files
         # with a test that may take longer than usual, then the steps from the top.

@@ -17,6 +17,8 @@ from trainwright.api.objects import Document
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.answering import Site
 from trainwright.controller.cli.dashboard.files import File
+from trainwright.controller.cli.dashboard.keys import KeptKeys
+from trainwright.controller.cli.dashboard.reports import Reports
 from trainwright.controller.cli.dashboard.security import Guard
 from trainwright.controller.cli.dashboard.serving import Server
 from trainwright.controller.cli.explain import explaining_plugins
@@ -125,7 +127,13 @@ class Browser:
             return Got(answer.status, answer.headers, await answer.read())
 
     def _address(self, path: str) -> str:
-        return self.root + ("" if path.startswith("/?token=") else self.place) + path
+        return self.root + ("" if path.startswith(("/?token=", "/proof")) else self.place) + path
+
+    async def act(self, path: str, **headers: str) -> Got:
+        """Ask for a change, as the page does; `headers` replace those of the page."""
+        session = (await self.get("/api/v1/session")).as_(contract.Session)
+        given = {"Origin": self.root, "X_Trainwright_Action": session.action_token, **headers}
+        return await self.get(path, method="POST", **{name: value for name, value in given.items() if value})
 
     @asynccontextmanager
     async def stream(self, path: str) -> AsyncIterator[Events]:
@@ -258,13 +266,27 @@ def _status(code: int, reason: str, message: str) -> Response:
 
 @asynccontextmanager
 async def dashboard(
-    transport: Transport, namespace: str = "", *, files: dict[str, File] | None = None, context: str = "test"
+    transport: Transport,
+    namespace: str = "",
+    *,
+    files: dict[str, File] | None = None,
+    context: str = "test",
+    kept: KeptKeys | None = None,
+    reports: Reports | None = None,
+    changes: bool = False,
 ) -> AsyncIterator[tuple[Browser, Site]]:
     """Serve the jobs of a namespace for the length of the block; yields a browser that has brought the token."""
     client = Client(transport, user_agent="trainwright-dashboard")
     cluster = contract.Cluster(context=context, server="https://test", namespace=namespace)
-    site = Site(client, cluster, plugins=explaining_plugins(), pipeline=lambda: Pipeline(Registry.load()))
-    server = Server(site, Guard(), files=files)
+    site = Site(
+        client,
+        cluster,
+        plugins=explaining_plugins(),
+        pipeline=lambda: Pipeline(Registry.load()),
+        reports=reports,
+        changes=changes,
+    )
+    server = Server(site, Guard(), files=files, kept=kept)
     ready = asyncio.Event()
     async with TaskScope("test dashboard") as tasks:
         tasks.start("test dashboard/server", server.run(ready.set))

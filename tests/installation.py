@@ -101,10 +101,9 @@ class Installation:
     @property
     def configuration(self) -> Document:
         """The Configuration as it is mounted."""
-        text = self.control_plane.kubectl(
-            "get", "configmap", "kubeflow-trainer-config", f"--namespace={self.namespace}", "--output=json"
-        )
-        found: Document = yaml.safe_load(json.loads(text)["data"][CONFIGURATION])
+        stored = self.control_plane.stored.get("configmap", "kubeflow-trainer-config", self.namespace)
+        assert stored is not None
+        found: Document = yaml.safe_load(stored["data"][CONFIGURATION])
         return found
 
     def start(
@@ -151,7 +150,7 @@ class Installation:
 def patch_webhooks(control_plane: ControlPlane, is_ours: Callable[[Document], bool], **fields: Any) -> None:
     """Set fields of the webhooks that are ours."""
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
-        for configuration in json.loads(control_plane.kubectl("get", kind, "--output=json"))["items"]:
+        for configuration in control_plane.stored.list(kind):
             ours = [{"name": webhook["name"], **fields} for webhook in configuration["webhooks"] if is_ours(webhook)]
             if ours:
                 _patch(control_plane, kind, configuration["metadata"]["name"], {"webhooks": ours}, "strategic")
@@ -160,9 +159,7 @@ def patch_webhooks(control_plane: ControlPlane, is_ours: Callable[[Document], bo
 def _patch(
     control_plane: ControlPlane, kind: str, name: str, patch: Document, style: str, namespace: str = NAMESPACE
 ) -> None:
-    control_plane.kubectl(
-        "patch", kind, name, f"--namespace={namespace}", f"--type={style}", "--patch", json.dumps(patch)
-    )
+    control_plane.stored.patch(kind, name, patch, namespace, style=style)
 
 
 def environment(control_plane: ControlPlane) -> list[str]:

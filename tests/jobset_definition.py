@@ -2,11 +2,11 @@
 """JobSet's definition on the shared API server: there or not, as each test needs it, whatever ran before."""
 
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
-from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.waiting import eventually_sync, is_empty
 
 GROUP = "jobset.x-k8s.io"
@@ -14,24 +14,23 @@ CRD = "jobsets.jobset.x-k8s.io"
 
 
 class JobSetDefinition:
-    """Installs and removes it. Remembers what it did, since asking kubectl before each test takes time."""
+    """Installs and removes it. Remembers what it did, since asking before each test takes time."""
 
-    def __init__(self, control_plane: ControlPlane) -> None:
-        self._control_plane = control_plane
+    def __init__(self, control_plane: ControlPlane, definition: Path) -> None:
+        self._control_plane, self._definition = control_plane, definition
         self._is_there: bool | None = None
 
     def install(self) -> None:
         """Afterwards it is served."""
         if self._is_there is not True:
-            self._control_plane.install_crds(provide(["jobset-manager"]).manifests["jobset-crd.yaml"])
+            self._control_plane.install_crds(self._definition)
             self._is_there = True
 
     def remove(self) -> None:
         """Afterwards it is not served any more."""
         if self._is_there is not False:
             self._is_there = None  # should it fail
-            kubectl = self._control_plane.kubectl
-            kubectl("delete", "crd", CRD, "--ignore-not-found", "--wait=false")
+            self._control_plane.stored.delete("crd", CRD, wait=False)
             eventually_sync(self._left, is_empty, what="no definition of JobSet")
             self._is_there = False
 
@@ -44,16 +43,13 @@ class JobSetDefinition:
             for jobset in stored.list(CRD):
                 metadata = jobset["metadata"]
                 if metadata.get("finalizers"):
-                    place = (metadata["name"], f"--namespace={metadata['namespace']}")
-                    self._control_plane.kubectl(
-                        "patch", CRD, *place, "--type=merge", "--patch", '{"metadata": {"finalizers": null}}'
-                    )
+                    stored.patch(CRD, metadata["name"], {"metadata": {"finalizers": None}}, metadata["namespace"])
         return [CRD]
 
 
 @pytest.fixture(scope="session")
-def _jobset_definition(control_plane: ControlPlane) -> JobSetDefinition:
-    return JobSetDefinition(control_plane)
+def _jobset_definition(control_plane: ControlPlane, jobset_crd: Path) -> JobSetDefinition:
+    return JobSetDefinition(control_plane, jobset_crd)
 
 
 @pytest.fixture

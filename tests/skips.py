@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
+from trainwright.controller.local.testing.pytest_plugin import needs_real
+
 LISTED = Path(__file__).with_name("left_out.txt")
-NEEDS, WHERE, REAL = "needs_environment", "only_where", "real_control_plane"
+NEEDS, WHERE = "needs_environment", "only_where"
 _OUTPUT = "trainwright_left_out"
 
 
@@ -129,10 +131,8 @@ def _only_real(item: pytest.Item) -> str:
     """Why a test does not run on the local API server, if that is where this run is; see its pytest plugin."""
     if item.config.getoption("--control-plane", default="real") == "real":
         return ""
-    marker = item.get_closest_marker(REAL)
-    if marker is not None:
-        return f"real control plane: {marker.args[0]}"
-    return "real control plane: the whole chain" if "cluster" in getattr(item, "fixturenames", ()) else ""
+    reason = needs_real(item)
+    return f"real control plane: {reason}" if reason else ""
 
 
 def _selection(config: pytest.Config) -> str:

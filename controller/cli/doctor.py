@@ -42,11 +42,15 @@ def run(arguments: argparse.Namespace) -> int:
     # Imported here: the help does not need it.
     from trainwright.controller.runtime.errors import KubernetesError  # noqa: PLC0415
     from trainwright.controller.trainer.doctor.examination import examine  # noqa: PLC0415
+    from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
 
     try:
         examined = examine(asyncio.run(_gather(arguments)))
     except KubernetesError as error:
         print(f"error: the cluster cannot be examined: {error}", file=sys.stderr)
+        return WRONG_USE
+    except RegistryError as error:
+        print(f"error: {error}", file=sys.stderr)
         return WRONG_USE
     if arguments.output == "json":
         print(json.dumps([_plain(one) for one in examined], indent=2))

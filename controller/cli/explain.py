@@ -73,8 +73,6 @@ def explaining_plugins() -> "Sequence[Explains]":
 
 async def _watch(reader: "Reader", arguments: argparse.Namespace) -> int:
     """Show the explanation whenever it changes, until the job is over."""
-    from trainwright.controller.trainer.explain import Outcome  # noqa: PLC0415
-
     shown: object = None
     while True:
         explanation = await reader.explain(arguments.namespace, arguments.job)
@@ -83,7 +81,7 @@ async def _watch(reader: "Reader", arguments: argparse.Namespace) -> int:
             show(explanation, arguments.output, everything=arguments.all)
             sys.stdout.flush()
             shown = said
-        if explanation.outcome in (Outcome.COMPLETE, Outcome.FAILED):
+        if explanation.outcome.is_over:
             return explanation.exit_code
         await asyncio.sleep(WATCH_SECONDS)
 

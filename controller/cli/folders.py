@@ -24,6 +24,12 @@ _FILES = frozenset(
         "run.json",
         "run.json.new",
         "cluster.log",
+        "curves.db",
+        "curves.db-journal",
+        "curves.db-shm",
+        "curves.db-wal",
+        "curves.db.damaged",
+        "dashboard.json",
         "kubeconfig",
         "merged.json",
         "port",
@@ -34,7 +40,9 @@ _FILES = frozenset(
         "state.db-wal",
     }
 )
-_FOLDERS = frozenset({"pki", "pods", "logs", "volumes"})
+_FOLDERS = frozenset({"pki", "pods", "logs", "volumes", "writer"})
+_RUNS = "runs"
+"""Outputs of jobs, which no deletion of a cluster concerns."""
 _FIRST = frozenset({_LOCK, "cluster.log", _IMAGES})
 """All that an earlier release left if a start failed."""
 _DRAFT = re.compile(rf"\.({'|'.join(re.escape(name) for name in sorted(_FILES))})\.[0-9a-f]{{8}}")
@@ -103,18 +111,22 @@ def check_deletable(folder: Path, given: Path | None) -> None:
 def delete(folder: Path) -> list[str]:
     """Delete the cluster's files, and the folder if nothing else is in it; returns the names of what stays.
 
-    A link is deleted, not what it names. Call `check_deletable` first. Raises OSError.
+    With outputs of jobs in it, the folder stays a cluster's. A link is deleted, not what it names. Call
+    `check_deletable` first. Raises OSError.
     """
+    has_outputs = (folder / _RUNS).is_dir() and any((folder / _RUNS).iterdir())
     # What says that this is a cluster's folder goes last, so that an interrupted deletion can be repeated.
     for entry in sorted(folder.iterdir(), key=lambda one: (one.name in (_LOCK, MARKER), one.name == MARKER)):
-        if not _is_known(entry):
+        if not _is_known(entry) or (has_outputs and entry.name == MARKER):
             continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
         else:
             entry.unlink()
+    if not has_outputs and (folder / _RUNS).is_dir():
+        (folder / _RUNS).rmdir()
     if stays := sorted(entry.name for entry in folder.iterdir()):
-        return stays
+        return [name for name in stays if name != MARKER]
     folder.rmdir()
     return []
 

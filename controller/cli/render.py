@@ -109,7 +109,8 @@ def run(arguments: argparse.Namespace) -> int:
         asyncio.run(_render_all(pipeline, inputs, arguments, difference=difference)), output, explain=arguments.explain
     )
     if not inputs.checked:
-        print(f"note: schemas and rules were not checked; {extras.install('validate')} checks them", file=sys.stderr)
+        needed = extras.install(extras.missing("validate"))
+        print(f"note: schemas and rules were not checked; to check them: {needed}", file=sys.stderr)
     return _report(inputs.problems)
 
 

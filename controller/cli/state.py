@@ -6,7 +6,6 @@ serves it; whoever does holds a lock on `lock`, so a file that a killed process 
 folders may be used and deleted is in `folders.py`.
 """
 
-import fcntl
 import json
 import os
 import re
@@ -69,6 +68,8 @@ def make_folder(folder: Path) -> None:
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Hold the folder for the length of the block. Raises InUseError."""
+    import fcntl  # noqa: PLC0415 - Windows has none, where the other commands work
+
     # On a network file system a shared lock needs a file that can be read, an exclusive one a file that can be written.
     with (folder / "lock").open("a+", encoding="utf-8") as lock:
         while not _is_locked(lock, fcntl.LOCK_EX):
@@ -83,6 +84,8 @@ def held(folder: Path) -> Iterator[None]:
 
 def _is_locked(file: TextIO, how: int) -> bool:
     """Take a lock if that is possible at once; returns whether it was."""
+    import fcntl  # noqa: PLC0415 - as in `held`
+
     try:
         fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -94,6 +97,8 @@ def is_held(folder: Path) -> bool:
     """Whether a process runs the cluster of the folder."""
     if not is_cluster(folder):
         return False
+    import fcntl  # noqa: PLC0415 - as in `held`
+
     try:
         with (folder / "lock").open(encoding="utf-8") as lock:
             return not _is_locked(lock, fcntl.LOCK_SH)

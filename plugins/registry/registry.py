@@ -11,9 +11,10 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from trainwright.api.config.v1alpha1 import Plugins
+from trainwright.api.messages import one_line
 from trainwright.api.rights import merged
 from trainwright.plugins.contract import EXTENSION_POINTS, Installation, Plugin, RegistryError, Rule, Watch
-from trainwright.plugins.registry.discovery import Candidate, built_in, installed
+from trainwright.plugins.registry.discovery import OURSELVES, Candidate, built_in, installed
 from trainwright.plugins.registry.order import OrderingCycle, ordered
 from trainwright.plugins.registry.verification import class_problems, plugin_problems
 
@@ -108,7 +109,8 @@ class Registry:
         loaded = []
         for candidate in chosen:
             plugin, found = _instance(candidate, wanted, installation or Installation())
-            problems += [f"{candidate}: {problem}" for problem in found]
+            if found:
+                problems.append(f"{candidate}: {'; '.join(found)}{_advice(candidate)}")
             if plugin is not None and not found:
                 loaded.append(Loaded(plugin, candidate))
         problems += _singles(loaded)
@@ -201,8 +203,8 @@ def _instance(candidate: Candidate, wanted: Selection, installation: Installatio
     """The plugin, or its problems; neither for a plugin that is off by default and not enabled."""
     try:
         found = candidate.load()
-    except Exception as error:
-        return None, [f"cannot be imported from {candidate.target}: {type(error).__name__}: {error}"]
+    except (Exception, SystemExit) as error:  # a module may end the process, as a script does
+        return None, [f"cannot be imported from {candidate.target}: {_said(error)}"]
     problems = list(class_problems(found))
     if problems:
         return None, problems
@@ -211,8 +213,21 @@ def _instance(candidate: Candidate, wanted: Selection, installation: Installatio
     try:
         plugin = _made(found, wanted.settings.get(candidate.name), installation)
     except Exception as error:
-        return None, [f"cannot be created: {type(error).__name__}: {error}"]
+        return None, [f"cannot be created: {_said(error)}"]
     return plugin, list(plugin_problems(plugin, candidate.name))
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {one_line(str(error))}"
+
+
+def _advice(candidate: Candidate) -> str:
+    if candidate.distribution == OURSELVES:
+        return ""
+    return (
+        f"; correct the plugin, or uninstall {candidate.distribution}, "
+        f"or list {candidate.name} under plugins.disabled in the manager's Configuration"
+    )
 
 
 def _made(found: Any, settings: Any, installation: Installation) -> Plugin:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our manager in the shared cluster, as config/ installs it, and the objects that its tests use."""
 
-import json
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from tests.installation import WITHOUT_ADMISSION, forbidden, install
 from tests.local_chain import LocalChain
 from tests.managers import MANAGER
+from tests.rungs import LOCAL, REAL, is_local
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.audit import Call
 
@@ -19,8 +19,9 @@ NOWHERE = {"nodeSelector": {"example.com/nowhere": "yes"}}
 """Of a runtime's pods: no node has this label, so they wait for one, and the job stays on its way."""
 
 
-REAL, LOCAL = "real", "local"
-ON_BOTH = pytest.mark.parametrize("chain", [LOCAL, REAL], indirect=True, scope="session")
+LOCAL_CHAIN = pytest.param(LOCAL, marks=pytest.mark.local_is_enough)
+REAL_CHAIN = pytest.param(REAL, marks=pytest.mark.real_control_plane("the whole chain"))
+ON_BOTH = pytest.mark.parametrize("chain", [LOCAL_CHAIN, REAL_CHAIN], indirect=True, scope="session")
 """Runs tests on the local cluster, too: API server, controllers and node of ours."""
 
 
@@ -73,15 +74,23 @@ class Trainer:
 
     @contextmanager
     def one_file(self) -> Iterator[None]:
-        """What is created in the block is created by one kubectl, in that order, when the block ends."""
+        """What is created in the block is created when the block ends, in that order and without a pause."""
         self._file = []
         yield
-        items, self._file = self._file, None
-        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-        self.cluster.kubectl("create", "--filename=-", stdin=text)
+        documents, self._file = self._file, None
+        for document in documents:
+            self.cluster.stored.create(document)
 
     def kubectl(self, *arguments: str) -> str:
         return self.cluster.kubectl("--namespace", self.namespace, *arguments)
+
+    def patch(self, kind: str, name: str, body: object, **options: str) -> None:
+        """See `Stored.patch`."""
+        self.cluster.stored.patch(kind, name, body, self.namespace, **options)
+
+    def delete(self, kind: str, name: str, *, cascade: str = "background") -> None:
+        """Delete an object, and wait until it is gone."""
+        self.cluster.stored.delete(kind, name, self.namespace, cascade=cascade)
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         """The object, or None."""
@@ -128,8 +137,9 @@ def local_chain() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def chain(request: pytest.FixtureRequest) -> ControlPlane:
-    """A cluster with our manager: the real one, unless the parameter is `local`; see ON_BOTH."""
-    name = "local_chain" if getattr(request, "param", REAL) == LOCAL else "manager"
+    """A cluster with our manager: the one of the parameter, see ON_BOTH, or that of `--control-plane`."""
+    wanted = getattr(request, "param", LOCAL if is_local(request.config) else REAL)
+    name = "local_chain" if wanted == LOCAL else "manager"
     found: ControlPlane = request.getfixturevalue(name)
     return found
 

@@ -17,6 +17,8 @@ from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
 from trainwright.controller.runtime.testing.waiting import eventually_sync
 
+pytestmark = pytest.mark.real_control_plane("kubectl")
+
 IMAGE = "registry.example.com/trainwright:1"
 
 

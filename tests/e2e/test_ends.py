@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a TrainJob may end, and what may happen to it and its runtime on the way, with the real controllers."""
 
-import json
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.e2e.conftest import NOWHERE, ON_BOTH, Trainer
 from tests.repository import ROOT
@@ -24,7 +24,7 @@ def created(trainer: Trainer, resource: str, name: str) -> int:
 def fail_pod(trainer: Trainer, name: str) -> None:
     """The container of a pod fails, and kubelet does not start it again."""
     body = {"status": {"phase": "Failed"}}
-    trainer.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "--patch", json.dumps(body))
+    trainer.patch("pod", name, body, subresource="status")
 
 
 def runtime_that_fails(trainer: Trainer, **job_spec: Any) -> str:
@@ -62,7 +62,8 @@ def test_failed_pods_stay_where_pods_are_not_restarted_in_place(trainer: Trainer
 
 def test_the_pods_of_a_shipped_runtime_are_gone_after_the_last_restart(trainer: Trainer) -> None:
     """JobSet sets `restartPolicy: OnFailure`; at the backoff limit the Job controller deletes pods and their logs."""
-    trainer.cluster.kubectl("apply", "--server-side", f"--filename={ROOT}/config/runtimes/torch-distributed.yaml")
+    text = (ROOT / "config" / "runtimes" / "torch-distributed.yaml").read_text()
+    trainer.cluster.apply(*yaml.safe_load_all(text))
     pod = {"template": {"spec": {"template": {"spec": NOWHERE}}}}
     patch = {"replicatedJobs": [{"name": "node", **pod}]}
     trainer.create(
@@ -76,14 +77,14 @@ def test_the_pods_of_a_shipped_runtime_are_gone_after_the_last_restart(trainer: 
     )
     pods = eventually_sync(trainer.pods, has_length(2))
     assert [pod["spec"]["restartPolicy"] for pod in pods] == ["OnFailure", "OnFailure"]
-    (job,) = json.loads(trainer.kubectl("get", "jobs", "--output=json"))["items"]
+    (job,) = trainer.cluster.stored.list("jobs", trainer.namespace)
     limit = job["spec"]["backoffLimit"]
     # As kubelet reports a container that crashes for the last time: the pod has not failed, it waits to be restarted.
     crashed = {"name": "node", "image": "i", "imageID": "", "ready": False, "restartCount": limit}
     waiting = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 1}}}
     body = {"status": {"phase": "Running", "containerStatuses": [{**crashed, **waiting}]}}
     name = pods[0]["metadata"]["name"]
-    trainer.kubectl("patch", "pod", name, "--subresource=status", "--type=merge", "--patch", json.dumps(body))
+    trainer.patch("pod", name, body, subresource="status")
     eventually_sync(lambda: trainer.conditions("crashing"), equals({"Failed": ("True", "FailedJobs")}))
     # The crashed pod, and those of the other nodes.
     eventually_sync(lambda: trainer.cluster.stored.list("pods", trainer.namespace), is_empty)
@@ -101,7 +102,7 @@ def test_a_job_beyond_its_deadline_frees_what_it_held(trainer: Trainer) -> None:
 def test_a_deleted_job_goes_with_all_that_it_made(trainer: Trainer, cascade: str) -> None:
     trainer.job("deleted", trainer.runtime("waits", **NOWHERE), trainer={"numNodes": 2})
     eventually_sync(trainer.pods, has_length(2))
-    trainer.kubectl("delete", "trainjob", "deleted", f"--cascade={cascade}", "--timeout=60s")
+    trainer.delete("trainjob", "deleted", cascade=cascade)
     eventually_sync(lambda: (trainer.get("jobset", "deleted"), trainer.pods()), equals((None, [])))
     eventually_sync(lambda: trainer.get("configmap", "deleted-runtime-snapshot"), is_empty)
     # What garbage collection took was not made again.
@@ -114,12 +115,12 @@ def test_a_runtime_that_is_edited_and_deleted_does_not_reach_the_job(trainer: Tr
     trainer.job("steady", runtime)
     eventually_sync(trainer.pods)
     image = "/spec/template/spec/replicatedJobs/0/template/spec/template/spec/containers/0/image"
-    body = json.dumps([{"op": "replace", "path": image, "value": "example.com/other"}])
-    trainer.kubectl("patch", "trainingruntime", runtime, "--type=json", "--patch", body)
-    trainer.kubectl("patch", "trainjob", "steady", "--type=merge", "--patch", '{"spec": {"suspend": true}}')
+    body = [{"op": "replace", "path": image, "value": "example.com/other"}]
+    trainer.patch("trainingruntime", runtime, body, style="json")
+    trainer.patch("trainjob", "steady", {"spec": {"suspend": True}})
     eventually_sync(trainer.pods, is_empty)
-    trainer.kubectl("delete", "trainingruntime", runtime)
-    trainer.kubectl("patch", "trainjob", "steady", "--type=merge", "--patch", '{"spec": {"suspend": false}}')
+    trainer.delete("trainingruntime", runtime)
+    trainer.patch("trainjob", "steady", {"spec": {"suspend": False}})
     eventually_sync(trainer.pods)
     (pod,) = trainer.pods()
     assert pod["spec"]["containers"][0]["image"] == "example.com/none"

@@ -9,7 +9,8 @@ import pytest
 from tests.e2e.conftest import Trainer
 from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
-from trainwright.controller.trainer.explain import Explanation, Outcome, Reader
+from trainwright.controller.trainer.explain import Explanation, Reader
+from trainwright.controller.trainer.job.state import Word
 
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 ON_THEIR_WAY = {"Starting", "Running", "StepWaits", "Complete"}
@@ -44,7 +45,7 @@ async def followed(trainer: Trainer, job: str) -> list[Explanation]:
         reader = Reader(Client(transport), explaining_plugins())
         told: list[Explanation] = []
         async with asyncio.timeout(120):
-            while not told or told[-1].outcome is not Outcome.COMPLETE:
+            while not told or told[-1].outcome is not Word.COMPLETE:
                 told.append(await reader.explain(trainer.namespace, job))
         return told
     finally:

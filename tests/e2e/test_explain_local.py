@@ -64,7 +64,7 @@ def test_a_rank_that_fails_with_the_last_line_of_its_log(cluster: Cluster) -> No
     ends = "print('no data'); sys.exit(3)"
     program = f"import os, sys, time\nif os.environ['DMLC_TASK_ID'] == '1': {ends}\ntime.sleep(99)"
     cluster.submit("fails", 2, command=["python", "-c", program])
-    done = cluster.says("fails", "Stuck: container node of rank 1 has failed")
+    done = cluster.says("fails", "Restarting: container node of rank 1 has failed")
     assert "exit code 3" in done.stdout
     assert "its log ends with: no data" in done.stdout
     assert done.returncode == 1

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.real_control_plane("starts and stops it")
+
 SETTINGS = """
 [tool.pytest.ini_options]
 control_plane_crds = ["crds"]

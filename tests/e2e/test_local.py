@@ -89,9 +89,7 @@ RANK = "import os; rank = os.environ['DMLC_TASK_ID']"
 NAMESPACES = pytest.mark.only_where(not REFUSED, f"this machine refuses namespaces: {REFUSED}")
 
 
-@pytest.mark.parametrize(
-    "option", ["--isolation=auto", "--isolation=rewrite", pytest.param("--network=isolated", marks=NAMESPACES)]
-)
+@pytest.mark.parametrize("option", ["--isolation=auto", pytest.param("--network=isolated", marks=NAMESPACES)])
 def test_a_job_runs_and_its_lines_are_shown(shell: Shell, option: str) -> None:
     program = f"{RANK}\nprint('rank', rank, 'of', os.environ['DMLC_NUM_WORKER'])"
     done = shell.local("run", "--file", shell.job(program), option)
@@ -103,8 +101,7 @@ def test_a_job_runs_and_its_lines_are_shown(shell: Shell, option: str) -> None:
     assert (shell.folder / "trainwright" / "local" / "default" / "cluster.log").is_file()
 
 
-@pytest.mark.parametrize("isolation", ["auto", "rewrite"])
-def test_training_reports_its_progress(shell: Shell, isolation: str) -> None:
+def test_training_reports_its_progress(shell: Shell) -> None:
     """With client code as in the page for users. A proxy of the user is not asked."""
     program = """
 import os, ssl, urllib.request
@@ -117,7 +114,7 @@ with urllib.request.urlopen(request, timeout=30, context=authority) as answer:
     print(answer.status, answer.read().decode())
 """
     shell.set("HTTPS_PROXY", "http://127.0.0.1:9")
-    done = shell.local("run", "--file", shell.job(program, nodes=1), f"--isolation={isolation}")
+    done = shell.local("run", "--file", shell.job(program, nodes=1))
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"progressPercentage":42' in done.stdout.replace(" ", "")
     port = (shell.folder / "trainwright" / "local" / "default" / "status-port").read_text()
@@ -268,12 +265,6 @@ def test_a_dry_run_prints_the_job_of_a_script(shell: Shell) -> None:
     assert done.returncode == 0, done.stderr
     for text in ("kind: TrainJob", "name: jax-distributed", "numNodes: 3", "- --lr", f"- {script}"):
         assert text in done.stdout
-    odd = shell.folder / "2 größe, ÉTÉ.py"
-    odd.write_text("")
-    named = shell.local("run", "--dry-run", str(odd))
-    assert "\n  name: script-2-grosse--ete\n" in named.stdout, named.stdout + named.stderr
-    chosen = shell.local("run", "--dry-run", "--job-name=slow", str(odd), "--", "--lr=0.01")
-    assert "\n  name: slow\n" in chosen.stdout, chosen.stdout + chosen.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_said(shell: Shell, tmp_path: Path) -> None:
@@ -372,8 +363,10 @@ def test_a_job_that_is_kept_goes_on(shell: Shell) -> None:
     script.write_text("raise SystemExit(3)\n")
     failed = shell.local("run", "--name=b", "--keep", str(script))
     assert failed.returncode == 3, failed.stderr
-    said = "the job stays and may start again; follow it with: trainwright local logs --name=b fails --follow"
-    assert said in failed.stderr
+    said = (
+        r"the job stays and may start again; follow it with: trainwright local logs --name=b fails-[a-z0-9]{5} --follow"
+    )
+    assert re.search(said, failed.stderr)
     assert shell.local("down", "--delete", "--name=b").returncode == 0
 
 
@@ -404,7 +397,7 @@ def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -
     assert (refused.returncode, "without --network=isolated" in refused.stderr) == (125, True)
     kept = shell.local("run", "--keep", "--file", shell.job(program))
     assert kept.returncode == 0, kept.stdout + kept.stderr
-    assert "1 TrainJobs" in shell.local("status").stdout
+    assert "1 TrainJob," in shell.local("status").stdout
     assert "runs at https://127.0.0.1:" in shell.local("list").stdout
     assert sorted(shell.local("logs", "job").stdout.splitlines()) == ["[node-0] rank 0", "[node-1] rank 1"]
     assert shell.local("logs", "nobody").returncode == 1
@@ -412,7 +405,7 @@ def test_a_cluster_stays_until_it_is_ended_and_keeps_its_objects(shell: Shell) -
     assert shell.local("status").returncode == 1
     assert shell.local("up").returncode == 0
     assert public(folder / "kubeconfig") == public_data()
-    assert "1 TrainJobs" in shell.local("status").stdout
+    assert "1 TrainJob," in shell.local("status").stdout
     assert sorted(shell.local("logs", "job").stdout.splitlines()) == ["[node-0] rank 0", "[node-1] rank 1"]
 
 
@@ -441,7 +434,7 @@ def test_lines_that_nobody_reads_end_the_command_without_a_traceback(shell: Shel
         running.stdout.close()
         assert running.wait(timeout=60) == 141
         assert "Traceback" not in running.stderr.read()
-    assert ("1 TrainJobs" in shell.local("status").stdout) == (command[0] == "logs")
+    assert ("1 TrainJob," in shell.local("status").stdout) == (command[0] == "logs")
 
 
 def test_ctrl_c_ends_the_following_of_a_job_and_not_the_job(shell: Shell) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A name is warned of exactly when the real JobSet refuses what would be made of it."""
+"""A name is warned of exactly when JobSet refuses what would be made of it."""
 
-import json
 from typing import Any
 
 import msgspec
@@ -43,7 +42,7 @@ def runtime(*names: str) -> TrainingRuntime:
     ],
 )
 def test_the_longest_name_that_jobset_takes(
-    cluster: ControlPlane, names: tuple[str, ...], nodes: int, longest: int
+    chain: ControlPlane, names: tuple[str, ...], nodes: int, longest: int
 ) -> None:
     for length in (longest, longest + 1):
         spec = {"runtimeRef": {"kind": "TrainingRuntime", "name": "r"}, "trainer": {"numNodes": nodes}}
@@ -56,12 +55,12 @@ def test_the_longest_name_that_jobset_takes(
             if component.document["kind"] == "JobSet"
         )
         warned = PIPELINE.begin(job, runtime(*names)).validate(FACTS).warnings
-        assert bool(warned) == bool(refusal(cluster, jobset)) == (length > longest), (warned, refusal(cluster, jobset))
+        assert bool(warned) == bool(refusal(chain, jobset)) == (length > longest), (warned, refusal(chain, jobset))
 
 
-def refusal(cluster: ControlPlane, document: dict[str, Any]) -> str:
+def refusal(chain: ControlPlane, document: dict[str, Any]) -> str:
     try:
-        cluster.kubectl("create", "--dry-run=server", "--filename=-", stdin=json.dumps(document))
+        chain.stored.create(document, dry_run=True)
     except ControlPlaneError as error:
         return str(error)
     return ""

@@ -3,6 +3,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import Trainer
 from tests.installation import CONFIG, NAME, NAMESPACE, as_pod, forbidden, install
 from tests.managers import COMMAND
@@ -10,6 +12,8 @@ from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
 from trainwright.controller.runtime.webhook.placement import DEFAULT_FOLDER
+
+pytestmark = pytest.mark.real_control_plane("the whole chain")
 
 
 def test_a_manager_of_one_namespace_leaves_the_others_alone() -> None:

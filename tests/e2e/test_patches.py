@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.conftest import LOCAL, NOWHERE, REAL, Trainer
+from tests.e2e.conftest import NOWHERE, REAL_CHAIN, Trainer
 from tests.program_versions import JOBSET_MAKES_CLAIMS
 from tests.repository import ROOT
+from tests.rungs import LOCAL
 from trainwright.api.conditions import is_true
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Pod
@@ -30,6 +31,8 @@ from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 
 Json = dict[str, Any]
 AT_ONCE = 8
+PARITY_LOCAL = pytest.param(LOCAL, marks=[pytest.mark.local_is_enough, pytest.mark.parity])
+"""It takes a minute of CPU time."""
 SECONDS = 120.0
 ROUNDS = 2
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -307,7 +310,7 @@ def plain(jobset: Json) -> Json:
     return found
 
 
-@pytest.mark.parametrize("chain", [pytest.param(LOCAL, marks=pytest.mark.parity), REAL], indirect=True, scope="session")
+@pytest.mark.parametrize("chain", [PARITY_LOCAL, REAL_CHAIN], indirect=True, scope="session")
 @pytest.mark.timeout(600)
 async def test_a_patch_that_comes_changes_and_goes_leaves_nothing(trainer: Trainer) -> None:
     given = list(runtimes(trainer.namespace))

@@ -12,7 +12,7 @@ import yaml
 from tests.managers import start_manager
 from tests.repository import ROOT
 from trainwright.controller.local.testing.control_plane import LocalControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 SOURCE = Path(__file__).parent / "plugin_distribution"
 RUNTIME = """
@@ -109,15 +109,15 @@ def test_its_validation_refuses(python: Path, tmp_path: Path) -> None:
     assert 'spec.trainer.env[0]: Invalid value: "RAY_ADDRESS": is set by the Ray plugin; remove it' in refused.stderr
 
 
-def test_the_manager_runs_it_with_its_settings(python: Path) -> None:
-    jobset = provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
-    with LocalControlPlane(crds=[ROOT / "config" / "crd", jobset]) as control_plane:
+def test_the_manager_runs_it_with_its_settings(python: Path, local_jobset_crd: Path) -> None:
+    with LocalControlPlane(crds=[ROOT / "config" / "crd", local_jobset_crd]) as control_plane:
         start_manager(control_plane, python=python, plugins={"settings": {"Ray": {"port": 7000}}})
-        control_plane.kubectl("apply", "--server-side", "--filename=-", stdin=RUNTIME + JOB)
-        path = "{.spec.replicatedJobs[0].template.spec.template.spec.containers[0].env[?(@.name=='RAY_ADDRESS')].value}"
-        control_plane.kubectl("wait", "--for=create", "jobset/tune", "--timeout=60s")
-        assert control_plane.kubectl("get", "jobset", "tune", f"--output=jsonpath={path}") == "tune-node-0-0.tune:7000"
-        hosts = control_plane.kubectl("get", "configmap", "tune-ray-hosts", "--output=jsonpath={.data.hosts}")
+        control_plane.apply(*(one for one in yaml.safe_load_all(RUNTIME + JOB) if one))
+        jobset = eventually_sync(lambda: control_plane.stored.get("jobset", "tune", "default")) or {}
+        pod = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        values = {one["name"]: one.get("value") for one in pod["containers"][0]["env"]}
+        assert values["RAY_ADDRESS"] == "tune-node-0-0.tune:7000"
+        hosts = (control_plane.stored.get("configmap", "tune-ray-hosts", "default") or {})["data"]["hosts"]
         assert hosts.split() == ["tune-node-0-0.tune", "tune-node-0-1.tune"]
 
 

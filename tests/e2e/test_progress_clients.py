@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Client code of others, unchanged, reports progress on a local cluster.
 
-The project does not install the clients. A test runs where an environment variable names a virtual environment with
-them; CI has none, so there they are left out. What they send is tested everywhere, in `tests/integration/trainer`.
+They are installed in an environment of their own (500 MB, the SDK, Transformers and XGBoost). What they send is also
+tested without them, in `tests/integration/trainer`.
 """
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,10 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.e2e.trainings import installed
 from tests.repository import ROOT
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(600)]
 LOCAL = (sys.executable, "-m", "trainwright.controller.cli.main", "local")
 TRANSFORMERS = """
 import time
@@ -83,8 +84,9 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     await found.local("down", f"--dir={tmp_path}", "--delete")
 
 
-async def started(cluster: Cluster, environment: str) -> None:
-    """Start the cluster; every image stands for the environment."""
+async def started(cluster: Cluster) -> None:
+    """Start the cluster; every image stands for the environment with the clients."""
+    environment = await asyncio.to_thread(installed, "--for-clients", "clients")
     (cluster.folder / "images.yaml").write_text(f'images: [{{image: "*", environment: "{environment}"}}]\n')
     code, output = await cluster.local("up", f"--dir={cluster.folder}")
     assert code == 0, output
@@ -94,10 +96,8 @@ def percentages(shown: list[dict[str, Any]]) -> list[int]:
     return [status["progressPercentage"] for status in shown]
 
 
-@pytest.mark.needs_environment("TRAINWRIGHT_KUBEFLOW")
 async def test_the_sample_reports_with_the_function_of_the_sdk(cluster: Cluster) -> None:
-    """Needs kubeflow, xgboost and scikit-learn."""
-    await started(cluster, os.environ["TRAINWRIGHT_KUBEFLOW"])
+    await started(cluster)
     job = yaml.safe_load((ROOT / "config" / "samples" / "12-progress.yaml").read_text())
     shown = await cluster.shown_during(job)
     found = percentages(shown)
@@ -108,10 +108,9 @@ async def test_the_sample_reports_with_the_function_of_the_sdk(cluster: Cluster)
     assert {metric["name"] for metric in shown[-1]["metrics"]} == {"loss", "round"}
 
 
-@pytest.mark.needs_environment("TRAINWRIGHT_TRANSFORMERS")
 async def test_4_the_callback_of_transformers_reports_from_begin_to_end(cluster: Cluster) -> None:
-    """Scenario 4 of the page on progress. Needs transformers 5; the callback is driven without a model."""
-    await started(cluster, os.environ["TRAINWRIGHT_TRANSFORMERS"])
+    """Scenario 4 of the page on progress. The callback is driven without a model."""
+    await started(cluster)
     spec = {"runtimeRef": {"name": "xgboost-distributed"}, "trainer": {"command": ["python", "-c", TRANSFORMERS]}}
     metadata = {"name": "transformers", "namespace": "default"}
     job = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": metadata, "spec": spec}

@@ -27,6 +27,8 @@ from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually
 
+pytestmark = pytest.mark.real_control_plane("JobSet's manager")
+
 CONFORMANCE = ROOT / "tests" / "conformance"
 AT_ONCE = 8
 LEAST = 60

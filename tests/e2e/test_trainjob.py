@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A TrainJob all the way, with the real JobSet and Job controllers: what a user sees from the outside."""
 
-import json
+import pytest
 
 from tests.e2e.conftest import NOWHERE, ON_BOTH, Trainer
 from tests.managers import MANAGER
@@ -30,7 +30,7 @@ def counts(trainer: Trainer, name: str) -> dict[str, tuple[int, int]]:
 def test_a_deleted_jobset_comes_back(trainer: Trainer) -> None:
     trainer.job("again", trainer.runtime("waits", **NOWHERE))
     first = (eventually_sync(lambda: trainer.get("jobset", "again")) or {})["metadata"]["uid"]
-    trainer.kubectl("delete", "jobset", "again")
+    trainer.delete("jobset", "again")
     eventually_sync(
         lambda: trainer.get("jobset", "again"), lambda found: found is not None and found["metadata"]["uid"] != first
     )
@@ -40,7 +40,7 @@ def test_a_deleted_jobset_comes_back(trainer: Trainer) -> None:
 def test_a_field_of_ours_that_somebody_edits_is_repaired(trainer: Trainer) -> None:
     trainer.job("edited", trainer.runtime("waits", **NOWHERE))
     eventually_sync(lambda: trainer.get("jobset", "edited"))
-    trainer.kubectl("patch", "jobset", "edited", "--type=merge", "--patch", json.dumps({"spec": {"suspend": True}}))
+    trainer.patch("jobset", "edited", {"spec": {"suspend": True}})
     eventually_sync(lambda: (trainer.get("jobset", "edited") or {})["spec"].get("suspend"), is_empty)
 
 
@@ -58,9 +58,10 @@ def test_suspending_stops_the_pods_and_resuming_starts_them(trainer: Trainer) ->
 
 
 def suspend(trainer: Trainer, name: str, *, suspended: bool) -> None:
-    trainer.kubectl("patch", "trainjob", name, "--type=merge", "--patch", json.dumps({"spec": {"suspend": suspended}}))
+    trainer.patch("trainjob", name, {"spec": {"suspend": suspended}})
 
 
+@pytest.mark.real_control_plane("the whole chain")
 def test_a_killed_manager_that_starts_again_writes_nothing(own_trainer: Trainer) -> None:
     trainer = own_trainer
     runtime = trainer.runtime("waits", **NOWHERE)
@@ -109,7 +110,7 @@ def test_a_runtime_that_comes_a_moment_later_is_never_reported(unadmitted: Train
     # Nothing but the snapshot was written before: no event, and no status with a condition.
     assert {(call.resource, call.subresource) for call in calls[:first]} <= {("configmaps", "")}
     assert unadmitted.conditions("together") == {}
-    events = json.loads(unadmitted.kubectl("get", "events.events.k8s.io", "--output=json"))["items"]
+    events = unadmitted.cluster.stored.list("events.events.k8s.io", unadmitted.namespace)
     notes = [event["note"] for event in events if event["regarding"]["kind"] == "TrainJob"]
     # On the local cluster, where jobs are explained, there is one about the node that the pod does not find.
     assert [note for note in notes if "soon" in note] == []

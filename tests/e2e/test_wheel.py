@@ -139,18 +139,11 @@ def test_the_wheel_runs_where_it_is_installed(wheel: Path, tmp_path: Path) -> No
         check=False,
     )
     assert "PET_MASTER_ADDR" in rendered.stdout, rendered.stderr
-    tools = subprocess.run(
-        [sys.executable, "-m", "trainwright.controller.runtime.testing", "etcd"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert tools.stdout.startswith("etcd "), tools.stderr
 
 
+@pytest.mark.real_control_plane("Deployments")
 def test_the_documented_operator_runs_where_only_the_wheel_is_installed(
-    wheel: Path, cluster: ControlPlane, cluster_namespace: str, tmp_path: Path
+    wheel: Path, control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     environment = tmp_path / "venv"
     venv.create(environment, symlinks=True)
@@ -163,7 +156,15 @@ def test_the_documented_operator_runs_where_only_the_wheel_is_installed(
     where = [str(python), "-c", "import trainwright; print(trainwright.__file__)"]
     found = subprocess.run(where, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert Path(found.strip()).is_relative_to(packages)
-    try_operator(python, cluster, cluster_namespace, tmp_path)
+    tools = subprocess.run(
+        [python, "-m", "trainwright.controller.runtime.testing", "etcd"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tools.stdout.startswith("etcd "), tools.stderr
+    try_operator(python, control_plane, namespace, tmp_path)
 
 
 def test_a_clone_without_links_is_refused(tmp_path: Path) -> None:

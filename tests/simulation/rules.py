@@ -41,10 +41,10 @@ class OneEnd(Rule):
         if ended and uid not in self._ended:
             self._ended[uid] = ended
             before = true_conditions(change.before.document()) if change.before is not None else {}
-            for kind in sorted(before.keys() & {"Blocked", "Waiting", "Suspended"}):
+            for kind in sorted(before.keys() & {"Blocked", "Stuck", "Restarting", "Waiting", "Suspended"}):
                 self.world.trace.sometimes(f"a job ends {ended} while it is {kind}")
             self.world.trace.sometimes(f"a job ends {ended}")
-        for kind in sorted(held.keys() & {"Blocked", "Waiting", "Suspended"}):
+        for kind in sorted(held.keys() & {"Blocked", "Stuck", "Restarting", "Waiting", "Suspended"}):
             self.world.trace.sometimes(f"a job is {kind}")
 
 
@@ -153,7 +153,7 @@ class StatesAreTold(Rule):
                     self._tell(job, f"suspend={job['spec'].get('suspend')}, conditions {sorted(held)}", "suspended")
                 if self._is_late(job):
                     self._tell(job, f"is past its deadline of {job['spec']['activeDeadlineSeconds']} s", "deadline")
-            elif stale := held.keys() & {"Blocked", "Waiting", "Stalled"}:
+            elif stale := held.keys() & {"Blocked", "Stuck", "Restarting", "Waiting", "Stalled"}:
                 self._tell(job, f"is over and {', '.join(sorted(stale))}", "stale-obstacle")
 
     def _is_late(self, job: Document) -> bool:
@@ -177,8 +177,10 @@ class StatesAreTold(Rule):
             self._tell(job, f"tells {told}, its JobSet counts {counted}", "counters")
         wanted = {one["name"]: one.get("replicas", 1) for one in jobset["spec"]["replicatedJobs"]}
         there = {name: one.get("ready", 0) + one.get("succeeded", 0) for name, one in counted.items()}
-        if not over and "Waiting" in held and all(there.get(name, 0) >= count for name, count in wanted.items()):
-            self._tell(job, f"trains and is Waiting ({held['Waiting'].get('reason')})", "stale-obstacle")
+        # A job that failed again and again is Restarting for a while though its pods run.
+        stale = sorted(held.keys() & {"Stuck", "Waiting"})
+        if not over and stale and all(there.get(name, 0) >= count for name, count in wanted.items()):
+            self._tell(job, f"trains and is {stale[0]} ({held[stale[0]].get('reason')})", "stale-obstacle")
 
     def _tell(self, job: Document, text: str, rule: str) -> None:
         self.say(f"TrainJob {job['metadata']['name']} {text}", rule=rule)

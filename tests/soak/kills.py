@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Soak of a manager that is killed at each point of a TrainJob's life and started again.
 
-The points and what is looked at are those of `tests/e2e/kills.py`; here they are gone through again and again, so that
-what depends on who is quicker gets its chances. Exit code 1 if a job ever ended otherwise than without a kill.
+The points and what is looked at are in `_killing.py`. They are gone through again and again, so that what depends on
+who is quicker gets its chances. `make test` kills managers in simulated worlds. Exit code 1 if a job ever ended
+otherwise than without a kill.
 """
 
 import argparse
 import asyncio
 
-from tests.e2e.kills import POINTS, kill_everywhere
 from tests.repository import ROOT
+from tests.soak._killing import POINTS, kill_everywhere
 from trainwright.controller.runtime.testing import ControlPlane
 
 

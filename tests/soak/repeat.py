@@ -3,11 +3,14 @@
 
 A test that fails in one of ten runs has a cause, in the test or in the product. Printed for each run: seed, duration,
 counts; of one that failed also the tests, how to repeat them, and pytest's own words. The logs of such runs are kept.
+What became of each run is kept in a file: started again for the same files and tests, it goes on after the last run.
 Exit code 1 if one failed.
 """
 
 import argparse
 import contextlib
+import dataclasses
+import hashlib
 import json
 import os
 import re
@@ -140,34 +143,75 @@ def show_failure(failed: Run, selection: Sequence[str], log: Path) -> None:
     print(failure_text(log), flush=True)
 
 
-def repeat(rounds: int, selection: Sequence[str]) -> int:
+def fingerprint(selection: Sequence[str]) -> str:
+    """Twelve hex digits of what is tested: the commit, what changed since, files that nobody added, and the tests."""
+
+    def git(*arguments: str) -> bytes:
+        return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True).stdout
+
+    found = hashlib.sha256()
+    for part in (git("rev-parse", "HEAD"), git("diff", "--binary", "HEAD"), "\0".join(selection).encode()):
+        found.update(hashlib.sha256(part).digest())
+    for name in sorted(git("ls-files", "-z", "--others", "--exclude-standard").split(b"\0")):
+        path = ROOT / os.fsdecode(name)
+        # A link is what it names: it may lead to a folder, or to nothing.
+        content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+        found.update(hashlib.sha256(name + b"\0" + content).digest())
+    return found.hexdigest()[:12]
+
+
+class Series:
+    """Runs of the same files, kept in a file that is replaced after each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file = folder / "results.json"
+        self.runs: list[Run] = []
+        with contextlib.suppress(FileNotFoundError):
+            self.runs = [Run(**found) for found in json.loads(self._file.read_text())]
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def add(self, done: Run) -> None:
+        self.runs.append(done)
+        new = self._file.with_suffix(".new")
+        new.write_text(json.dumps([dataclasses.asdict(each) for each in self.runs], indent=1) + "\n")
+        new.replace(self._file)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.runs.clear()
+        for each in self.folder.iterdir():
+            each.unlink()
+
+
+def repeat(rounds: int, selection: Sequence[str], *, anew: bool) -> int:
     """All runs, and a summary, also of fewer when it is interrupted. Gives the exit code."""
-    folder = ROOT / "build" / "repeat" / time.strftime("%Y-%m-%d-%H%M%S", time.gmtime())
-    folder.mkdir(parents=True)
-    print(f"logs of runs that fail: {folder}", flush=True)
-    runs: list[Run] = []
+    series = Series(ROOT / "build" / "repeat" / fingerprint(selection))
+    if anew:
+        series.forget()
+    print(f"results, and logs of runs that fail: {series.folder}", flush=True)
+    for number, done in enumerate(series.runs, 1):
+        print(f"run {number}, earlier, seed {done.seed}: {done.line()}", flush=True)
     try:
-        for number in range(1, rounds + 1):
+        for number in range(len(series.runs) + 1, rounds + 1):
             seed = secrets.randbelow(2**31)
             loaded = number % 2 == 0
             what = f"run {number}, {'beside a load' if loaded else 'alone'}, seed {seed}"
             print(f"{what}: …", flush=True)
-            log = folder / f"run-{number}.log"
+            log = series.folder / f"run-{number}.log"
             with load() if loaded else contextlib.nullcontext():
                 done = run(seed, selection, log)
-            runs.append(done)
+            series.add(done)
             print(f"{what}: {done.line()}", flush=True)
             if done.passed:
                 log.unlink()
             else:
                 show_failure(done, selection, log)
     finally:
-        bad = [done for done in runs if not done.passed]
-        print(f"runs: {len(runs)} of {rounds}; failed: {len(bad)}")
+        bad = [done for done in series.runs if not done.passed]
+        print(f"runs: {len(series.runs)} of {rounds}; failed: {len(bad)}")
         for test, times in Counter(test for done in bad for test in done.failed).most_common():
             print(f"  {times} times {test}")
-        if not any(folder.iterdir()):
-            folder.rmdir()
     return 1 if bad else 0
 
 
@@ -178,7 +222,10 @@ def _terminated(number: int, _: FrameType | None) -> NoReturn:
 def main() -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=10, help="whole runs (default: %(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=20, help="whole runs, with those of earlier starts (default: %(default)s)"
+    )
+    parser.add_argument("--new", action="store_true", help="forget the runs of earlier starts")
     parser.add_argument(
         "selection", nargs="*", default=all_tests(), metavar="PATH", help="files and folders (default: as make test)"
     )
@@ -186,7 +233,7 @@ def main() -> int:
     # An exception, as Ctrl-C is: what was started ends on the way out.
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        return repeat(arguments.rounds, arguments.selection)
+        return repeat(arguments.rounds, arguments.selection, anew=arguments.new)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 

@@ -8,20 +8,25 @@ from contextlib import asynccontextmanager, suppress
 from trainwright.api.objects import Key
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard.changing import Changing
 from trainwright.controller.cli.dashboard.connection import Link
-from trainwright.controller.cli.dashboard.curves import Marker, points_of
+from trainwright.controller.cli.dashboard.curves import Marker, Seen, points_of, seen_of
 from trainwright.controller.cli.dashboard.details import Details
+from trainwright.controller.cli.dashboard.logbook import Book, Logs, Wanted
 from trainwright.controller.cli.dashboard.looking import Looking
 from trainwright.controller.cli.dashboard.objects import Rendered
+from trainwright.controller.cli.dashboard.reports import Reports
 from trainwright.controller.cli.dashboard.streams import Events, job_events, list_events
-from trainwright.controller.cli.dashboard.watching import Watched
+from trainwright.controller.cli.dashboard.watching import Held, Record, Watched
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.errors import (
     ApiError,
     BadRequest,
     ConfigurationError,
+    Conflict,
     DecodeError,
     Forbidden,
+    Invalid,
     NotFound,
     Unauthorized,
 )
@@ -43,18 +48,27 @@ class Site:
         *,
         plugins: Sequence[Explains],
         pipeline: Callable[[], Pipeline],
+        reports: Reports | None = None,
+        changes: bool = False,
         now: Now = wall_clock,
     ) -> None:
-        self.watched = Watched(client, cluster, now=now)
+        """`reports`: the file of a local cluster, in which runs are kept. `changes`: whether jobs may be changed."""
+        self._changing = Changing(client, is_on=changes)
+        self.watched = Watched(client, cluster, reports=reports, now=now)
+        self._reports = reports
         self._client = client
         self._link = Link(client, self.watched)
+        self._logs = Logs(client, now=now)
         self._looking = Looking(self.watched, Details(client, cluster, plugins, now=now), client)
         self._rendered = Rendered(client, pipeline, now=now)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Watch the cluster until cancelled; `ready` is called once it has begun."""
         async with TaskScope("dashboard") as tasks:
+            if self._reports is not None:
+                tasks.start("dashboard/reports", self._reports.run())
             tasks.start("dashboard/link", self._link.run())
+            tasks.start("dashboard/logs", self._logs.run())
             watching = tasks.start("dashboard/jobs", self.watched.run())
             ready()
             await watching
@@ -77,6 +91,28 @@ class Site:
 
     async def series(self, key: Key) -> contract.Series:
         """The curves of a job. Raises NotFound."""
+        held = await self._held(key)
+        seen, record = await self._seen(key, held)
+        return contract.Series(
+            now=format_time(self.watched.now()),
+            namespace=key.namespace,
+            name=key.name,
+            points=points_of(held.uid, seen, Marker(held.starts)),
+            since=format_time(held.since),
+            recorded=record.read,
+            joined=max((one.report.count for one in seen if one.report is not None), default=1),
+            unread=record.unread,
+        )
+
+    async def reports(self, key: Key) -> list[Seen]:
+        """The run of a job, oldest first: the whole one where it is kept on disk, else what is known.
+
+        Raises NotFound.
+        """
+        seen, _ = await self._seen(key, await self._held(key))
+        return seen
+
+    async def _held(self, key: Key) -> Held:
         self._check(key)
         with suppress(TimeoutError):
             async with asyncio.timeout(SYNC_SECONDS):
@@ -84,16 +120,14 @@ class Site:
         held = self.watched.held(key)
         if held is None:
             raise _missing(key)
-        record = await self._looking.record(key)
-        return contract.Series(
-            now=format_time(self.watched.now()),
-            namespace=key.namespace,
-            name=key.name,
-            points=points_of(held.uid, held.seen(), Marker(held.starts)),
-            since=format_time(held.since),
-            recorded=record.read,
-            unread=record.unread,
-        )
+        return held
+
+    async def _seen(self, key: Key, held: Held) -> tuple[list[Seen], Record]:
+        if self._reports is None:
+            record = await self._looking.record(key)
+            return held.seen(), record
+        seen = seen_of(await self._reports.read(held.uid))
+        return seen, Record(read=True, unread=self._reports.problem)
 
     async def objects(self, key: Key) -> contract.Objects:
         """What a job becomes. Raises NotFound, KubernetesError, RegistryError."""
@@ -108,6 +142,20 @@ class Site:
         """The stream of one job. Raises NotFound."""
         self._check(key)
         return job_events(self.watched, self._looking, key)
+
+    async def actions(self, key: Key) -> contract.Actions:
+        """What the user may change. Raises NotFound."""
+        self._check(key)
+        return await self._changing.actions(key.namespace)
+
+    async def change(self, key: Key, action: str, uid: str) -> contract.Done:
+        """Change a job. Raises KubernetesError whose text is for the user."""
+        self._check(key)
+        return await self._changing.change(key, action, uid)
+
+    async def book(self, key: Key, wanted: Wanted) -> Book:
+        """The lines of a log. Raises NotFound, KubernetesError."""
+        return await self._logs.book(await self.job(key), wanted)
 
     @asynccontextmanager
     async def open_log(
@@ -137,7 +185,7 @@ class Site:
 def problem_of(error: Exception) -> contract.Problem:
     """The answer to a question that could not be asked."""
     text = error.message if isinstance(error, ApiError) else str(error)
-    if isinstance(error, (Forbidden, NotFound, BadRequest)):
+    if isinstance(error, (Forbidden, NotFound, BadRequest, Conflict, Invalid)):
         return contract.Problem(code=error.status, reason=type(error).__name__, message=text)
     if isinstance(error, (Unauthorized, ConfigurationError)):
         return contract.Problem(code=401, reason="Unauthorized", message=f"the credentials are refused: {text}")

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from trainwright.controller.cli.reading import BROKEN_PIPE, WRONG_USE, add_kubeconfig, chosen_cluster
 
 if TYPE_CHECKING:
+    from trainwright.controller.cli.dashboard.keys import KeptKeys
+    from trainwright.controller.cli.dashboard.reports import Reports
     from trainwright.controller.cli.dashboard.serving import Server
     from trainwright.controller.runtime import Client, ClusterConfig
 
@@ -28,13 +30,18 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "dashboard",
         help="show TrainJobs in the browser",
         description="Serve a page about TrainJobs to the browser of this machine, until Ctrl-C. It listens on "
-        "127.0.0.1 only, reads the cluster of the kubeconfig with your own rights, and changes nothing. Exit code 0; "
-        "2 for a wrong command line, and if the port or the kubeconfig cannot be used.",
+        "127.0.0.1 only, reads the cluster of the kubeconfig with your own rights, and changes nothing unless you let "
+        "it. Exit code 0; 2 for a wrong command line, and if the port or the kubeconfig cannot be used.",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-n", "--namespace", help="namespace (default: the one of the kubeconfig's context)")
     where.add_argument("-A", "--all-namespaces", action="store_true", help="TrainJobs of all namespaces")
     parser.add_argument("--port", type=_port, default=0, help="port on 127.0.0.1 (default: a free one)")
+    parser.add_argument(
+        "--allow-changes",
+        action="store_true",
+        help="let the page stop, resume, delete and repeat jobs, where you have the rights",
+    )
     parser.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
     add_kubeconfig(parser)
     parser.set_defaults(run=run)
@@ -84,7 +91,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, stopped.set)
-    server = server_of(client, config, namespace, port=arguments.port)
+    server = server_of(client, config, namespace, port=arguments.port, changes=arguments.allow_changes)
     try:
         async with TaskScope("dashboard") as tasks:
             listening = asyncio.Event()
@@ -113,8 +120,32 @@ async def _announce(
         await asyncio.to_thread(browser.show, url)
 
 
-def server_of(client: "Client", config: "ClusterConfig", namespace: str, *, port: int = 0) -> "Server":
-    """The dashboard of a cluster. `namespace` empty: all. Raises RegistryError."""
+def server_of(
+    client: "Client",
+    config: "ClusterConfig",
+    namespace: str,
+    *,
+    port: int = 0,
+    changes: bool = False,
+    reports: "Reports | None" = None,
+    kept: "KeptKeys | None" = None,
+    command: str = "trainwright dashboard",
+) -> "Server":
+    """The dashboard of a cluster.
+
+    Args:
+        client: with the user's rights.
+        config: of the API server.
+        namespace: empty for all.
+        port: to listen on; 0 for a free one.
+        changes: whether the page may stop, resume, delete and repeat jobs, where the user may.
+        reports: keeps the runs of a local cluster.
+        kept: port and secret of a local cluster.
+        command: what the user types to have this dashboard again.
+
+    Raises:
+        RegistryError: a plugin is broken.
+    """
     from trainwright.controller.cli.dashboard.answering import Site  # noqa: PLC0415
     from trainwright.controller.cli.dashboard.contract import Cluster  # noqa: PLC0415
     from trainwright.controller.cli.dashboard.security import Guard  # noqa: PLC0415
@@ -124,5 +155,12 @@ def server_of(client: "Client", config: "ClusterConfig", namespace: str, *, port
     from trainwright.plugins.registry import Registry  # noqa: PLC0415
 
     cluster = Cluster(context=config.context, server=config.server, namespace=namespace)
-    site = Site(client, cluster, plugins=explaining_plugins(), pipeline=lambda: Pipeline(Registry.load()))
-    return Server(site, Guard(), port=port)
+    site = Site(
+        client,
+        cluster,
+        plugins=explaining_plugins(),
+        pipeline=lambda: Pipeline(Registry.load()),
+        reports=reports,
+        changes=changes,
+    )
+    return Server(site, Guard(), port=port, kept=kept, command=command)

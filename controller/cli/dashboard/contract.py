@@ -4,17 +4,29 @@
 `tests/unit/dashboard/samples` has an example of each. Names are camelCase on the wire. Every field is always present;
 a value that is not known is null, a text that is not known is empty.
 
-**Requests.** All are GET; any other method is answered 405.
+**Requests.** All are GET but those that change something; any other method is answered 405.
 
 - `/?token=T`: 303 to `/` with the cookie. Every other path needs the cookie, else 403.
 - `/` and `/<file>`: the files of `page/`; `/` is `index.html`. A link to a job is a fragment, such as `/#/ns/name`.
+- `/proof?nonce=N`: text; needs no cookie. The HMAC-SHA256 of the nonce with `Session.proof_key`, in hexadecimal: a page
+  that lost the dashboard asks for it before it sends its cookie again, since another program may have taken the port.
+- `/api/v1/session`: `Session`.
 - `/api/v1/jobs`: `Jobs`.
 - `/api/v1/jobs/stream`: events `snapshot` (`Jobs`), `rows` (`Rows`), `connection` (`Connection`), `heartbeat`, `bye`.
 - `/api/v1/jobs/{namespace}/{name}`: `Job`.
 - `/api/v1/jobs/{namespace}/{name}/stream`: events `job` (`Job`), `points` (`Points`), `gone` (`Gone`), `connection`,
   `heartbeat`, `bye`.
 - `/api/v1/jobs/{namespace}/{name}/series`: `Series`.
+- `/api/v1/jobs/{namespace}/{name}/actions`: `Actions`.
+- POST `/api/v1/jobs/{namespace}/{name}/actions/{action}?uid=U`: `Done`. Actions are `stop`, `resume`, `delete` and
+  `again` (a new job of the same spec). The request has the header `X-Trainwright-Action: <Session.action_token>`, and
+  its Origin.
 - `/api/v1/jobs/{namespace}/{name}/objects`: `Objects`. Slow: ask when somebody wants to see it.
+- `/api/v1/jobs/{namespace}/{name}/lines`: `Lines`. Parameters: `pod` (a name, or `*` for all ranks merged by time),
+  `container`, `previous` (`true`), `attempt` (with `*`); `from` (negative: from the end) and `count` (at most 2000);
+  `known` (wait for other than so many lines, for ten seconds at most).
+- `/api/v1/jobs/{namespace}/{name}/lines/find`: `Found`. Parameters as for `/lines`, and `text`.
+- `/api/v1/jobs/{namespace}/{name}/lines/file`: the whole log as a text file to keep.
 - `/api/v1/jobs/{namespace}/{name}/pods/{pod}/log`: text. Parameters: `container`, `tail` (lines, 1 to 10000, default
   500), `follow` and `previous` (`true` or `false`).
 
@@ -46,8 +58,20 @@ SPARK_POINTS = 32
 DEFAULT_TAIL, MOST_TAIL = 500, 10_000
 """Lines of a log."""
 
-StateName: TypeAlias = Literal["Complete", "Failed", "Blocked", "Suspended", "Running", "Pending"]
-"""As `controller.trainer.job.state.State`. Blocked: the manager cannot build the job, see `reason`."""
+StateName: TypeAlias = Literal[
+    "Complete",
+    "Failed",
+    "Deleting",
+    "Blocked",
+    "Suspended",
+    "Stuck",
+    "Restarting",
+    "Waiting",
+    "Stalled",
+    "Running",
+    "Pending",
+]
+"""As `controller.trainer.job.state.Word`."""
 SeverityName: TypeAlias = Literal["Ended", "Deliberate", "Stuck", "Temporary", "Waits"]
 ContainerState: TypeAlias = Literal["waiting", "running", "terminated", "unknown"]
 ConnectionState: TypeAlias = Literal["connecting", "live", "lost", "forbidden", "unauthorized", "missing"]
@@ -83,6 +107,17 @@ class Problem(Answer):
     `Unavailable` (the API server does not answer), `TooManyStreams`, `InternalError`."""
     message: str
     """One or two sentences for the user: what failed and what to do."""
+
+
+class Session(Answer):
+    """Answer of `/api/v1/session`: what a page needs to come back, and to change something."""
+
+    proof_key: str
+    """See `/proof`. Empty: there is none, do not ask."""
+    action_token: str
+    """The header `X-Trainwright-Action` of a POST."""
+    command: str
+    """What the user types if the dashboard does not answer any more."""
 
 
 class Connection(Answer):
@@ -370,7 +405,7 @@ class CauseView(Answer):
 class ExplanationView(Answer):
     """Why the job does not train, or that it does."""
 
-    outcome: Literal["Complete", "Running", "Waiting", "Stuck", "Failed"]
+    outcome: StateName
     cause: CauseView
     """The one to say."""
     others: list[CauseView]
@@ -414,6 +449,24 @@ class Job(Answer):
     unread: list[Unread]
 
 
+class Actions(Answer):
+    """Answer of `/actions`."""
+
+    allowed: list[str]
+    """Of `stop`, `resume`, `delete`, `again`: what the user may do with jobs of the namespace."""
+    why: str
+    """Why some are missing; empty: none is."""
+
+
+class Done(Answer):
+    """Answer of a POST to `/actions/{action}`."""
+
+    message: str
+    namespace: str
+    name: str
+    """The new job; empty: there is none."""
+
+
 class Gone(Answer):
     """Event `gone`: the job was deleted. The stream stays open: a new job of that name sends `job` again."""
 
@@ -433,6 +486,10 @@ class Curve(Answer):
     """One for each entry of `times`. Null: not reported then, or not finite."""
     not_finite: list[int]
     """Indices at which it was NaN or infinite."""
+    lows: list[float | None] = []
+    """Where an entry stands for several reports: the lowest value of each entry. Empty: each stands for one."""
+    highs: list[float | None] = []
+    """The same, the highest."""
 
 
 class Mark(Answer):
@@ -468,7 +525,11 @@ class Points(Answer):
 
 
 class Series(Answer):
-    """Answer of `/series`: the whole run as far as it is known, at most a few hundred reports; thinned evenly."""
+    """Answer of `/series`: the whole run as far as it is known, in at most about a thousand entries.
+
+    A local cluster keeps the run on disk. Elsewhere it is what the dashboard has seen and a manager has recorded, a few
+    hundred reports, thinned evenly.
+    """
 
     now: str
     namespace: str
@@ -477,9 +538,49 @@ class Series(Answer):
     since: str | None
     """The dashboard itself has seen the reports since then."""
     recorded: bool
-    """Earlier reports come from the ConfigMap `<job>-progress`."""
+    """Earlier reports come from the file of a local cluster, or from the ConfigMap `<job>-progress`."""
     unread: str
     """Why earlier reports are missing, for the user; empty if nothing is known to be missing."""
+    joined: int = 1
+    """The most reports that one entry stands for. 1: each entry is one report, or one of those that were left."""
+
+
+# ---------------------------------------------------------------------------------------------------------- log lines
+
+
+class Lines(Answer):
+    """Answer of `/lines`: a range of a log. Entry i of each list belongs to one line."""
+
+    total: int
+    """Lines of the log so far. A line never changes its number."""
+    first: int
+    """Number of the first line of the answer, from 0."""
+    texts: list[str]
+    times: list[str]
+    """When the line was written, by the clock of the node."""
+    sources: list[int]
+    """Index into `names`."""
+    names: list[str]
+    """The ranks whose lines are merged, such as `rank 0`."""
+    reading: bool
+    """What is there already is still being read: `total` grows fast, and lines are not final."""
+    follows: bool
+    """More lines may come."""
+    problems: list[str]
+    """What could not be read and why."""
+    cut: bool
+    """The log is larger than the dashboard reads; its end is missing."""
+
+
+class Found(Answer):
+    """Answer of `/lines/find`."""
+
+    total: int
+    """Lines that were searched."""
+    lines: list[int]
+    """Numbers of the lines that contain the text, at most 10,000."""
+    more: bool
+    """There are more of them."""
 
 
 # ------------------------------------------------------------------------------------------------- what the job became

@@ -3,12 +3,14 @@
 
 import bisect
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from itertools import chain, pairwise
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard.reports import Report, falls
 from trainwright.controller.cli.progress.view import COUNTERS, metrics_of
 from trainwright.controller.trainer.progress.history.ring import Point
 
@@ -22,6 +24,8 @@ class Seen:
     point: Point
     not_finite: frozenset[str] = frozenset()
     """The metrics that were NaN or infinite."""
+    report: Report | None = None
+    """What the file of the cluster has of it; it may stand for several reports."""
 
 
 @dataclass(slots=True)
@@ -43,7 +47,11 @@ class Marker:
         """Time and attempt of a report, and whether a segment begins with it."""
         self.highest = max(self.highest, point.at.timestamp())
         attempt = point.attempt if point.attempt is not None else self._attempt_at(point.at)
-        before, self._last = self._last, (point.segment, attempt)
+        before = self._last
+        if before is not None and before[1] is not None:
+            # Clocks and late reports: attempts follow each other, and their segments do not mix.
+            attempt = max(before[1], attempt or 0)
+        self._last = point.segment, attempt
         # A report from before the first attempt is known does not belong to another one.
         is_new = before is None or before[0] != point.segment or (attempt is not None and attempt != (before[1] or 1))
         self.segment += is_new
@@ -70,6 +78,19 @@ def with_notes(points: Sequence[Point], notes: Iterable[tuple[datetime, str]]) -
         if index >= 0 and name not in points[index].metrics:
             found[index].add(name)
     return [Seen(point, frozenset(names)) for point, names in zip(points, found, strict=True)]
+
+
+def seen_of(reports: Iterable[Report]) -> list[Seen]:
+    """The reports of a run that was kept, as they would have been seen."""
+    found: list[Seen] = []
+    segment = 0
+    for before, report in pairwise(chain((None,), reports)):
+        assert report is not None
+        segment += before is not None and falls(before, report)
+        at = datetime.fromtimestamp(report.at, UTC)
+        point = Point(at, report.percentage, report.values, segment, report.attempt)
+        found.append(Seen(point, report.not_finite, report))
+    return found
 
 
 def points_of(uid: str, seen: Sequence[Seen], marker: Marker) -> contract.Points:
@@ -103,8 +124,17 @@ def _curve(name: str, seen: Sequence[Seen]) -> contract.Curve:
     return contract.Curve(
         name=name,
         values=[one.point.metrics.get(name) for one in seen],
+        lows=_edges(name, seen, Report.low),
+        highs=_edges(name, seen, Report.high),
         not_finite=[index for index, one in enumerate(seen) if name in one.not_finite],
     )
+
+
+def _edges(name: str, seen: Sequence[Seen], edge: Callable[[Report, str], float | None]) -> list[float | None]:
+    """The lowest or highest values of reports that were joined; empty if none was."""
+    if not any(one.report is not None and (name in one.report.lows or name in one.report.highs) for one in seen):
+        return []
+    return [edge(one.report, name) if one.report is not None else one.point.metrics.get(name) for one in seen]
 
 
 def _is_not_finite(text: str) -> bool:

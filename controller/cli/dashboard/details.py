@@ -77,7 +77,7 @@ def job_of(
         now=format_time(now),
         cluster=cluster,
         connection=connection,
-        row=row_of(job, history, now),
+        row=row_of(job, history, now, explanation.cause.message),
         attempt=attempt,
         most_attempts=max(int(most), int(restarts)) + 1 if jobset else None,
         suspended=bool(job.spec is not None and job.spec.suspend),

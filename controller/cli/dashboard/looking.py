@@ -12,7 +12,6 @@ from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.details import Details, last_metrics, starts_of
-from trainwright.controller.cli.dashboard.rows import row_of
 from trainwright.controller.cli.dashboard.watching import Held, Record, Watched
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.runtime import Client
@@ -148,7 +147,7 @@ class Looking:
     def _renewed(self, job: contract.Job, held: Held | None) -> contract.Job:
         """A job that was read before, with what the watch knows as of now."""
         now = self._watched.now()
-        row = row_of(held.job, held.history, now) if held is not None else job.row
+        row = self._watched.row_of(held) if held is not None else job.row
         metrics = last_metrics(held.job) if held is not None else job.metrics
         return msgspec.structs.replace(
             job, now=format_time(now), row=row, metrics=metrics, connection=self._watched.connection
@@ -169,7 +168,7 @@ class Looking:
             now=format_time(now),
             cluster=self._watched.cluster,
             connection=self._watched.connection,
-            row=row_of(held.job, held.history, now),
+            row=self._watched.row_of(held),
             attempt=None,
             most_attempts=None,
             suspended=bool(held.job.spec is not None and held.job.spec.suspend),

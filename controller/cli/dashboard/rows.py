@@ -12,16 +12,16 @@ from trainwright.api.trainer.v1alpha1.constants import KIND_CLUSTER_TRAINING_RUN
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import View, view_of
-from trainwright.controller.trainer.job.state import CONDITION_STALLED, CONDITION_WAITING, entered, is_ours
+from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, State, entered, is_ours
 
 
-def row_of(job: TrainJob, history: History, now: datetime) -> contract.Row:
-    """The row as of `now`."""
-    view = view_of(job, history, now)
+def row_of(job: TrainJob, history: History, now: datetime, failure: str = "") -> contract.Row:
+    """The row as of `now`. `failure` is as in `view_of`."""
+    view = view_of(job, history, now, failure=failure)
     spec = job.spec
     reference = spec.runtime_ref if spec is not None else None
     trainer = spec.trainer if spec is not None else None
-    ended = entered(job, view.state) if view.is_over else None
+    ended = entered(job, State(view.state)) if view.is_over else None
     return contract.Row(
         namespace=view.namespace,
         name=view.name,
@@ -29,11 +29,11 @@ def row_of(job: TrainJob, history: History, now: datetime) -> contract.Row:
         version=resource_version_of(job),
         state=view.state.value,
         reason=view.reason,
-        message=_message(job, view.state) if view.reason else "",
+        message=view.message,
         stalled=view.stalled,
         stalled_message=_message(job, CONDITION_STALLED) if view.stalled else "",
         waiting=view.waiting,
-        waiting_message=_message(job, CONDITION_WAITING) if view.waiting else "",
+        waiting_message=next((_message(job, one) for one in EXPLAINING if _is_true(job, one)), ""),
         deleting=deletion_timestamp_of(job) is not None,
         percentage=view.percentage,
         remaining=_remaining(view),
@@ -63,6 +63,11 @@ def time_text(moment: datetime | None) -> str | None:
 def conditions_of(job: TrainJob) -> list[Condition]:
     """All conditions of a job."""
     return list((job.status.conditions if job.status is not None else None) or ())
+
+
+def _is_true(job: TrainJob, condition: str) -> bool:
+    found = find(conditions_of(job), condition)
+    return found is not None and found.status == "True"
 
 
 def _message(job: TrainJob, condition: str) -> str:

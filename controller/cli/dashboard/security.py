@@ -6,14 +6,22 @@ send a cookie to each port of 127.0.0.1, so another local server would be given 
 a secret, to which browsers send it here alone, and where alone it counts. A page of another site has no cookie
 (SameSite), may not read answers (Origin, Fetch Metadata), and cannot pretend to be this site by a name of its own that
 resolves to 127.0.0.1 (Host; https://en.wikipedia.org/wiki/DNS_rebinding).
+
+A request that changes something is a POST of this page itself: it must name its Origin, and bring a token that only
+pages of this session can read.
+
+While a local cluster does not run, another program may take its port, and a page that waits would send it the cookie.
+So before a page that lost its server sends anything else, it asks `/proof` for something that only this server knows.
 """
 
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from trainwright.controller.cli.dashboard.contract import Problem
+from trainwright.controller.cli.dashboard.keys import Keys
 
 HOSTS = frozenset({"127.0.0.1", "localhost"})
 """The names under which it answers, on any port: ssh may forward another one."""
@@ -30,6 +38,11 @@ HEADERS = {
     "Server": "trainwright",
 }
 """Of every answer."""
+PROOF = "/proof"
+"""Where a page asks whether this is the server that it knows."""
+ACTION_HEADER = "X-Trainwright-Action"
+_ACTION = re.compile(r"/api/v1/jobs/[^/]+/[^/]+/actions/[a-z]+")
+"""What may be asked with POST, below the place."""
 _OWN_SITES = frozenset({"same-origin", "none"})
 """Values of Sec-Fetch-Site: this page, or the user's own doing. Older browsers send no such header."""
 
@@ -46,19 +59,23 @@ class Asked:
     """The parameter `token` of `/`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Guard:
     """Decides about requests."""
 
-    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    """In the address that the user opens."""
-    session: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    """In the cookie that the token is exchanged for."""
-    place: str = field(default_factory=lambda: f"/{secrets.token_urlsafe(16)}", repr=False)
-    """The path below which the page and its data are, and to which the cookie goes."""
+    keys: Keys = field(default_factory=Keys)
+
+    @property
+    def place(self) -> str:
+        """The path below which the page and its data are, and to which the cookie goes."""
+        return self.keys.place
 
     def refusal(self, asked: Asked, cookie: str) -> Problem | None:
         """Why a request is not answered; None: it is. `cookie`: its name."""
+        return self._foreign(asked) or self._unknown(asked, cookie)
+
+    def _foreign(self, asked: Asked) -> Problem | None:
+        """What comes from other sites, and under other names of this machine."""
         host = asked.headers.get("Host", "")
         if _name(host) not in HOSTS:
             return _refused("ForeignHost", "this server answers only under the names 127.0.0.1 and localhost")
@@ -70,23 +87,34 @@ class Guard:
         )
         if not is_entry and asked.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
             return _refused("ForeignOrigin", "this server answers no pages of other sites")
-        if asked.method != "GET":
-            return Problem(code=405, reason="MethodNotAllowed", message="the dashboard only reads: use GET")
+        return None
+
+    def _unknown(self, asked: Asked, cookie: str) -> Problem | None:
+        """What lacks the token, or wants to change something and may not."""
+        is_action = asked.method == "POST" and _ACTION.fullmatch(asked.path.removeprefix(self.place)) is not None
+        if asked.method != "GET" and not is_action:
+            return Problem(code=405, reason="MethodNotAllowed", message="the dashboard only reads here: use GET")
+        if asked.method == "GET" and asked.path == PROOF:
+            return None  # it tells nothing
         is_inside = _same(asked.path[: len(self.place) + 1], f"{self.place}/")
-        if not self.is_entering(asked) and not (is_inside and _same(asked.cookies.get(cookie), self.session)):
+        if not self.is_entering(asked) and not (is_inside and _same(asked.cookies.get(cookie), self.keys.session)):
             return _refused(
                 "NoToken",
-                "open the address that `trainwright dashboard` printed: it holds the token that this page lacks",
+                "open the address that the dashboard printed: it holds the token that this page lacks",
             )
+        if is_action and (
+            "Origin" not in asked.headers or not _same(asked.headers.get(ACTION_HEADER), self.keys.action)
+        ):
+            return _refused("ForeignOrigin", "only the page of this dashboard itself may change something")
         return None
 
     def is_entering(self, asked: Asked) -> bool:
         """Whether the request brings the token, for the cookie."""
-        return asked.path == "/" and _same(asked.token, self.token)
+        return asked.method == "GET" and asked.path == "/" and _same(asked.token, self.keys.token)
 
     def cookie(self, name: str) -> str:
         """The value of Set-Cookie. Cookies do not know ports, so the name has to."""
-        return f"{name}={self.session}; Path={self.place}; HttpOnly; SameSite=Strict"
+        return f"{name}={self.keys.session}; Path={self.place}; HttpOnly; SameSite=Strict"
 
 
 def cookie_name(port: int) -> str:

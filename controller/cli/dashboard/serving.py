@@ -4,20 +4,25 @@
 It only reads. `security` says who gets an answer, `contract` what the answers are.
 """
 
+import asyncio
 import errno
 import logging
 import re
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 
 import msgspec
 from aiohttp import web
 
 from trainwright.api.objects import Key
-from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard import contract, logbook
 from trainwright.controller.cli.dashboard.answering import Site, problem_of
+from trainwright.controller.cli.dashboard.changing import VERBS
 from trainwright.controller.cli.dashboard.files import File, files_of
-from trainwright.controller.cli.dashboard.security import HEADERS, Asked, Guard, cookie_name
+from trainwright.controller.cli.dashboard.keys import KeptKeys, Keys
+from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, Asked, Guard, cookie_name
 from trainwright.controller.cli.dashboard.streams import Events
 from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
 from trainwright.controller.runtime.servers.http import listening
@@ -33,6 +38,9 @@ MOST_STREAMS = 64
 RETRY_MILLISECONDS = 2000
 SHUTDOWN_SECONDS = 1.0
 """Streams end by themselves; this is for a log that is followed."""
+_MOST_TEXT = 1000
+"""Characters to search for."""
+_NONCE = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _JSON = "application/json"
 _NO_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">%s<title>Trainwright</title>
@@ -56,26 +64,48 @@ class Refused(Exception):  # noqa: N818 - what happened to the request
 class Server:
     """Serves the page and its data."""
 
-    def __init__(self, site: Site, guard: Guard, *, port: int = 0, files: dict[str, File] | None = None) -> None:
-        """`port` 0 takes a free one; read `port` once it listens."""
+    def __init__(
+        self,
+        site: Site,
+        guard: Guard,
+        *,
+        port: int = 0,
+        files: dict[str, File] | None = None,
+        kept: KeptKeys | None = None,
+        command: str = "trainwright dashboard",
+    ) -> None:
+        """Make it.
+
+        Args:
+            site: what is shown.
+            guard: who sees it.
+            port: to listen on; 0 takes a free one. Read `port` once it listens.
+            files: of the page.
+            kept: port and secret of a local cluster, in place of those of `port` and `guard`.
+            command: what the user types to have this dashboard again.
+        """
         self.port = port
         self._site = site
         self._guard = guard
+        self._kept = kept
+        self._command = command
         self._files = files_of() if files is None else files
         self._streams = 0
 
     @property
     def address(self) -> str:
         """What the user opens. It holds the token."""
-        return f"http://{HOST}:{self.port}/?token={self._guard.token}"
+        return address_of(self._guard.keys)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Listen until cancelled; `ready` is called once. Raises ConfigurationError: the port cannot be used."""
         application = web.Application(middlewares=[self._guarded])
         application.on_shutdown.append(self._end_streams)
         routes = application.router
-        place = self._guard.place
+        place = "/{place}"  # the guard has compared it
+        routes.add_get(PROOF, self._proof)
         routes.add_get(f"{place}/", self._page)
+        routes.add_get(f"{place}/api/v1/session", self._session)
         routes.add_get(f"{place}/api/v1/jobs", self._jobs)
         routes.add_get(f"{place}/api/v1/jobs/stream", self._jobs_stream)
         job = f"{place}/api/v1/jobs/{{namespace}}/{{name}}"
@@ -83,19 +113,45 @@ class Server:
         routes.add_get(f"{job}/stream", self._job_stream)
         routes.add_get(f"{job}/series", self._series)
         routes.add_get(f"{job}/objects", self._objects)
+        routes.add_get(f"{job}/actions", self._actions)
+        routes.add_post(f"{job}/actions/{{action}}", self._change)
+        routes.add_get(f"{job}/lines", self._lines)
+        routes.add_get(f"{job}/lines/find", self._find)
+        routes.add_get(f"{job}/lines/file", self._file)
         routes.add_get(f"{job}/pods/{{pod}}/log", self._log)
         routes.add_get(f"{place}/{{file:.+}}", self._page)
         runner = web.AppRunner(
             application, access_log=None, logger=_protocol, shutdown_timeout=SHUTDOWN_SECONDS, handler_cancellation=True
         )
         try:
-            async with listening("dashboard", runner, HOST, self.port) as self.port:
+            async with self._listening(runner):
                 await self._site.run(ready)
         except ConfigurationError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE:
                 message = f"port {self.port} is taken: give another one, or none for a free one"
                 raise ConfigurationError(message) from error
             raise
+
+    @asynccontextmanager
+    async def _listening(self, runner: web.AppRunner) -> AsyncIterator[None]:
+        """Listen on the port of the last run, or on a free one if another program has taken it."""
+        if self._kept is None:
+            async with listening("dashboard", runner, HOST, self.port) as self.port:
+                self._guard.keys = replace(self._guard.keys, port=self.port)
+                yield
+            return
+        keys = await asyncio.to_thread(self._kept.read)
+        port = keys.port if await asyncio.to_thread(_is_free, keys.port) else 0
+        if keys.port and not port:
+            log.warning("another program uses port %s of the dashboard, which gets a new address", keys.port)
+        async with listening("dashboard", runner, HOST, port) as self.port:
+            self._guard.keys = await asyncio.to_thread(self._kept.listens, keys, self.port)
+            yield
+
+    def _renew_keys(self) -> None:
+        """Take new keys, which `up --new-token` has written."""
+        if self._kept is not None and (found := self._kept.changed(self._guard.keys)) is not None:
+            self._guard.keys = found
 
     async def _end_streams(self, _: web.Application) -> None:
         self._site.close()
@@ -104,6 +160,7 @@ class Server:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        self._renew_keys()
         try:
             asked = Asked(request.method, request.path, request.headers, request.cookies, request.query.get("token"))
             cookie = cookie_name(self.port)
@@ -144,6 +201,16 @@ class Server:
         body = found.path.read_bytes()
         return web.Response(body=body, headers={**HEADERS, "Content-Type": found.content_type})
 
+    async def _proof(self, request: web.Request) -> web.Response:
+        nonce = request.query.get("nonce", "")
+        if _NONCE.fullmatch(nonce) is None:
+            raise Refused(_bad("nonce has 16 to 128 letters and digits"))
+        return web.Response(text=self._guard.keys.proof(nonce), headers={**HEADERS, "Content-Type": "text/plain"})
+
+    async def _session(self, _: web.Request) -> web.Response:
+        keys = self._guard.keys
+        return _answer(contract.Session(proof_key=keys.proof_key, action_token=keys.action, command=self._command))
+
     async def _jobs(self, _: web.Request) -> web.Response:
         return _answer(self._site.jobs())
 
@@ -161,6 +228,55 @@ class Server:
 
     async def _job_stream(self, request: web.Request) -> web.StreamResponse:
         return await self._send(request, self._site.job_events(_key(request)))
+
+    async def _actions(self, request: web.Request) -> web.Response:
+        return _answer(await self._site.actions(_key(request)))
+
+    async def _change(self, request: web.Request) -> web.Response:
+        key, action, uid = _key(request), request.match_info["action"], request.query.get("uid", "")
+        if action not in VERBS:
+            raise web.HTTPNotFound
+        if not uid:
+            raise Refused(_bad("uid is that of the job"))
+        done = await self._site.change(key, action, uid)
+        log.info("%s of TrainJob %s in namespace %s: %s", action, key.name, key.namespace, done.message)
+        return _answer(done)
+
+    async def _lines(self, request: web.Request) -> web.Response:
+        query = request.query
+        book = await self._site.book(_key(request), _wanted(request))
+        if (known := query.get("known")) is not None:
+            await book.wait(_number(known, "known", least=-1))
+        first = _number(query.get("from", "0"), "from", least=-(10**9))
+        count = _number(query.get("count", "0"), "count")
+        return _answer(logbook.answer_of(book, first, count))
+
+    async def _find(self, request: web.Request) -> web.Response:
+        text = request.query.get("text", "")
+        if not 0 < len(text) <= _MOST_TEXT:
+            raise Refused(_bad(f"text has 1 to {_MOST_TEXT} characters"))
+        book = await self._site.book(_key(request), _wanted(request))
+        total = len(book)
+        lines, more = await asyncio.to_thread(book.found, text)
+        return _answer(contract.Found(total=total, lines=lines, more=more))
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        key, wanted = _key(request), _wanted(request)
+        book = await self._site.book(key, wanted)
+        while book.is_reading:
+            await book.wait(-1)
+        name = key.name if wanted.pod == logbook.ALL else wanted.pod
+        headers = {
+            **HEADERS,
+            "Content-Type": "text/plain; charset=utf-8",
+            "Content-Disposition": f'attachment; filename="{name}.log"',
+        }
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        async for piece in book.pieces():
+            await response.write(piece)
+        await response.write_eof()
+        return response
 
     async def _log(self, request: web.Request) -> web.StreamResponse:
         key, pod, query = _key(request), _valid(request, "pod"), request.query
@@ -193,12 +309,16 @@ class Server:
             raise Refused(contract.Problem(code=503, reason="TooManyStreams", message=message))
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream; charset=utf-8"})
         self._streams += 1
+        keys = self._guard.keys
         try:
             await response.prepare(request)
             await response.write(f"retry: {RETRY_MILLISECONDS}\n\n".encode())
             number = 0
             async with aclosing(events):
                 async for name, data in events:
+                    self._renew_keys()
+                    if self._guard.keys is not keys:
+                        break  # the page asks again, and is told that its token counts no more
                     number += 1
                     # JSON has no line break in it, so one line of data holds it.
                     await response.write(
@@ -210,6 +330,22 @@ class Server:
         finally:
             self._streams -= 1
         return response
+
+
+def address_of(keys: Keys) -> str:
+    """What the user opens. It holds the token."""
+    return f"http://{HOST}:{keys.port}/?token={keys.token}"
+
+
+def _is_free(port: int) -> bool:
+    """Whether a port of this machine can be listened on."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((HOST, port))
+        except OSError:
+            return False
+    return True
 
 
 def _answer(data: contract.Answer, status: int = 200) -> web.Response:
@@ -239,6 +375,28 @@ def _valid(request: web.Request, part: str) -> str:
     if _NAME.fullmatch(text) is None:
         raise Refused(contract.Problem(code=404, reason="NotFound", message=f"no object can have this {part}"))
     return text
+
+
+def _wanted(request: web.Request) -> logbook.Wanted:
+    query = request.query
+    pod, container, attempt = query.get("pod", ""), query.get("container", ""), query.get("attempt")
+    if pod != logbook.ALL and _NAME.fullmatch(pod) is None:
+        raise Refused(_bad("pod is the name of a pod, or * for all ranks"))
+    if container and _NAME.fullmatch(container) is None:
+        raise Refused(_bad("container is the name of a container"))
+    return logbook.Wanted(
+        pod,
+        container,
+        previous=_flag(query.get("previous"), "previous"),
+        attempt=_number(attempt, "attempt", least=1) if attempt is not None else None,
+    )
+
+
+def _number(text: str, name: str, *, least: int = 0) -> int:
+    digits = text.removeprefix("-") if least < 0 else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 9 or int(text) < least:
+        raise Refused(_bad(f"{name} is a number{f' from {least}' if least >= 0 else ''}"))
+    return int(text)
 
 
 def _lines(text: str | None) -> int:

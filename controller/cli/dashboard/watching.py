@@ -7,26 +7,32 @@ and is sent each job as it is when it reads.
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from trainwright import __version__
-from trainwright.api.objects import AnyObject, Key, uid_of
-from trainwright.api.times import Now, format_time, wall_clock
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.objects import AnyObject, Key, controller_of, uid_of
+from trainwright.api.times import Now, format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import Seen, not_finite_in, with_notes
+from trainwright.controller.cli.dashboard.reports import Report, Reports
 from trainwright.controller.cli.dashboard.rows import row_of
+from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import observe
+from trainwright.controller.cli.progress.view import metrics_of, observe
 from trainwright.controller.runtime import Cache, Client, Event, EventType
 from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.trainer.progress.history.ring import Ring
+from trainwright.controller.trainer.progress.history.ring import POINTS, Ring, numbers_of
 
 NOTES = 256
 """Of one job."""
 REPORTS = 100
 """More reports than that are not kept for a stream."""
+ENDS_SECONDS = 10.0
+"""Until records of failures are read again that could not be read, or were not there yet."""
 PENDING = 20_000
 """More keys than that are not kept for a subscriber: it gets a snapshot instead."""
 
@@ -50,6 +56,20 @@ class Held:
     def uid(self) -> str:
         """Of the job."""
         return uid_of(self.job)
+
+    def remember(self, run: Iterable[Report]) -> None:
+        """Begin with what was kept of the job before this process started."""
+        ring = Ring()
+        for report in run:
+            at = datetime.fromtimestamp(report.at, UTC)
+            ring.add(at, report.percentage, report.values, report.attempt)
+            if report.attempt is not None:
+                self.starts.setdefault(report.attempt, at)
+        self.history.begin_with(ring)
+
+    def attempt_at(self, moment: datetime) -> int | None:
+        """The attempt at a time; None if it is not known."""
+        return max((number for number, start in self.starts.items() if start <= moment), default=None)
 
     def seen(self) -> list[Seen]:
         """All reports that are kept."""
@@ -129,8 +149,16 @@ class Subscriber:
 class Watched:
     """The jobs of one namespace, or of all (empty)."""
 
-    def __init__(self, client: Client, cluster: contract.Cluster, *, now: Now = wall_clock) -> None:
+    def __init__(
+        self, client: Client, cluster: contract.Cluster, *, reports: Reports | None = None, now: Now = wall_clock
+    ) -> None:
+        """`reports`: keeps the runs of a local cluster."""
         self.cluster = cluster
+        self.reports = reports
+        self._kept: dict[str, list[Report]] = {}
+        """The runs from before this process started, by uid, until their jobs are seen."""
+        self._attempts: dict[str, int] = {}
+        """The present attempts by uid, of jobs whose runs are kept."""
         self.now = now
         self._jobs: dict[Key, Held] = {}
         self._undecodable: dict[Key, None] = {}
@@ -141,17 +169,41 @@ class Watched:
         self.connection = contract.Connection(
             state="connecting", message="", since=format_time(now()), last_contact=None
         )
+        self._ended = Ended(client, now=now)
+        self._has_ended = asyncio.Event()
         self._cache = Cache(client, namespace=cluster.namespace)
         self.informer = self._cache.informer(TrainJob)
         self.informer.add_handler(self._take, undecodable=True)
+        if reports is not None:
+            self._cache.informer(JobSet).add_handler(self._take_jobset)
 
     async def run(self) -> None:
         """Follow changes until cancelled."""
+        if self.reports is not None:
+            self._kept = await self.reports.all(POINTS)
         while True:
             async with TaskScope("dashboard/watch") as tasks:
                 tasks.start("dashboard/cache", self._cache.run())
+                if self.reports is not None:
+                    tasks.start("dashboard/kept runs", self._forget_deleted(self.reports))
+                tasks.start("dashboard/ends", self._read_ends())
                 await self._again.wait()
             self._again.clear()
+
+    async def _read_ends(self) -> None:
+        """While a page is open: read why jobs failed, which the list tells in place of JobSet's general sentence."""
+        while True:
+            await self._has_ended.wait()
+            self._has_ended.clear()
+            while self.is_looked_at:
+                unread = {key: held.job for key, held in self._jobs.items() if self._ended.is_unread(held.job)}
+                await self._ended.read(unread.values())
+                for key, job in unread.items():
+                    if self._ended.sentence(job):
+                        self._tell(key, deleted=False)
+                if not any(map(self._ended.is_unread, unread.values())):
+                    break
+                await asyncio.sleep(ENDS_SECONDS)
 
     def watch_again(self) -> None:
         """Drop the watch and list at once: the server is back, and the watch may wait long before it tries again."""
@@ -172,7 +224,11 @@ class Watched:
     def row(self, key: Key) -> contract.Row | None:
         """The row of a job as of now; None if it is gone."""
         held = self._jobs.get(key)
-        return row_of(held.job, held.history, self.now()) if held is not None else None
+        return self.row_of(held) if held is not None else None
+
+    def row_of(self, held: Held) -> contract.Row:
+        """The row of a job as of now."""
+        return row_of(held.job, held.history, self.now(), self._ended.sentence(held.job))
 
     def snapshot(self) -> contract.Jobs:
         """Everything."""
@@ -183,7 +239,7 @@ class Watched:
             now=format_time(now),
             cluster=self.cluster,
             connection=self.connection,
-            jobs=[row_of(held.job, held.history, now) for held in self._jobs.values()],
+            jobs=[self.row_of(held) for held in self._jobs.values()],
             undecodable=[reference(key) for key in self._undecodable],
         )
 
@@ -210,6 +266,7 @@ class Watched:
         """From now on keep what changes for a stream. End it with `unsubscribe`."""
         made = Subscriber(only)
         self._subscribers.add(made)
+        self._has_ended.set()
         return made
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
@@ -233,16 +290,58 @@ class Watched:
             if event.type is not EventType.DELETED:
                 self._undecodable[key] = None
             self._jobs.pop(key, None)
+            if held is not None and event.type is EventType.DELETED:
+                self._forget(held.uid)
             self._tell(key, deleted=True)
             return
         if held is None or held.uid != uid_of(job):
+            if held is not None:
+                self._forget(held.uid)
             held = self._jobs[key] = Held(job, History(), self.now())
+            held.remember(self._kept.pop(held.uid, ()))
+            self._begin_attempt(held)
         held.job = job
+        if self._ended.is_unread(job):
+            self._has_ended.set()
         seen = held.take()
+        if seen is not None and self.reports is not None:
+            self.reports.append(held.uid, _report_of(held))
         self._tell(key, deleted=False)
         if seen is not None:
             for subscriber in self._of(key):
                 subscriber.report(seen)
+
+    def _take_jobset(self, event: Event[AnyObject]) -> None:
+        """The number of its restarts tells the attempt."""
+        jobset = event.obj
+        owner = controller_of(jobset)
+        if event.type is EventType.DELETED or owner is None or not isinstance(jobset, JobSet):
+            return
+        restarts = (jobset.status.restarts if jobset.status is not None else None) or 0
+        self._attempts[owner.uid] = restarts + 1
+        held = self._jobs.get(event.key)
+        if held is not None and held.uid == owner.uid:
+            self._begin_attempt(held)
+
+    def _begin_attempt(self, held: Held) -> None:
+        """Note when the present attempt began."""
+        attempt = self._attempts.get(held.uid)
+        if attempt is not None and attempt not in held.starts:
+            created = held.job.metadata.creation_timestamp if held.job.metadata is not None else None
+            held.starts[attempt] = parse(created) if attempt == 1 and created else self.now()
+
+    def _forget(self, uid: str) -> None:
+        self._ended.forget(uid)
+        self._attempts.pop(uid, None)
+        if self.reports is not None:
+            self.reports.forget(uid)
+
+    async def _forget_deleted(self, reports: Reports) -> None:
+        """Forget the runs of jobs that were deleted while this process did not run."""
+        await self.informer.wait_synced()
+        if not self._undecodable:  # their uids are not known
+            await reports.keep_only([held.uid for held in self._jobs.values()])
+        self._kept.clear()
 
     def begin_with(self, key: Key, recorded: Ring) -> None:
         """Put the reports that a manager recorded before those that were seen."""
@@ -259,6 +358,20 @@ class Watched:
     def _tell(self, key: Key, *, deleted: bool) -> None:
         for subscriber in self._subscribers:
             subscriber.touch(key, deleted=deleted)
+
+
+def _report_of(held: Held) -> Report:
+    """The last report of a job, for the file: with the time and the values as they were told."""
+    status = held.job.status.trainer_status if held.job.status is not None else None
+    assert status is not None
+    at = parse(status.last_updated_time or "")
+    return Report(
+        at=at.timestamp(),
+        percentage=status.progress_percentage,
+        attempt=held.attempt_at(at),
+        values=numbers_of(metrics_of(held.job)),
+        not_finite=not_finite_in(held.job),
+    )
 
 
 def reference(key: Key) -> contract.Reference:

@@ -5,19 +5,30 @@ import argparse
 import asyncio
 import math
 import os
+import platform
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from trainwright.api import extras
 from trainwright.controller.cli import folders, state
-from trainwright.controller.cli.local import job_commands, serving
+from trainwright.controller.cli.local import job_commands, output_commands, script_options, serving
+from trainwright.controller.cli.local.job_commands import age
 from trainwright.controller.cli.local.options import Options, add_node, add_place, options_of
 
 _SUCCESS, _FAILURE, _REFUSED, _INTERRUPTED, _BROKEN_PIPE = 0, 1, 125, 130, 141
 _PURPOSE = "a local cluster"
+_REFUSALS = (
+    "ConfigurationError",
+    "ForeignFolderError",
+    "MissingExtraError",
+    "OtherSystemError",
+    "RegistryError",
+    "StateFileError",
+)
 _MODES = {
     "namespaces": "in namespaces of the kernel, with their own names and paths",
     "rewrite": "beside each other; names and paths in what they are given are rewritten",
@@ -40,12 +51,26 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _add_list(commands)
     _add_run(commands)
     job_commands.add_to(commands, _command)
+    output_commands.add_to(commands, _command)
 
     def usage(_: argparse.Namespace) -> int:
         parser.print_help(sys.stderr)
         return 2
 
     parser.set_defaults(run=usage)
+
+
+class OtherSystemError(Exception):
+    """No local cluster runs on this system; the text says what to do."""
+
+
+def _check_system() -> None:
+    """Raises OtherSystemError. hack/run.py says the same before it installs anything."""
+    if (system := platform.system()) != "Linux":
+        raise OtherSystemError(
+            f"a local cluster runs on Linux only, and this is {'macOS' if system == 'Darwin' else system}: "
+            "use a machine or a virtual machine with Linux, such as WSL"
+        )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -76,7 +101,7 @@ def _unless_interrupted(run: Callable[[argparse.Namespace], int], arguments: arg
         return _BROKEN_PIPE
     except Exception as error:
         # What the cluster, or the way to it, did not do, or what is no folder of one: the text says all.
-        if _is_of(error, "StateLostError", "KubernetesError", "ForeignFolderError"):
+        if _is_of(error, "StateLostError", "KubernetesError", *_REFUSALS):
             return _fail(error)
         raise
 
@@ -104,6 +129,11 @@ def _add_up(commands: Any) -> None:
     )
     parser.add_argument("--memory", action="store_true", help="keep the objects in memory only")
     parser.add_argument(
+        "--new-token",
+        action="store_true",
+        help="give the dashboard a new address; the one of before, and pages that are open with it, count no more",
+    )
+    parser.add_argument(
         "--merge-kubeconfig",
         action="store_true",
         help="add the cluster to your own kubeconfig, of which a copy is kept; `down` takes it out again",
@@ -120,17 +150,14 @@ def _up(arguments: argparse.Namespace) -> int:
     if arguments.foreground and arguments.merge_kubeconfig:
         return _fail("--merge-kubeconfig does not go with --foreground", 2)
     try:
+        _check_system()
         extras.require("local", _PURPOSE)
+        if arguments.new_token:
+            _renew_token(options)
         if arguments.foreground:
             serving.run_in_foreground(options)
             return _SUCCESS
-        run = serving.started_elsewhere(options.folder)
-        if run is not None:
-            if why := options.unlike(run):
-                raise serving.StartError(why)
-            print(f"cluster {options.name}: runs already, at {run.server}")
-        else:
-            run = _start(options)
+        run = _running(options)
         if run.dashboard:
             print(f"dashboard: {run.dashboard}")
         print(f"export KUBECONFIG={shlex.quote(str(options.folder / 'kubeconfig'))}")
@@ -145,6 +172,29 @@ def _up(arguments: argparse.Namespace) -> int:
             return _fail(error)
         raise
     return _SUCCESS
+
+
+def _running(options: Options) -> state.Run:
+    """The cluster, which is started if it does not run."""
+    run = serving.started_elsewhere(options.folder)
+    if run is None:
+        return _start(options)
+    if why := options.unlike(run):
+        raise serving.StartError(why)
+    print(f"cluster {options.name}: runs already, at {run.server}")
+    return run
+
+
+def _renew_token(options: Options) -> None:
+    """Rotate the dashboard's secret. A server that runs takes the new one with its next request."""
+    from trainwright.controller.cli.dashboard.keys import KeptKeys  # noqa: PLC0415 - the help needs none of it
+    from trainwright.controller.cli.dashboard.serving import address_of  # noqa: PLC0415 - as above
+
+    state.make_folder(options.folder)
+    keys = KeptKeys(options.folder).renew()
+    run = state.running(options.folder)
+    if run is not None and run.dashboard:
+        state.write(options.folder, replace(run, dashboard=address_of(keys)))
 
 
 def _merge(options: Options, *, use_context: bool) -> None:
@@ -170,7 +220,7 @@ def _start(options: Options) -> state.Run:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether the text of the error is all that a user needs. By name: importing the classes would slow every help."""
-    return _is_of(error, "StateFileError", "ConfigurationError", "MissingExtraError", "ForeignFolderError")
+    return _is_of(error, *_REFUSALS)
 
 
 def _words(error: Exception, options: Options) -> str:
@@ -240,7 +290,17 @@ def _delete(options: Options) -> int:
         print(f"{options.folder}: the cluster's files are deleted; the folder stays, because it holds {stays[0]}{more}")
     else:
         print(f"{options.folder}: deleted")
+    _say_what_stays(options)
     return _SUCCESS
+
+
+def _say_what_stays(options: Options) -> None:
+    from trainwright.controller.cli.local import outputs  # noqa: PLC0415 - the help needs none of it
+
+    its = [one for one in outputs.kept_in(options.runs) if one.owner.cluster == str(options.folder)]
+    if its:
+        said = outputs.number(len(its), "output")
+        print(f"{said} of its jobs stay{'s' if not its[1:] else ''} in {options.runs}: {options.command('outputs')}")
 
 
 def _end_what_is_left(options: Options) -> None:
@@ -327,30 +387,16 @@ def _add_run(commands: Any) -> None:
         _run,
         description="Submit a TrainJob, show the lines of its ranks, and end as it ends. Uses the cluster that runs, "
         "or one of its own for as long as the job. Exit code: 0 if the job is Complete; else that of the container "
-        "that failed first, 128 if its program does not exist, or 1 if the job failed without one; 124 if it did not "
-        "start or end in time, 125 for a wrong command line or a refused job, 130 after Ctrl-C, 143 after SIGTERM.",
+        "that failed first, 128 if its program does not exist, or 1 if the job failed without one; 123 after "
+        "--stall-stop, 124 if it did not start or end in time, 125 for a wrong command line or a refused job, 130 "
+        "after Ctrl-C, 143 after SIGTERM.",
     )
     # 2 would be taken for the exit code of a container.
     parser.wrong_use = _REFUSED
     parser.set_defaults(wrong_use=_REFUSED)
     add_place(parser)
     add_node(parser)
-    what = parser.add_argument_group("what to run")
-    what.add_argument("--file", "-f", type=Path, metavar="FILE", help="manifest with a TrainJob and what it needs")
-    what.add_argument("script", nargs="?", metavar="SCRIPT", help="a Python script, instead of a manifest")
-    what.add_argument("arguments", nargs="*", metavar="ARGS", help="of the script; put its options behind --")
-    what.add_argument("--runtime", metavar="NAME", help="runtime of the script (default: torch-distributed)")
-    what.add_argument(
-        "--nodes", type=_nodes, metavar="N", help="number of nodes of the script (default: the runtime's)"
-    )
-    what.add_argument("--job-name", metavar="NAME", help="name of the TrainJob of the script (default: the script's)")
-    what.add_argument(
-        "--workdir",
-        type=Path,
-        metavar="FOLDER",
-        help="the folder that the script starts in, on all nodes (default: the current one)",
-    )
-    parser.set_defaults(passed_on=[], advice="what the script is given goes behind --")
+    script_options.add_to(parser)
     how = parser.add_argument_group("how")
     how.add_argument("--dry-run", action="store_true", help="print the TrainJob of the script, run nothing")
     how.add_argument("--detach", action="store_true", help="submit it and return; needs a cluster that runs")
@@ -375,12 +421,26 @@ def _add_run(commands: Any) -> None:
         metavar="SECONDS",
         help="end the job, with exit code 124, if it has not finished after this time (default: never)",
     )
+    how.add_argument(
+        "--stall-after",
+        type=_limit,
+        default="10m",
+        metavar="TIME",
+        help="warn when a rank has ended or fallen silent for so long while the job goes on: 30s, 10m, 2h or never "
+        "(default: 10m)",
+    )
+    how.add_argument(
+        "--stall-stop", action="store_true", help="stop the job then, with exit code 123; with --keep, suspend it"
+    )
 
 
-def _nodes(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes: use 1 or more")
-    return int(text)
+def _limit(text: str) -> float | None:
+    if text == "never":
+        return None
+    try:
+        return age(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or never") from error
 
 
 def _seconds(text: str) -> float:
@@ -394,14 +454,19 @@ def _seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from trainwright.controller.cli.local import requested  # noqa: PLC0415 - the help needs none of it
+    from trainwright.controller.cli.local import requested, scripts  # noqa: PLC0415 - the help needs none of it
 
     options = options_of(arguments)
+    if arguments.stall_stop and (arguments.detach or arguments.stall_after is None):
+        why = "--detach" if arguments.detach else "--stall-after=never"
+        return _fail(f"--stall-stop does not go with {why}: the command watches the job for it", _REFUSED)
     try:
+        _check_system()
         extras.require("local", _PURPOSE)
-        documents = requested.documents_of(arguments)
+        documents = scripts.documents_of(arguments)
         from trainwright.controller.cli.local import running  # noqa: PLC0415 - as above
 
+        _choose_environment(arguments)
         if arguments.dry_run:
             requested.show(asyncio.run(running.prepared(options, documents, arguments)))
             return _SUCCESS
@@ -416,6 +481,17 @@ def _run(arguments: argparse.Namespace) -> int:
         if _is_refusal(error):
             return _fail(error, _REFUSED)
         raise
+
+
+def _choose_environment(arguments: argparse.Namespace) -> None:
+    """Set the Python of a script. Raises WrongUseError."""
+    from trainwright.controller.cli.local import environments  # noqa: PLC0415 - the help needs none of it
+
+    def say(line: str) -> None:
+        print(f"| {line}", file=sys.stderr if arguments.dry_run else sys.stdout, flush=True)
+
+    if arguments.file is None:
+        arguments.environment = environments.chosen(arguments, os.environ, say)
 
 
 def _fail(error: object, code: int = _FAILURE) -> int:

@@ -7,9 +7,8 @@ to admission, which says it in its own words.
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,9 +18,8 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, labels_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
-from trainwright.controller.cli.rendering.sources import Inputs
+from trainwright.controller.local.node.asked import Asked
 from trainwright.controller.local.node.images import Environment, Images
-from trainwright.controller.local.node.plan import WORKING_FOLDER
 from trainwright.controller.local.node.refusals import unrunnable
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.discovery import Discovery
@@ -34,8 +32,12 @@ from trainwright.plugins.registry import Registry, Selection
 _FRAMEWORK = "trainer.kubeflow.org/framework"
 _PYTHON = "python"
 _TORCHRUN = "torchrun"
-_PATCHER = "trainwright.dev/local-run"
-"""Who the patch of a job's runtime is from."""
+SCRIPT, OUTPUT_OF_MANIFEST = "trainwright.dev/local-run", "trainwright.dev/local-output"
+"""Managers of the patches of a job's runtime: for a script, and for a job of a manifest."""
+
+
+_GENERATED = "xxxxx"
+"""In place of what the API server adds to `generateName`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ def shipped_runtime_of(job: Document) -> Runtime | None:
     decoded = _decoded(job, TrainJob)
     if decoded is None:
         return None
+    from trainwright.controller.cli.rendering.sources import Inputs  # noqa: PLC0415 - a cluster that runs has runtimes
+
     inputs = Inputs(jobs=[decoded])
     inputs.use_shipped()
     return inputs.runtimes[0] if inputs.runtimes else None
@@ -82,6 +86,8 @@ def objects_of(job: Document, runtime: Runtime) -> list[Document]:
     decoded = _decoded(job, TrainJob)
     if decoded is None:
         return []
+    if not decoded.metadata.name:
+        decoded.metadata.name = f"{decoded.metadata.generate_name or ''}{_GENERATED}"
     runtime.set_defaults()
     run = Pipeline(Registry.load(Selection.of(Configuration().plugins))).begin(decoded, runtime, None)
     try:
@@ -121,11 +127,14 @@ class Starter:
     """What the environment lacks; the script runs without it."""
 
 
-def starter_of(objects: Sequence[Document], runtime: Runtime, images: Images) -> Starter:
-    """torchrun for runtimes of torch whose environment has it, as the Kubeflow SDK does; else python."""
+def starter_of(objects: Sequence[Document], runtime: Runtime, images: Images, python: str = "") -> Starter:
+    """torchrun for runtimes of torch whose environment has it, as the Kubeflow SDK does; else python.
+
+    `python` is the environment that is asked for; empty: that of the image.
+    """
     if labels_of(runtime).get(_FRAMEWORK) != "torch":
         return Starter((_PYTHON,))
-    found = [images.environment_of(one.document.get("image") or "") for one in containers_of(objects) if not one.init]
+    found = [Asked(python=python).environment(one) for one in environments_of(objects, images)]
     if not found or any(_has(environment, _TORCHRUN) for environment in found):
         return Starter((_TORCHRUN,))
     where = f"/{found[0].name.lstrip('/')}"
@@ -133,27 +142,45 @@ def starter_of(objects: Sequence[Document], runtime: Runtime, images: Images) ->
     return Starter((_PYTHON,), lacking)
 
 
-def start_in(folder: Path, job: Document, objects: Sequence[Document]) -> None:
-    """Let the containers of the trainer start in a folder of this machine.
+def environments_of(objects: Sequence[Document], images: Images) -> list[Environment]:
+    """Those of the images of the job's containers."""
+    return [images.environment_of(one.document.get("image") or "") for one in containers_of(objects) if not one.init]
 
-    A TrainJob has no field for it. The annotation means something to the node of a local cluster only.
+
+def ask(job: Document, objects: Sequence[Document], asked: Mapping[str, str], manager: str) -> None:
+    """Ask the local node for something for the containers of the trainer; see `node/asked.py`.
+
+    Args:
+        job: of which the patches change.
+        objects: that it becomes.
+        asked: values by the prefix of the annotation.
+        manager: of the patch; what it has asked for before is forgotten.
     """
-    parts = [
-        part["name"]
+    annotations = {f"{prefix}{NODE}": value for prefix, value in asked.items()}
+    pods = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+    patched = [{"name": part["name"], "template": pods} for part in _trainers(objects)]
+    if patched and annotations:
+        others = [patch for patch in job["spec"].get("runtimePatches") or () if patch.get("manager") != manager]
+        specification = {"template": {"spec": {"replicatedJobs": patched}}}
+        job["spec"]["runtimePatches"] = [*others, {"manager": manager, "trainingRuntimeSpec": specification}]
+
+
+def has_output(objects: Sequence[Document]) -> bool:
+    """Whether the containers of the trainer ask for an output."""
+    pods = [part["template"]["spec"]["template"] for part in _trainers(objects)]
+    asked = [Asked.of({"metadata": pod.get("metadata") or {}}, NODE) for pod in pods]
+    return any(one.output or one.runs for one in asked)
+
+
+def _trainers(objects: Sequence[Document]) -> list[Document]:
+    """The replicated Jobs that train."""
+    return [
+        part
         for document in objects
         if document["kind"] == JobSet.RESOURCE.kind
         for part in document["spec"]["replicatedJobs"]
         if ((part["template"].get("metadata") or {}).get("labels") or {}).get(LABEL_ANCESTOR_STEP) == STEP_TRAINER
     ]
-    annotations = {f"{WORKING_FOLDER}{NODE}": str(folder)}
-    if parts:
-        patched = [
-            {"name": part, "template": {"spec": {"template": {"metadata": {"annotations": annotations}}}}}
-            for part in parts
-        ]
-        job["spec"]["runtimePatches"] = [
-            {"manager": _PATCHER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": patched}}}}
-        ]
 
 
 def containers_of(objects: Sequence[Document]) -> Iterator[Container]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _SUCCESS, _FAILURE = 0, 1
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_JOB = "name of a TrainJob; `latest`: the one that was made last; or the name of a script without .py: its job"
 _JobsCommand = Callable[["Jobs", argparse.Namespace], Coroutine[Any, Any, int]]
 
 
@@ -73,7 +74,7 @@ def _add_logs(commands: Any, declare: Declare) -> None:
         metavar="RANK",
         help="only this rank, such as 0 or node-0; may be given several times",
     )
-    parser.add_argument("--since", type=_age, metavar="TIME", help="only lines of the last 30s, 10m, 2h or 1d")
+    parser.add_argument("--since", type=age, metavar="TIME", help="only lines of the last 30s, 10m, 2h or 1d")
     parser.add_argument("--tail", type=_number, metavar="N", help="only the last N lines of each container")
     parser.add_argument(
         "--attempt", type=_number, metavar="N", help="those of this attempt, from 1 on (default: the latest)"
@@ -121,7 +122,7 @@ def _add_wait(commands: Any, declare: Declare) -> None:
         default="end",
         help="what to wait for (default: %(default)s)",
     )
-    parser.add_argument("--timeout", type=_age, metavar="TIME", help="how long, such as 30s or 10m (default: no limit)")
+    parser.add_argument("--timeout", type=age, metavar="TIME", help="how long, such as 30s or 10m (default: no limit)")
 
 
 # ---------------------------------------------------------------------- options
@@ -133,13 +134,13 @@ def _add_namespace(parser: Any) -> None:
 
 def _add_job(parser: argparse.ArgumentParser) -> None:
     add_place(parser)
-    parser.add_argument("job", metavar="JOB", help="name of the TrainJob")
+    parser.add_argument("job", metavar="JOB", help=_JOB)
     _add_namespace(parser)
 
 
 def _add_several(parser: argparse.ArgumentParser, *, everything: str = "") -> None:
     add_place(parser)
-    parser.add_argument("jobs", nargs="*" if everything else "+", metavar="JOB", help="name of a TrainJob")
+    parser.add_argument("jobs", nargs="*" if everything else "+", metavar="JOB", help=_JOB)
     _add_namespace(parser)
     if everything:
         parser.add_argument(everything, dest="everything", action="store_true", help="all jobs of the namespace")
@@ -151,7 +152,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _age(text: str) -> int:
+def age(text: str) -> int:
     found = re.fullmatch(r"([0-9]{1,9})([smhd]?)", text)
     if found is None or not int(found[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time: write a number and s, m, h or d, such as 10m")
@@ -175,18 +176,42 @@ def _with_jobs(command: _JobsCommand) -> Callable[[argparse.Namespace], int]:
         if state.running(options.folder) is None:
             return _fail(f"cluster {options.name} does not run; start it with: {options.command('up')}")
         from trainwright.controller.cli.local import managing  # noqa: PLC0415 - the help needs none of it
+        from trainwright.controller.runtime.errors import TransportError  # noqa: PLC0415 - as above
 
         async def connected() -> int:
             everywhere = vars(arguments).get("all_namespaces", False)
             async with managing.jobs_of(options.folder, "" if everywhere else arguments.namespace) as jobs:
+                await _find(jobs, arguments)
                 return await command(jobs, arguments)
 
         try:
             return asyncio.run(connected())
         except managing.RefusedError as error:
             return _fail(error)
+        except TransportError:
+            if state.running(options.folder) is not None:
+                raise
+            return _fail(
+                f"cluster {options.name} has ended, and its pods with it; start it with: {options.command('up')}"
+            )
 
     return run
+
+
+async def _find(jobs: "Jobs", arguments: argparse.Namespace) -> None:
+    """Replace `latest` and names of scripts by those of jobs. Raises RefusedError where that is not clear."""
+    from trainwright.controller.cli.local import names  # noqa: PLC0415 - the help needs none of it
+
+    given: dict[str, Any] = vars(arguments)
+    if (name := given.get("job")) is not None:
+        arguments.job = await names.meant(jobs, name)
+        found = {name: arguments.job}
+    else:
+        found = {name: await names.meant(jobs, name, only=True) for name in given.get("jobs", ())}
+        arguments.jobs = [*dict.fromkeys(found.values())]
+    for name, meant in found.items():
+        if name != meant:
+            print(f"{name} is TrainJob {meant}", file=sys.stderr)
 
 
 async def _jobs(jobs: "Jobs", arguments: argparse.Namespace) -> int:
@@ -197,7 +222,8 @@ async def _jobs(jobs: "Jobs", arguments: argparse.Namespace) -> int:
     if arguments.output != "text":
         managing.show_objects(found, arguments.output)
     elif found:
-        print(*managing.table(found, wall_clock(), namespaces=arguments.all_namespaces), sep="\n")
+        ended = await jobs.ended(found)
+        print(*managing.table(found, wall_clock(), namespaces=arguments.all_namespaces, ended=ended), sep="\n")
     else:
         where = "" if arguments.all_namespaces else f" in namespace {arguments.namespace}"
         print(f"no jobs{where}; run one with: {options_of(arguments).command('run')} SCRIPT", file=sys.stderr)

@@ -19,10 +19,13 @@ from trainwright.api.objects import Document, annotations_of, name_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.local.podwatch import PodWatch
 from trainwright.controller.cli.local.reports import Reports
+from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
+from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Transport
-from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime.errors import KubernetesError, NotFound
 from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.trainer.job.state import CONDITION_STALLED
 
 TRAINJOB = TrainJob.RESOURCE
 _LOOK_SECONDS = 0.1
@@ -60,6 +63,7 @@ class Follower:
         out: where lines go.
         stop_at_failure: end the job at the first failure of a container of the trainer.
         takes: whether the lines of a pod are shown; None: those of all.
+        stalls: looks whether the job seems to hang; None: nobody asks.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class Follower:
         out: TextIO = sys.stdout,
         stop_at_failure: bool = True,
         takes: Callable[[Document], bool] | None = None,
+        stalls: Stalls | None = None,
     ) -> None:
         self._transport = transport
         self._client = Client(transport, user_agent="trainwright-local")
@@ -79,6 +84,7 @@ class Follower:
         self._out = out
         self._stop_at_failure = stop_at_failure
         self._takes = takes
+        self._stalls = stalls
         self._copies: dict[tuple[str, str, int], asyncio.Task[None]] = {}
         self._pods: dict[str, Document] = {}
         """By uid, each as it was seen last, also those that are gone."""
@@ -89,6 +95,8 @@ class Follower:
         self._last = ""
         self._reports = Reports()
         self._started = False
+        self._hang = ""
+        self._uid = ""
 
     async def follow(
         self,
@@ -96,6 +104,7 @@ class Follower:
         start_seconds: float,
         seconds: float | None = None,
         end_job: Callable[[], Awaitable[object]] | None = None,
+        stop_job: Callable[[], Awaitable[object]] | None = None,
     ) -> Followed:
         """Follow until the job is finished, a container of it failed, or nothing started in time.
 
@@ -104,6 +113,7 @@ class Follower:
             seconds: how long the job may take from now on; None: as long as it likes.
             end_job: ends a job that failed, and returns when its pods are gone. Only then is known how each of them
                 ended, and so which failed first.
+            stop_job: stops a job that seems to hang, and returns when its pods are gone; None: such a job goes on.
         """
         loop = asyncio.get_running_loop()
         limit = loop.time() + start_seconds
@@ -116,11 +126,19 @@ class Follower:
             self._watch = watch
             while True:
                 job = await self._job()
+                if job is None:
+                    await self._finish([*self._copies.values()], _DRAIN_SECONDS)
+                    return Followed(1, f"TrainJob {self._name} was deleted")
                 self._tell_progress(job)
                 await self._tell_events(job)
                 ended = self._ended(job)
+                if ended is not None and ended.code and await self._job() is None:
+                    continue  # it was deleted just now, and its pods fail of that
                 if ended is not None:
                     return await self._concluded(ended, end_job)
+                hang = self._tell_stall(job)
+                if hang and stop_job is not None:
+                    return await self._stopped(hang, stop_job)
                 if not self._started and loop.time() > limit:
                     said = await self._why()
                     why = f": {said}" if said else ""
@@ -153,15 +171,22 @@ class Follower:
                 return found.cause.message
         return self._last
 
-    async def _job(self) -> Document:
-        return await self._client.get(TRAINJOB, self._name, self._namespace)
+    async def _job(self) -> Document | None:
+        """The job; None once it is deleted, when its pods end without a failure, also if another got its name."""
+        try:
+            job = await self._client.get(TRAINJOB, self._name, self._namespace)
+        except NotFound:
+            return None
+        self._uid = self._uid or uid_of(job)
+        return job if uid_of(job) == self._uid and not job["metadata"].get("deletionTimestamp") else None
 
     # ------------------------------------------------------------------ the end
 
     def _ended(self, job: Document) -> Followed | None:
         conditions = {entry["type"]: entry for entry in (job.get("status") or {}).get("conditions") or ()}
         for kind, condition in conditions.items():
-            if condition["status"] == "True":
+            # What the manager calls a standstill may be none by the limit of this command, which tells it.
+            if condition["status"] == "True" and not (kind == CONDITION_STALLED and self._stalls is not None):
                 self._say(f"{kind}: {condition.get('message') or condition.get('reason')}")
         if conditions.get("Complete", {}).get("status") == "True":
             return Followed(0, "the job is Complete")
@@ -203,6 +228,13 @@ class Follower:
             return ended
         return Followed(failure.code, ended.message if ended.failed else failure.text, failed=ended.failed)
 
+    async def _stopped(self, hang: str, stop_job: Callable[[], Awaitable[object]]) -> Followed:
+        """Stop a job that seems to hang, and show what its ranks say to that: it may be where they are."""
+        await stop_job()
+        await self._until(lambda: not self._watch.present, _DRAIN_SECONDS)
+        await self._finish([*self._copies.values()], _DRAIN_SECONDS)
+        return Followed(STALLED, f"the job was stopped because it seems to hang: {hang}")
+
     def _present(self) -> list[Document]:
         return [pod for uid, pod in self._pods.items() if uid in self._watch.present]
 
@@ -235,6 +267,14 @@ class Follower:
     def _tell_progress(self, job: Document) -> None:
         if line := self._reports.line(job):
             print(f"| {line}", file=self._out, flush=True)
+
+    def _tell_stall(self, job: Document) -> str:
+        """Warn once of each standstill. Returns how the job stands still; empty: it does not, or that is not asked."""
+        text = self._stalls.look(job, self._present()) if self._stalls is not None else ""
+        if text and self._hang != text:
+            print(f"| warning: {text}", file=self._out, flush=True)
+        self._hang = text
+        return text
 
     def _tell_waiting(self, pod: Document) -> None:
         rank = rank_of(pod)

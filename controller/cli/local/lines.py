@@ -10,6 +10,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Document, name_of
 from trainwright.controller.cli.local.jobs import Follower, container_statuses, rank_of
 from trainwright.controller.cli.local.managing import Jobs, RefusedError
+from trainwright.controller.cli.local.outputs import Output
 from trainwright.controller.runtime.errors import ApiError, NotFound
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
@@ -38,14 +39,11 @@ class Wanted:
 
 async def follow(jobs: Jobs, name: str, wanted: Wanted) -> int:
     """Show the lines as they come until the job ends; returns the exit code of the job. Raises RefusedError."""
-    await jobs.get(name)
+    job = await jobs.get(name)
     follower = Follower(jobs.transport, jobs.namespace, name, stop_at_failure=False, takes=wanted.takes)
-    try:
-        ended = await follower.follow(start_seconds=START_SECONDS)
-    except NotFound:
-        print(f"TrainJob {name} was deleted", file=sys.stderr)
-        return 1
+    ended = await follower.follow(start_seconds=START_SECONDS)
     print(ended.message, file=sys.stderr)
+    Output.of(job).tell(sys.stderr)
     return ended.code
 
 

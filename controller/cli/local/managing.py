@@ -20,14 +20,16 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, container_statuses, first_failure, rank_of
+from trainwright.controller.cli.local.outputs import folder_of_job
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import View, sorted_views, view_of
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.errors import NotFound
-from trainwright.controller.trainer.job.state import entered
+from trainwright.controller.trainer.job.state import State, entered
 
 END_SECONDS = 60.0
 """How long `stop` and `delete` wait for pods to end; their grace is 30 s by default."""
@@ -58,6 +60,12 @@ class Jobs:
     async def all(self) -> list[Document]:
         """All jobs. Raises KubernetesError."""
         return (await self.client.list(TRAINJOB, self.namespace)).items
+
+    async def ended(self, jobs: Sequence[Document]) -> Ended:
+        """Why those of the jobs failed that did."""
+        found = Ended(self.client)
+        await found.read(map(_typed, jobs))
+        return found
 
     async def get(self, name: str) -> Document:
         """One job. Raises RefusedError if there is none of that name."""
@@ -164,7 +172,11 @@ class Jobs:
                 return 0 if view.state == "Complete" else await self._code(name_of(job))
             return _FAILED
         if until == "running":
-            return 0 if view.state == "Running" and any(map(_runs, await self.pods(name_of(job)))) else None
+            return (
+                0
+                if view.state not in ("Suspended", "Blocked") and any(map(_runs, await self.pods(name_of(job))))
+                else None
+            )
         if until == _SUSPENDED:
             return 0 if view.state == "Suspended" and not await self.pods(name_of(job)) else None
         return None
@@ -198,11 +210,17 @@ async def _looks(deadline: float | None) -> AsyncGenerator[bool, None]:
 # ---------------------------------------------------------------------- text
 
 
-def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool) -> list[str]:
-    """The jobs as a table, what trains first."""
+def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool, ended: Ended | None = None) -> list[str]:
+    """The jobs as a table, what trains first. `ended`: has read why jobs failed."""
     known = {(namespace_of(job), name_of(job)): _typed(job) for job in jobs}
-    views = sorted_views([view_of(job, History(), now) for job in known.values()])
-    head = ["NAME", "STATE", "RUNTIME", "NODES", "PROGRESS", "AGE", "TOOK"]
+    views = sorted_views(
+        [
+            view_of(job, History(), now, failure=ended.sentence(job) if ended is not None else "")
+            for job in known.values()
+        ]
+    )
+    says_why = any(map(text.why, views))
+    head = ["NAME", "STATE", "RUNTIME", "NODES", "PROGRESS", "AGE", "TOOK", *(["WHY"] if says_why else [])]
     rows = []
     for view in views:
         job = known[view.namespace, view.name]
@@ -213,7 +231,8 @@ def table(jobs: Sequence[Document], now: datetime, *, namespaces: bool) -> list[
             _nodes(job),
             text.percent(view),
             _between(view.created, now),
-            _between(view.created, entered(job, view.state)) if view.is_over else text.NONE,
+            _between(view.created, entered(job, State(view.state))) if view.is_over else text.NONE,
+            *([text.why(view)] if says_why else []),
         ]
         rows.append([view.namespace, *row] if namespaces else row)
     return text.aligned([["NAMESPACE", *head] if namespaces else head, *rows])
@@ -224,7 +243,9 @@ def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]
     typed, view = _typed(job), _view(job)
     shown = [("runtime", _runtime(typed)), ("nodes", _nodes(typed)), ("age", _between(view.created, now))]
     if view.is_over:
-        shown.append(("took", _between(view.created, entered(typed, view.state))))
+        shown.append(("took", _between(view.created, entered(typed, State(view.state)))))
+    if (output := folder_of_job(job)) is not None:
+        shown.append(("output", str(output)))
     told = text.details(view, now, ascii_only=True)
     shown = [told[0], *shown, *(told[1:] if view.reported is not None else [])]
     width = max(text.cells(name) for name, _ in shown)
@@ -234,6 +255,11 @@ def details(job: Document, pods: Sequence[Document], now: datetime) -> list[str]
         rows = [["RANK", "STATE", "RESTARTS", "POD"], *(_row(pod) for pod in pods)]
         lines += ["", *(f"  {line}" for line in text.aligned(rows))]
     return lines
+
+
+def is_over(job: Document) -> bool:
+    """Whether a job has ended."""
+    return _view(job).is_over
 
 
 def show_objects(found: object, form: str) -> None:

@@ -71,9 +71,18 @@ class Options:
     def command(self, name: str) -> str:
         """What to type for another command on the same cluster."""
         typed = f"trainwright local {name}"
-        if self.folder != state.folder_of(self.name, None):
+        if self._has_own_folder:
             return f"{typed} --dir={shlex.quote(str(self.folder))}"
         return typed if self.name == state.DEFAULT else f"{typed} --name={self.name}"
+
+    @property
+    def runs(self) -> Path:
+        """Where the outputs of jobs lie: of all clusters together, of one with a folder of its own in that folder."""
+        return (self.folder if self._has_own_folder else state.root().parent) / "runs"
+
+    @property
+    def _has_own_folder(self) -> bool:
+        return self.folder != state.folder_of(self.name, None)
 
     def arguments(self) -> list[str]:
         """The command line that says the same."""

@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 from trainwright.api.base import Resource
@@ -16,15 +15,18 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.controller.cli import state
-from trainwright.controller.cli.local import feasibility, serving
+from trainwright.controller.cli.local import environments, feasibility, managing, outputs, scripts, serving
 from trainwright.controller.cli.local.jobs import TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
-from trainwright.controller.cli.local.requested import WrongUseError, script_of
+from trainwright.controller.cli.local.requested import WrongUseError
+from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
+from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.local.interpreter import forget_user_folders
+from trainwright.controller.local.node.asked import OUTPUT, PYTHON, RUNS, WORKDIR
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.client.transport import Transport
-from trainwright.controller.runtime.errors import ApiError, KubernetesError, NotFound, TransportError
+from trainwright.controller.runtime.errors import AlreadyExists, ApiError, KubernetesError, NotFound, TransportError
 from trainwright.plugins.contract import Runtime
 
 _GRACE_SECONDS = 40.0
@@ -54,20 +56,26 @@ async def _run(
         runtime = await feasibility.runtime_of(job, documents, client)
         if runtime is not None:
             await _prepare(options, runtime, client, job, arguments)
-        name = name_of(await _submit(client, documents, job))
+        output = outputs.Output(arguments.output)
+        created = await _submit(client, documents, job)
+        name = name_of(created)
         job["metadata"]["name"] = name
+        output.created(created)
         if dashboard and sys.stdout.isatty():
             # Not into a log, which others may be sent: whoever has the address sees the jobs.
             print(f"| dashboard: {dashboard}#/jobs/{namespace}/{name}", flush=True)
         if arguments.detach:
             print(f"TrainJob {name} is submitted; follow it with: {_follow_command(options, job)}")
+            output.tell_where()
             return 0
-        follower = Follower(transport, namespace, name, stop_at_failure=arguments.restarts == "none")
+        stalls = Stalls(arguments.stall_after) if arguments.stall_after is not None else None
+        follower = Follower(transport, namespace, name, stop_at_failure=arguments.restarts == "none", stalls=stalls)
         following = asyncio.ensure_future(
             follower.follow(
                 start_seconds=arguments.start_timeout,
                 seconds=arguments.timeout,
                 end_job=None if arguments.keep else lambda: _delete(client, namespace, name),
+                stop_job=_stopping(client, transport, namespace, name, arguments),
             )
         )
         if not arguments.keep:
@@ -91,15 +99,38 @@ async def _run(
         if unread is not None:
             raise unread
     code = _conclude(ended, interrupted)
+    output.tell()
     if ended is not None and ended.code and arguments.keep and stays:
-        print(f"the job stays and may start again; follow it with: {_follow_command(options, job)}", file=sys.stderr)
+        print(f"the job stays {_stays(options, job, ended)}", file=sys.stderr)
     return code
 
 
+def _stays(options: Options, job: Document, ended: Followed) -> str:
+    """How a job stays that is kept and has not completed, and what can be done with it."""
+    if ended.code == STALLED:
+        return f"suspended; let it go on with: {_command(options, 'resume', job)}"
+    return f"and may start again; follow it with: {_follow_command(options, job)}"
+
+
+def _stopping(
+    client: Client, transport: Transport, namespace: str, name: str, arguments: argparse.Namespace
+) -> Callable[[], Awaitable[object]] | None:
+    """What ends a job that seems to hang. One that is kept is suspended: its pods would run on, and do nothing."""
+    if not arguments.stall_stop:
+        return None
+    if arguments.keep:
+        return lambda: managing.Jobs(client, transport, namespace).stop(name)
+    return lambda: _delete(client, namespace, name)
+
+
 def _follow_command(options: Options, job: Document) -> str:
+    return _command(options, "logs", job, " --follow")
+
+
+def _command(options: Options, command: str, job: Document, more: str = "") -> str:
     namespace = namespace_of(job)
     where = "" if namespace == "default" else f" --namespace={namespace}"
-    return f"{options.command('logs')} {name_of(job)} --follow{where}"
+    return f"{options.command(command)} {name_of(job)}{more}{where}"
 
 
 def _conclude(ended: Followed | None, interrupted: "_Interrupted") -> int:
@@ -194,13 +225,12 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
         logs.configure("INFO" if options.verbose else "WARNING", file=file)
         async with training_cluster(options.node_settings(), port=options.port) as cluster:
             inside = cluster.api.transport()
-            if not sys.stdout.isatty():
-                yield inside, ""
-                return
+            # Also where nobody is told its address: it keeps the curves.
             from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415 - only here
 
-            async with embedded(inside, load_config(options.folder / "kubeconfig")) as dashboard:
-                yield inside, dashboard
+            config = load_config(options.folder / "kubeconfig")
+            async with embedded(inside, config, options.folder, command=options.command("up")) as dashboard:
+                yield inside, dashboard if sys.stdout.isatty() else ""
 
 
 async def prepared(options: Options, documents: list[Document], arguments: argparse.Namespace) -> list[Document]:
@@ -242,12 +272,20 @@ async def _prepare(
         why = await feasibility.unserved(objects, client)
     if why:
         raise WrongUseError(f"runtime {runtime.name} cannot run on a local cluster: {why}")
-    if arguments.file is None:
-        starter = feasibility.starter_of(objects, runtime, images)
-        job["spec"]["trainer"]["command"] = [*starter.command, *script_of(arguments)]
-        feasibility.start_in((arguments.workdir or Path()).resolve(), job, objects)
-        if starter.missing:
-            print(f"| {starter.missing}", file=sys.stderr if arguments.dry_run else sys.stdout, flush=True)
+    if arguments.output is not None:
+        outputs.check(arguments.output, job)
+    output = {RUNS: str(options.runs)} if arguments.output is None else {OUTPUT: str(arguments.output)}
+    if arguments.file is not None:
+        if arguments.output is not None or not feasibility.has_output(objects):
+            feasibility.ask(job, objects, output, feasibility.OUTPUT_OF_MANIFEST)
+        return
+    chosen = environments.unless_mapped(arguments.environment, feasibility.environments_of(objects, images))
+    starter = feasibility.starter_of(objects, runtime, images, chosen.python)
+    job["spec"]["trainer"]["command"] = [*starter.command, *scripts.words_of(arguments)]
+    asked = {WORKDIR: scripts.folder_of(arguments), PYTHON: chosen.python, **output}
+    feasibility.ask(job, objects, {prefix: value for prefix, value in asked.items() if value}, feasibility.SCRIPT)
+    for said in filter(None, (chosen.said, starter.missing)):
+        print(f"| {said}", file=sys.stderr if arguments.dry_run else sys.stdout, flush=True)
 
 
 async def _submit(client: Client, documents: list[Document], job: Document) -> Document:
@@ -294,6 +332,10 @@ async def _make_room(client: Client, job: Document) -> None:
             f"TrainJob {name_of(job)} runs already; delete it first, or give this one another name: "
             "a script with --job-name, a manifest in metadata.name"
         )
+    # What is refused now would be refused once the old one is gone.
+    with contextlib.suppress(AlreadyExists):
+        await client.create(job, kind=TRAINJOB, dry_run=True)
+    print(f"| TrainJob {name_of(job)}, which has ended, is replaced; its output stays", flush=True)
     await _delete(client, namespace_of(job), name_of(job))
 
 

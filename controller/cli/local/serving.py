@@ -106,7 +106,13 @@ async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, s
 
     async with (
         training_cluster(options.node_settings(), port=options.port, memory=options.memory) as cluster,
-        embedded(cluster.api.transport(), load_config(options.folder / "kubeconfig")) as dashboard,
+        embedded(
+            cluster.api.transport(),
+            load_config(options.folder / "kubeconfig"),
+            options.folder,
+            command=options.command("up"),
+            memory=options.memory,
+        ) as dashboard,
     ):
         collector.freeze()
         yield cluster.api.config.server, cluster.node, dashboard
@@ -165,6 +171,8 @@ def start_in_background(options: Options) -> state.Run:
                 _tail(log)
                 or f"  it ended with exit code {process.returncode}, and nothing is in {log}: is its disk full?"
             )
+            if "\n" not in said and said.startswith("  error: "):
+                raise StartError(f"the cluster did not start: {said.removeprefix('  error: ')}")
             raise StartError(f"the cluster did not start:\n{said}")
         if time.monotonic() > deadline:
             process.terminate()

@@ -90,7 +90,7 @@ def _settings(port: int) -> Settings:
         status_server=StatusServer(port=port),
         feature_gates={gate.name: True for gate in GATES},
         # The shortest interval: there are few jobs, and people watch them.
-        progress=Progress(interval="2s"),
+        progress=Progress(interval="2s", stall_after="10m"),
     )
     return replace(settings_of(configuration), metrics_address=None, probe_address=None)
 

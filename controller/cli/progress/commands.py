@@ -83,7 +83,7 @@ async def _watch(following: "Following", output: "Output") -> int:
         tasks.start("watch", following.run())
         with output.begin():
             while True:
-                await following.read_attempt()
+                await following.read_more()
                 output.show(following.picture())
                 if following.is_over:
                     return following.exit_code

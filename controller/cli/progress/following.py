@@ -11,12 +11,13 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import AnyObject, Key, key_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.ended import Ended
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.outputs import Picture
 from trainwright.controller.cli.progress.view import View, observe, sorted_views, view_of
 from trainwright.controller.runtime import Cache, Client, Event, EventType
 from trainwright.controller.runtime.errors import Forbidden, KubernetesError, NotFound
-from trainwright.controller.trainer.job.state import State
+from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.progress.history.ring import Damaged
 from trainwright.controller.trainer.progress.history.stored import belongs, config_map_name, read
 
@@ -35,6 +36,7 @@ class Following:
         self._histories: dict[str, History] = {}
         self._attempt: int | None = None
         self._attempt_wanted = bool(name)
+        self._ended = Ended(client, now=now)
         self.unread = ""
         """Why reports from before the start are missing; empty: none are known to be."""
         self._changed: set[Key] = set()
@@ -56,7 +58,7 @@ class Following:
             self._put(job)
         if self._name:
             await self._read_history(jobs[0])
-        await self.read_attempt()
+        await self.read_more()
 
     async def _read_history(self, job: TrainJob) -> None:
         """For one job: the reports that a manager recorded before this command began, if the user may read them."""
@@ -79,7 +81,12 @@ class Following:
         """Follow changes until cancelled."""
         await self._cache.run()
 
-    async def read_attempt(self) -> None:
+    async def read_more(self) -> None:
+        """What the jobs do not tell by themselves: why some failed, and for one job how often it was restarted."""
+        await self._ended.read(self._jobs.values())
+        await self._read_attempt()
+
+    async def _read_attempt(self) -> None:
         """For one job: how often its JobSet was restarted, if the user may read that."""
         if not self._attempt_wanted:
             return
@@ -114,11 +121,14 @@ class Following:
         if not self._name:
             return 0
         views = self._views(self._now())
-        return 1 if not views or views[0].state is State.FAILED else 0
+        return 1 if not views or views[0].state is Word.FAILED else 0
 
     def _views(self, now: datetime) -> list[View]:
         return sorted_views(
-            [view_of(job, self._history(job), now, attempt=self._attempt) for job in self._jobs.values()]
+            [
+                view_of(job, self._history(job), now, attempt=self._attempt, failure=self._ended.sentence(job))
+                for job in self._jobs.values()
+            ]
         )
 
     def _history(self, job: TrainJob) -> History:
@@ -137,6 +147,7 @@ class Following:
         if event.type is EventType.DELETED:
             self._jobs.pop(event.key, None)
             self._histories.pop(uid_of(job), None)
+            self._ended.forget(uid_of(job))
             self._changed.discard(event.key)
             self._deleted.add(event.key)
         else:

@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING, Self
 
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.view import View
-from trainwright.controller.trainer.job.state import State
+from trainwright.controller.trainer.job.state import Word
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-_STYLES = {State.RUNNING: "green", State.FAILED: "red", State.BLOCKED: "red", State.PENDING: "yellow"}
+_STYLES = {
+    Word.RUNNING: "green",
+    Word.FAILED: "red",
+    Word.BLOCKED: "red",
+    Word.STUCK: "red",
+    Word.STALLED: "yellow",
+    Word.RESTARTING: "yellow",
+    Word.WAITING: "yellow",
+    Word.PENDING: "yellow",
+}
 _AROUND = 4
 """Lines beside those of the jobs: head, two notes, prompt."""
 _GAP = 2
@@ -95,7 +104,7 @@ def overview(views: Sequence[View], console: "Console", *, namespaces: bool, not
 
 
 def _style(view: View) -> str:
-    return _STYLES.get(State.PENDING if view.is_held_up else view.state, "")
+    return _STYLES.get(view.state, "")
 
 
 def _cells(view: View, fits: Layout, console: "Console", *, namespaces: bool) -> list[tuple[str, str]]:

@@ -66,11 +66,13 @@ def bar(view: View, width: int, *, ascii_only: bool = False) -> str:
 
 def state(view: View) -> str:
     """The state, and its reason if that says more."""
-    if view.stalled and not view.is_over:
-        return f"Stalled ({printable(view.stalled)})"
-    if view.is_waiting:
-        return f"Waiting ({printable(view.waiting)})"
-    return f"{view.state} ({printable(view.reason)})" if view.state == "Blocked" and view.reason else str(view.state)
+    says_enough = view.is_over or view.state == "Suspended" or not view.reason
+    return str(view.state) if says_enough else f"{view.state} ({printable(view.reason)})"
+
+
+def why(view: View) -> str:
+    """What is wrong, without the advice: the begin of the sentence that `trainwright explain` gives. Empty: nothing."""
+    return "" if view.state in ("Complete", "Suspended") else printable(view.message.partition("; ")[0])
 
 
 def remaining(view: View) -> str:
@@ -80,6 +82,8 @@ def remaining(view: View) -> str:
         return NONE
     if left.late:
         return "late"
+    if left.seconds < 1:
+        return "soon"
     return ("" if left.reported else "~") + duration(left.seconds)
 
 
@@ -134,6 +138,7 @@ def line(view: View, *, namespace: bool) -> str:
         f"ETA {remaining(view)}",
         f"reported {reported(view)}",
         steps(view),
+        why(view),
     ]
     if view.loss is not None:
         parts.append(f"{printable(view.loss)} {loss(view)}")
@@ -147,6 +152,10 @@ def table(views: Sequence[View], *, namespaces: bool) -> list[str]:
         [printable(view.name), state(view), percent(view), remaining(view), reported(view), loss(view)]
         for view in views
     ]
+    if any(map(why, views)):
+        head.append("WHY")
+        for row, view in zip(rows, views, strict=True):
+            row.append(why(view))
     if namespaces:
         head.insert(0, "NAMESPACE")
         for row, view in zip(rows, views, strict=True):
@@ -164,6 +173,8 @@ def details(view: View, now: datetime, *, ascii_only: bool = False, width: int =
     """One job: names and texts, in the order in which they are shown."""
     attempt = f", attempt {view.attempt}" if view.attempt is not None else ""
     shown = [("state", f"{state(view)}{attempt}")]
+    if view.message and view.state not in ("Complete", "Suspended"):
+        shown.append(("why", printable(view.message)))
     if view.percentage is not None:
         progress = f"[{bar(view, width, ascii_only=ascii_only)}] {percent(view)}"
         end = AT_END if view.at_end else ""

@@ -12,7 +12,7 @@ from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.trainer.job.state import CONDITION_STALLED, CONDITION_WAITING, State, state_of
+from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, Word, shown
 from trainwright.controller.trainer.progress.shown import is_at_end, percentage_of, remaining_seconds_of
 
 LATE = 0.2
@@ -21,8 +21,22 @@ LATE_SECONDS = 10.0
 """But not by less than this."""
 COUNTERS = ("current_step", "total_steps", "current_epoch", "total_epochs")
 """Metrics that say how far the training is. They are no curves."""
-ORDER = (State.RUNNING, State.BLOCKED, State.PENDING, State.SUSPENDED, State.FAILED, State.COMPLETE)
+ORDER = (
+    Word.RUNNING,
+    Word.STALLED,
+    Word.RESTARTING,
+    Word.WAITING,
+    Word.STUCK,
+    Word.BLOCKED,
+    Word.PENDING,
+    Word.SUSPENDED,
+    Word.DELETING,
+    Word.FAILED,
+    Word.COMPLETE,
+)
 """How lists are sorted."""
+_TRAINING = frozenset({Word.RUNNING, Word.STALLED})
+"""Of these there is a time to go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +64,11 @@ class View:
 
     namespace: str
     name: str
-    state: State
+    state: Word
     reason: str
+    """Of the condition that the state comes from; empty if it comes from none."""
+    message: str
+    """And its message."""
     created: datetime | None
     percentage: int | None
     """Below 100 until the job has ended."""
@@ -69,22 +86,12 @@ class View:
     stalled: str = ""
     """The reason of the condition `Stalled` while it is True."""
     waiting: str = ""
-    """The reason of the condition `Waiting` while it is True; `trainwright explain` has the sentence."""
+    """The reason of the condition that explains, `Stuck`, `Restarting` or `Waiting`, while one is True."""
 
     @property
     def is_over(self) -> bool:
         """Whether the job has ended."""
-        return self.state in {State.COMPLETE, State.FAILED}
-
-    @property
-    def is_held_up(self) -> bool:
-        """Whether a condition says that the job does not go on."""
-        return not self.is_over and bool(self.stalled or self.is_waiting)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the state says less than the reason for which the job waits."""
-        return bool(self.waiting) and self.state in {State.PENDING, State.RUNNING}
+        return self.state.is_over
 
     @property
     def loss(self) -> str | None:
@@ -102,9 +109,9 @@ def observe(job: TrainJob, history: History) -> bool:
     return False
 
 
-def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | None = None) -> View:
-    """The job as of `now`."""
-    standing = state_of(job)
+def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | None = None, failure: str = "") -> View:
+    """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `cli.ended`."""
+    found = shown(job)
     status = job.status.trainer_status if job.status is not None else None
     reported = _time(status.last_updated_time) if status is not None else None
     age = max(0.0, (now - reported).total_seconds()) if reported is not None else None
@@ -112,11 +119,12 @@ def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | No
     return View(
         namespace=(metadata.namespace if metadata is not None else None) or "",
         name=(metadata.name if metadata is not None else None) or "",
-        state=standing.state,
-        reason=standing.reason,
+        state=found.word,
+        reason=found.reason,
+        message=one_line((found.word is Word.FAILED and failure) or found.message),
         created=_time(metadata.creation_timestamp) if metadata is not None else None,
         percentage=percentage_of(job),
-        remaining=_remaining(job, history, age) if standing.state is State.RUNNING else None,
+        remaining=_remaining(job, history, age) if found.word in _TRAINING else None,
         reported=reported,
         age=age,
         metrics=metrics_of(job),
@@ -124,12 +132,12 @@ def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | No
         attempt=attempt,
         at_end=is_at_end(job),
         stalled=_reason(job, CONDITION_STALLED),
-        waiting=_reason(job, CONDITION_WAITING),
+        waiting=_explained(job),
     )
 
 
 def _remaining(job: TrainJob, history: History, age: float | None) -> Remaining | None:
-    if is_at_end(job) or _reason(job, CONDITION_WAITING) or _is_of_pods_before(job):
+    if is_at_end(job) or _is_of_pods_before(job):
         return None
     told = remaining_seconds_of(job)
     seconds = float(told) if told is not None else history.seconds_left()
@@ -148,6 +156,10 @@ def _is_of_pods_before(job: TrainJob) -> bool:
     moment = _time(resumed.last_transition_time) if resumed is not None else None
     reported = _time(status.trainer_status.last_updated_time) if status and status.trainer_status is not None else None
     return moment is not None and reported is not None and reported < moment
+
+
+def _explained(job: TrainJob) -> str:
+    return next(filter(None, (_reason(job, condition) for condition in EXPLAINING)), "")
 
 
 def _reason(job: TrainJob, condition: str) -> str:
@@ -186,11 +198,12 @@ def as_json(view: View) -> dict[str, Any]:
         "name": view.name,
         "state": str(view.state),
         "reason": view.reason,
+        "message": view.message or None,
         "stalled": view.stalled or None,
         "waiting": view.waiting or None,
         "attempt": view.attempt,
         "progressPercentage": view.percentage,
-        "remainingSeconds": round(remaining.seconds) if remaining is not None else None,
+        "remainingSeconds": round(remaining.seconds) or None if remaining is not None else None,
         "remainingSource": None if remaining is None else "report" if remaining.reported else "history",
         "late": remaining.late if remaining is not None else False,
         "lastUpdatedTime": format_time(view.reported) if view.reported is not None else None,

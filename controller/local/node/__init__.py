@@ -11,23 +11,3 @@ through the protocols of `interface`; a scheduler may ask `Node.admit`.
 How a pod becomes processes, in order: `worker` (the pod), `volumes`, `runs` (a container), `plan` (what it runs),
 `hosting` and `containers` (the process), `guard` and `launcher` (programs of their own), `status` (what is reported).
 """
-
-from trainwright.controller.local.node.images import Environment, Images
-from trainwright.controller.local.node.interface import ExecSession, LogOptions, PodExec, PodLogs, UnavailableError
-from trainwright.controller.local.node.isolation import probe
-from trainwright.controller.local.node.node import Node
-from trainwright.controller.local.node.settings import Isolation, NodeSettings
-
-__all__ = [
-    "Environment",
-    "ExecSession",
-    "Images",
-    "Isolation",
-    "LogOptions",
-    "Node",
-    "NodeSettings",
-    "PodExec",
-    "PodLogs",
-    "UnavailableError",
-    "probe",
-]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.controller.local.node import processes
-from trainwright.controller.local.node.ends import End, Ends
+from trainwright.controller.local.node.ends import End, Ends, Ticket
 from trainwright.controller.local.node.files import read_end, write_fresh
 from trainwright.controller.local.node.spawning import Started, alone
 from trainwright.controller.runtime.tasks import finished_in_thread, made_in_thread
@@ -56,6 +56,8 @@ class Order:
     """Whether they are a terminal, which the program gets as its own."""
     launcher: Sequence[str] = ()
     """Program that makes the namespaces and then runs the command (mode A); see `launcher`. Empty: none."""
+    ticket: Ticket | None = None
+    """What the program announces itself with; None: nobody asks in which order it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +72,14 @@ class Exit:
 class ContainerProcess:
     """A started process. `wait` gives its end; `terminate` and `kill` return at once."""
 
-    def __init__(self, guard: Started, record: Path) -> None:
+    def __init__(self, guard: Started, record: Path, end: End | None) -> None:
         self._guard = guard
         self._record = record
         self.pid = 0
         self.start_time = ""
         """Identifies the process together with its pid; see `processes`."""
         self.started_at = datetime.fromtimestamp(0, UTC)
-        self._end: End | None = None
+        self._end = end
         self._guard_pid = 0
         self._overdue: asyncio.TimerHandle | None = None
         self._code: int | None = None
@@ -113,9 +115,7 @@ class ContainerProcess:
     def _send(self, command: bytes) -> None:
         _give(self._guard, command)
 
-    def _started(self, report: Mapping[str, Any], ends: Ends | None) -> None:
-        if ends is not None:
-            self._end = ends.watch(int(report["program"]))
+    def _started(self, report: Mapping[str, Any]) -> None:
         self.pid = int(report["started"])
         self.start_time = str(report["start_time"])
         self._guard_pid = int(report["guard"])
@@ -200,12 +200,29 @@ async def start(
             guard's own error output.
         follow: starts a named task; it runs until the process has ended.
         spawn: starts the guard, in a thread.
-        ends: watches the end of the program, for one whose order among others counts.
+        ends: sees the end of the program, for one whose order among others counts.
 
     Raises:
         StartError: the program cannot be executed.
         OSError: the guard cannot be started.
     """
+    if ends is None:
+        return await _started(order, record, follow, spawn, None)
+    end, ticket = ends.expect()
+    try:
+        return await _started(replace(order, ticket=ticket), record, follow, spawn, end)
+    except BaseException:
+        ends.forget(end)
+        raise
+
+
+async def _started(
+    order: Order,
+    record: Path,
+    follow: Callable[[str, Any], object],
+    spawn: Callable[[Path, Iterable[int]], Started],
+    end: End | None,
+) -> ContainerProcess:
     # By this name what it leaves behind is found, whatever became of its guard.
     order = replace(order, environment={**order.environment, processes.MARKER: str(record)})
     guard, reports, line = await _ordered(order, record, spawn)
@@ -221,9 +238,9 @@ async def start(
     if "failed" in report:
         await _close(guard, reports)
         raise StartError(str(report["failed"]))
-    process = ContainerProcess(guard, record)
+    process = ContainerProcess(guard, record, end)
     try:
-        process._started(report, ends)  # noqa: SLF001 - its maker
+        process._started(report)  # noqa: SLF001 - its maker
     except OSError:
         # Without a record nothing would end it after a crash, so it ends now: the guard takes this for our end.
         await _close(guard, reports)
@@ -236,7 +253,8 @@ async def _ordered(
     order: Order, record: Path, spawn: Callable[[Path, Iterable[int]], Started]
 ) -> tuple[Started, asyncio.StreamReader, bytes]:
     """A guard that has its order, its reports, and the first of them; that is empty if it ended without one."""
-    guard = await made_in_thread(lambda: spawn(record.with_suffix(".err"), order.stdio or ()), _abandon)
+    passed = [*(order.stdio or ()), *(order.ticket or ())[:2]]
+    guard = await made_in_thread(lambda: spawn(record.with_suffix(".err"), passed), _abandon)
     try:
         reports = await _reports_of(guard)
     except BaseException:

@@ -2,16 +2,23 @@
 """The order in which the programs of a node end.
 
 Each program has a guard that waits for it, and on a busy machine guards wake in any order. So one observer watches all
-programs: the kernel adds a descriptor of a process (pidfd) to the ready list of an epoll when the process ends, and the
-event loop gets that list in its order. The times are those of the guards, made to ascend in this order.
+programs. Before it becomes the program, a process adds a descriptor of itself (pidfd) to an epoll that it inherits, and
+sends it to the node, which keeps it open. The kernel adds the descriptor to the ready list of the epoll in the moment
+in which the process ends, and the node reads that list in its order, however late: no priority is needed, and no
+program ends too early to be watched. The times are those of the guards, made to ascend in this order.
 
-A program that ended before it could be watched, or on a system without such descriptors, has the time of its guard.
+On a system without such descriptors a program has the time of its guard.
 """
 
 import asyncio
 import os
+import select
+import socket
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from trainwright.api.times import Now, wall_clock
 
@@ -19,15 +26,18 @@ LATE_SECONDS = 10.0
 """Longest wait for the reports of programs that ended earlier; their guards may be stopped, or the machine is busy."""
 _STEP = timedelta(microseconds=1)
 _LATEST = timedelta(seconds=10)
+_NUMBER_BYTES = 4
+Ticket: TypeAlias = tuple[int, int, int]
+"""The descriptors of the epoll and of the socket for announcements, and the number of the program."""
 
 
 class End:
     """The end of one program."""
 
-    def __init__(self, ends: "Ends") -> None:
-        self._ends = ends
-        self.seen = False
-        """Whether the observer has put it in its place."""
+    def __init__(self, settle: Callable[["End", bool], None]) -> None:
+        self._settle = settle
+        self.seen: datetime | None = None
+        """When the observer has put it in its place."""
         self.reported: datetime | None = None
         self.settled: asyncio.Future[datetime] = asyncio.get_running_loop().create_future()
 
@@ -35,13 +45,13 @@ class End:
         """The guard says when the program ended."""
         if self.reported is None:
             self.reported = at
-            self._ends.settle(self)
+            self._settle(self, False)
 
     async def at(self) -> datetime:
         """When it ended; it must have been reported."""
         await asyncio.wait({self.settled}, timeout=LATE_SECONDS)
         if not self.settled.done():
-            self._ends.settle(self, late=True)
+            self._settle(self, True)
         return self.settled.result()
 
 
@@ -50,40 +60,68 @@ class Ends:
 
     def __init__(self, now: Now = wall_clock) -> None:
         self._now = now
+        self._observer: _Observer | None = None
+        self._number = 0
+        self._expected: dict[int, End] = {}
+        """The programs that run, by number."""
         self._order: deque[End] = deque()
         """Ends that were seen and have no time yet, the first end first."""
         self._last: datetime | None = None
 
-    def watch(self, pid: int) -> End:
-        """Watch a program from now on; 0 is one that has ended."""
-        end = End(self)
-        if pid and hasattr(os, "pidfd_open"):
-            try:
-                descriptor = os.pidfd_open(pid)
-            except OSError:
-                return end
-            asyncio.get_running_loop().add_reader(descriptor, self._seen, end, descriptor)
-        return end
+    def expect(self) -> tuple[End, Ticket | None]:
+        """The end of a program that is about to be started, and what it announces itself with."""
+        end = End(lambda end, late: self.settle(end, late=late))
+        if self._observer is None and hasattr(os, "pidfd_open") and hasattr(select, "epoll"):
+            with suppress(OSError):  # no descriptor is left: the words of guards count
+                self._observer = _Observer(self._seen)
+        if self._observer is None:
+            return end, None
+        # A number that a long-lived program still has is not taken again.
+        while (number := self._number) in self._expected:
+            self._number = (number + 1) % 2**31
+        self._number = (number + 1) % 2**31
+        self._expected[number] = end
+        return end, (*self._observer.inherited, number)
 
-    def _seen(self, end: End, descriptor: int) -> None:
-        asyncio.get_running_loop().remove_reader(descriptor)
-        os.close(descriptor)
-        self.put(end)
+    def forget(self, end: End) -> None:
+        """It was not started: nobody will report it, and others do not wait for it."""
+        self._drop(end)
+        if end in self._order:
+            self._order.remove(end)
+            self._give_times()
+        end.settled.cancel()
+
+    def _drop(self, end: End) -> None:
+        for number in [number for number, one in self._expected.items() if one is end]:
+            del self._expected[number]
+
+    def _seen(self, number: int) -> None:
+        if (end := self._expected.pop(number, None)) is not None:
+            self.put(end)
 
     def put(self, end: End) -> None:
         """It has ended, after all that were put before."""
         if not end.settled.done():
-            end.seen = True
+            end.seen = self._now()
             self._order.append(end)
 
     def settle(self, end: End, *, late: bool = False) -> None:
         """Give times to all ends whose turn it is. `late`: this one does not wait for those before it."""
-        if not end.seen:
-            end.settled.set_result(end.reported or self._now())
+        if self._observer is not None:
+            # The guard may be ahead of this loop: what the kernel has listed by now comes first.
+            self._observer.look()
+        if end.seen is None:
+            # It could not announce itself.
+            self._drop(end)
+            if not end.settled.done():
+                end.settled.set_result(end.reported or self._now())
             return
-        if late:
+        if late and end in self._order:
             self._order.remove(end)
             self._order.appendleft(end)
+        self._give_times()
+
+    def _give_times(self) -> None:
         while self._order and self._order[0].reported is not None:
             first = self._order.popleft()
             assert first.reported is not None
@@ -92,4 +130,61 @@ class Ends:
             if self._last is not None and self._last - at < _LATEST:
                 at = max(at, self._last + _STEP)
             self._last = at
-            first.settled.set_result(at)
+            if not first.settled.done():
+                first.settled.set_result(at)
+
+    def close(self) -> None:
+        """Give the descriptors back; no program runs any more."""
+        if self._observer is not None:
+            self._observer.close()
+            self._observer = None
+
+
+class _Observer:
+    """The epoll, and the descriptors that programs sent."""
+
+    def __init__(self, seen: Callable[[int], None]) -> None:
+        self._seen = seen
+        self._epoll = select.epoll()
+        self._announced, self._announcing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for one in (self._announced, self._announcing):
+            one.setblocking(False)
+        self._held: dict[int, int] = {}
+        """Descriptors of programs, by number: without one the epoll forgets its program."""
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._epoll, self.look)
+        self._loop.add_reader(self._announced, self._receive)
+
+    @property
+    def inherited(self) -> tuple[int, int]:
+        return self._epoll.fileno(), self._announcing.fileno()
+
+    def _receive(self) -> None:
+        with suppress(BlockingIOError):
+            while True:
+                data, descriptors, _, _ = socket.recv_fds(self._announced, _NUMBER_BYTES, 1)
+                if len(data) != _NUMBER_BYTES or len(descriptors) != 1:
+                    return
+                if (before := self._held.pop(number := int.from_bytes(data, "little"), None)) is not None:
+                    os.close(before)
+                self._held[number] = descriptors[0]
+
+    def look(self) -> None:
+        """See what has ended."""
+        while ended := self._epoll.poll(0):
+            # A program announces itself before it is in the list.
+            self._receive()
+            for number, _ in ended:
+                if (descriptor := self._held.pop(number, None)) is not None:
+                    os.close(descriptor)
+                self._seen(number)
+
+    def close(self) -> None:
+        self._receive()
+        self._loop.remove_reader(self._epoll)
+        self._loop.remove_reader(self._announced)
+        self._epoll.close()
+        self._announced.close()
+        self._announcing.close()
+        for descriptor in self._held.values():
+            os.close(descriptor)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from trainwright.api.objects import Document, uid_of
 from trainwright.controller.local.node import containers
@@ -32,13 +32,21 @@ from trainwright.controller.local.node.volumes import Volumes
 from trainwright.controller.runtime.tasks import TaskScope
 
 
+class NodeSources(Sources, Protocol):
+    """What pods refer to, and what they belong to."""
+
+    async def job_set(self, pod: Document) -> Document | None:
+        """The JobSet of a pod; None if it has none."""
+        ...
+
+
 class Hosting:
     """One node as its pods see it. Of pods it keeps only who has which GPUs and ports."""
 
     def __init__(
         self,
         settings: NodeSettings,
-        sources: Sources,
+        sources: NodeSources,
         *,
         inherited: Mapping[str, str],
         service: Mapping[str, str],
@@ -61,7 +69,7 @@ class Hosting:
         self.networks: Networks | None = None
         """Those of the jobs; None if pods have that of the machine."""
         self.spawner = Spawner()
-        self._ends = Ends()
+        self.ends = Ends()
         # More at once than there are CPUs start none of them earlier, and hold up the event loop.
         self._starts = asyncio.Semaphore(usable_cpus())
         self.sources = sources
@@ -76,6 +84,8 @@ class Hosting:
             rewrite=True,
             allocatable=sources.allocatable,
             pods=pods,
+            job_set=sources.job_set,
+            cluster=settings.folder,
         )
 
     async def plan(self, pod: Document, container: Document, volumes: Volumes, places: Places) -> Plan:
@@ -139,7 +149,7 @@ class Hosting:
                 follow=tasks.start,
                 spawn=self.spawner.start,
                 # What runs beside a container says nothing about which one failed first.
-                ends=self._ends if join is None else None,
+                ends=self.ends if join is None else None,
             )
 
     def _launcher(self, pod: Document, order: Order, plan: Plan, record: Path, join: int, network: int) -> list[str]:

@@ -135,7 +135,7 @@ def _entry(entry: Any, place: str) -> tuple[str, Environment]:
     if not isinstance(command, list) or not isinstance(variables, dict):
         raise ConfigurationError(f"{place}: `command` is a list, `env` a mapping")
     where = entry.get("environment")
-    name, folders, interpreter = (DEFAULT.name, DEFAULT.folders, "") if where is None else _located(str(where), place)
+    name, folders, interpreter = (DEFAULT.name, DEFAULT.folders, "") if where is None else located(str(where), place)
     folder = entry.get("workingDir")
     return entry["image"], Environment(
         name=name,
@@ -148,8 +148,8 @@ def _entry(entry: Any, place: str) -> tuple[str, Environment]:
     )
 
 
-def _located(text: str, place: str) -> tuple[str, tuple[str, ...], str]:
-    """Name, folders for PATH and interpreter of an environment."""
+def located(text: str, place: str) -> tuple[str, tuple[str, ...], str]:
+    """Name, folders for PATH and interpreter of an environment. Raises ConfigurationError, which names `place`."""
     path = Path(text).expanduser()
     if path.is_file():
         return str(path), (str(path.parent),), _unless_found(path, path.parent)

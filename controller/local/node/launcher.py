@@ -2,9 +2,9 @@
 # ruff: noqa: PTH103, PTH112, PTH115, PTH120, PTH123, PTH208, PTH211, S606 - pathlib would double the time to start
 """Mode A: runs a program in namespaces of its own (user, mount, host name, processes), or joins those of another.
 
-It runs as a file in a bare interpreter (`python -I -S launcher.py FILE FD`) as the program of a guard, and imports
-nothing of the project. FILE is a JSON object (`Launch` of `isolation`). FD is a pipe: closed without a word when the
-program runs, else it says why not.
+It runs as a file in a bare interpreter (`python -I -S launcher.py FILE FD [TICKET]`) as the program of a guard, and
+imports nothing of the project. FILE is a JSON object (`Launch` of `isolation`). FD is a pipe: closed without a word
+when the program runs, else it says why not. TICKET: three numbers that a program announces itself with; see `ends`.
 
 The new root is a tmpfs in which everything of `/` is mounted again, and the pod's volumes at their paths. Where such a
 path is missing, its nearest existing folder is replaced by one in the tmpfs that shows the same entries; the machine's
@@ -20,9 +20,11 @@ import fcntl
 import json
 import os
 import platform
+import select
 import signal
 import socket
 import stat
+import struct
 import sys
 import termios
 from typing import Any
@@ -39,6 +41,7 @@ MS_NOEXEC, MS_NOATIME, MS_NODIRATIME, MS_RELATIME = 8, 1024, 2048, 1 << 21
 ST_RELATIME = 4096
 MNT_DETACH = 2
 PR_SET_PDEATHSIG = 1
+EPOLL_CTL_ADD = 1
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
 NAMESPACES = ("user", "pid_for_children", "uts", "mnt")
 
@@ -209,6 +212,20 @@ def die_with_parent() -> None:
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
+def announce(epoll: int, channel: int, number: int) -> None:
+    """Let the observer of ends (see `ends`) see the end of this process; without that, its guard's word counts."""
+    with contextlib.suppress(OSError):
+        me = os.pidfd_open(os.getpid())
+        with socket.socket(fileno=os.dup(channel)) as announcing:
+            # It keeps the descriptor open; in the message already, before it is read.
+            socket.send_fds(announcing, [number.to_bytes(4, "little")], [me])
+        # Once only, with the number for data. The kernel's structure has a gap before the data, but not on x86-64.
+        gap = "" if os.uname().machine == "x86_64" else "4x"
+        event = struct.pack(f"=I{gap}i4x", select.EPOLLIN | select.EPOLLONESHOT, number)
+        LIBC.epoll_ctl(epoll, EPOLL_CTL_ADD, me, event)
+        os.close(me)
+
+
 def execute(launch: dict[str, Any], failed: int) -> None:
     """Become the program. Does not return; says on `failed` why the program cannot run."""
     try:
@@ -247,7 +264,7 @@ def exit_code(status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def init(launch: dict[str, Any], failed: int) -> int:
+def init(launch: dict[str, Any], failed: int, ticket: list[int]) -> int:
     """The first process of the namespace: starts the program, passes SIGTERM on, collects orphans."""
     die_with_parent()
     # The namespace's own processes; a machine that hides parts of /proc refuses, and then the outer one stays.
@@ -256,8 +273,11 @@ def init(launch: dict[str, Any], failed: int) -> int:
     program = os.fork()
     if program == 0:
         os.setpgid(0, 0)
+        if ticket:
+            announce(*ticket)
         execute(launch, failed)
-    os.close(failed)
+    for descriptor in (failed, *ticket[:2]):
+        os.close(descriptor)
     with contextlib.suppress(PermissionError):  # it runs already, and has done so itself
         os.setpgid(program, program)
 
@@ -273,9 +293,10 @@ def init(launch: dict[str, Any], failed: int) -> int:
             return exit_code(status)
 
 
-def outer(child: int, failed: int) -> int:
-    """Outside the namespace: wait for its first process."""
-    os.close(failed)
+def outer(child: int, descriptors: list[int]) -> int:
+    """Outside the namespace: wait for its first process, without the descriptors that are for the program."""
+    for descriptor in descriptors:
+        os.close(descriptor)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     return exit_code(os.waitpid(child, 0)[1])
@@ -285,8 +306,10 @@ def main() -> int:
     """Launch, and return the exit code of the program."""
     with open(sys.argv[1], "rb") as file:
         launch: dict[str, Any] = json.load(file)
-    failed = int(sys.argv[2])
-    os.set_inheritable(failed, False)
+    failed, *ticket = map(int, sys.argv[2:])
+    descriptors = [failed, *ticket[:2]]
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
     joins = launch["join"]
     try:
         if joins:
@@ -300,7 +323,7 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     child = os.fork()
     if child:
-        return outer(child, failed)
+        return outer(child, descriptors)
     if joins:
         die_with_parent()
         if launch["terminal"]:
@@ -308,7 +331,7 @@ def main() -> int:
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         execute(launch, failed)
-    code = init(launch, failed)
+    code = init(launch, failed, ticket)
     os._exit(code)
 
 

@@ -210,6 +210,7 @@ class Node:
             await self._run()
         finally:
             await asyncio.to_thread(self._hosting.close)
+            self._hosting.ends.close()
 
     async def _run(self) -> None:
         await asyncio.to_thread(make_folders, self.settings)

@@ -5,20 +5,23 @@ Variables come in layers, each over the one before: inherited from this process,
 of the pod's document.
 """
 
+import asyncio
 import fnmatch
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright.api.objects import Document, annotations_of
+from trainwright.api.objects import Document, name_of
+from trainwright.controller.local.node import outputs, writer
+from trainwright.controller.local.node.asked import OWN, Asked
 from trainwright.controller.local.node.environment import Lookup, variables_of
 from trainwright.controller.local.node.expansion import expand
 from trainwright.controller.local.node.files import lies_below, write_fresh
 from trainwright.controller.local.node.hostnames import name_pattern
-from trainwright.controller.local.node.images import PYTHONS, Environment, Images
+from trainwright.controller.local.node.images import DEFAULT, PYTHONS, Environment, Images
 from trainwright.controller.local.node.pods import hostname_of
 from trainwright.controller.local.node.ports import PortRewriter
 from trainwright.controller.local.node.refusals import command_of, no_command, refused_image, unrunnable_command
@@ -91,6 +94,10 @@ class Workplace:
     allocatable: Callable[[], Mapping[str, str]]
     pods: Callable[[], Iterable[Document]]
     """All pods of the node, for host names."""
+    job_set: Callable[[Document], Awaitable[Document | None]]
+    """The JobSet that a pod belongs to."""
+    cluster: Path
+    """The state folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,18 +114,6 @@ class Places:
     """Put first on PATH where the names of programs need a folder of their own."""
 
 
-WORKING_FOLDER = "workdir.trainwright.dev/"
-"""Of annotations of a pod, before the name of a container: the folder of this machine that the container starts in."""
-
-
-def named_folder(pod: Document, container: Document) -> str:
-    """The working folder that the pod's annotation names; empty if it names none. Raises CreateError: there is none."""
-    folder = str(annotations_of(pod).get(f"{WORKING_FOLDER}{container['name']}") or "")
-    if folder and not Path(folder).is_dir():
-        raise CreateError(f"working folder {folder} does not exist: make it, or name another one")
-    return folder
-
-
 async def make_plan(
     pod: Document,
     container: Document,
@@ -133,8 +128,9 @@ async def make_plan(
 
     Raises CreateError for an image that cannot run here, ConfigError for a missing object of the environment.
     """
+    asked = Asked.of(pod, container["name"])
     try:
-        environment = workplace.images.environment_of(container.get("image") or "")
+        environment = asked.environment(workplace.images.environment_of(container.get("image") or ""))
     except ConfigurationError as error:
         raise CreateError(str(error)) from error
     document_variables = await variables_of(
@@ -156,7 +152,11 @@ async def make_plan(
         command = [ports.text(word) for word in command]
         document_variables = ports.variables(document_variables)
     termination = Mount(container.get("terminationMessagePath") or TERMINATION_PATH, str(places.termination), False)
-    folder = named_folder(pod, container) or container.get("workingDir") or environment.folder or str(places.work)
+    if why := asked.missing():
+        raise CreateError(why)
+    output = await _output(pod, asked, workplace)
+    named = await _own_folder(pod, output, places) if asked.folder == OWN else asked.folder
+    folder = named or container.get("workingDir") or environment.folder or str(places.work)
     replaced: Mapping[str, str] = {}
     warnings: list[str] = []
     text: Callable[[str], str] = str
@@ -165,6 +165,7 @@ async def make_plan(
         "HOSTNAME": hostname_of(pod),
         "TMPDIR": str(places.temporary),
         "PYTHONUNBUFFERED": "1",
+        **({outputs.VARIABLE: str(output)} if output else {}),
         **workplace.service,
     }
     rewriter: Rewriter | None = None
@@ -183,6 +184,9 @@ async def make_plan(
     if "PATH" not in document_variables:
         first = [*_pythons(environment, places), *environment.folders]
         variables["PATH"] = os.pathsep.join([*first, variables.get("PATH") or os.defpath])
+    if environment.folders != DEFAULT.folders:
+        last = await asyncio.to_thread(_writer, workplace)
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (variables.get("PYTHONPATH"), last)))
     return Plan(
         command=command,
         environment=variables,
@@ -207,6 +211,40 @@ def inherited(environ: Mapping[str, str], more: Sequence[str]) -> dict[str, str]
             if hosts != ["*"]:
                 found[name] = ",".join([*hosts, *(host for host in _OWN_HOSTS if host not in hosts)])
     return found
+
+
+async def _output(pod: Document, asked: Asked, workplace: Workplace) -> Path | None:
+    """The folder for what the job makes, claimed for it; None if none is asked for. Raises CreateError."""
+    if not asked.output and not asked.runs:
+        return None
+    owner = outputs.owner_of(pod, await workplace.job_set(pod), workplace.cluster)
+    try:
+        if not asked.output:
+            return await asyncio.to_thread(outputs.claim_below, Path(asked.runs), owner)
+        await asyncio.to_thread(outputs.claim, Path(asked.output), owner)
+    except outputs.OutputError as error:
+        raise CreateError(str(error)) from error
+    return Path(asked.output)
+
+
+async def _own_folder(pod: Document, output: Path | None, places: Places) -> str:
+    """A folder of the pod, which stays with the output. Raises CreateError."""
+    if output is None:
+        return str(places.work)
+    folder = output / outputs.PODS / name_of(pod)
+    try:
+        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CreateError(f"working folder {folder} cannot be made: {error.strerror or error}") from error
+    return str(folder)
+
+
+def _writer(workplace: Workplace) -> str:
+    """An entry of PYTHONPATH for environments that are not ours. Raises CreateError."""
+    try:
+        return writer.provide(workplace.cluster / writer.FOLDER)
+    except OSError as error:
+        raise CreateError(f"{error.filename}: {error.strerror or error}") from error
 
 
 def _pythons(environment: Environment, places: Places) -> list[str]:

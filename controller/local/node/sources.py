@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping
 
 from trainwright.api import times
 from trainwright.api.base import Resource
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import ConfigMap, PersistentVolumeClaim, Secret, ServiceAccount
-from trainwright.api.objects import Document, name_of, namespace_of, uid_of
+from trainwright.api.objects import Document, labels_of, name_of, namespace_of, uid_of
 from trainwright.api.times import Now
 from trainwright.controller.local.node.environment import SourceUnavailableError
 from trainwright.controller.local.node.pods import spec_of
@@ -79,6 +81,11 @@ class ClusterSources:
         if not path:
             raise VolumeError(f'persistentvolume "{volume_name}" is not a folder of this machine')
         return str(path)
+
+    async def job_set(self, pod: Document) -> Document | None:
+        """The JobSet that a pod belongs to, by its label; None if there is none."""
+        name = labels_of(pod).get(LABEL_JOBSET)
+        return await self._get(JobSet.RESOURCE, namespace_of(pod), name) if name else None
 
     def allocatable(self) -> Mapping[str, str]:
         """What the node has to give to pods."""

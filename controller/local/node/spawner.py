@@ -26,9 +26,11 @@ import sys
 import traceback
 from typing import Any
 
-HEADER = struct.Struct("=4i")
+NUMBERS = 5
+"""So many descriptors more at most: standard input, output and error of a program, and those of its ticket."""
+HEADER = struct.Struct(f"={1 + NUMBERS}i")
 STANDARD = 3
-MOST = STANDARD + 3
+MOST = STANDARD + NUMBERS
 ORPHAN_SECONDS = 0.005
 """Time until orphans are looked for again: a killed process takes a moment to end, and may have forked before."""
 _PR_SET_CHILD_SUBREAPER = 36

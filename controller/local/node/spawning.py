@@ -11,11 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Protocol
 
-from trainwright.controller.local.node.spawner import HEADER
+from trainwright.controller.local.node.spawner import HEADER, NUMBERS
 
 GUARD = Path(__file__).with_name("guard.py")
 SPAWNER = Path(__file__).with_name("spawner.py")
-_NUMBERS = 3
 _END_SECONDS = 10.0
 
 
@@ -71,7 +70,7 @@ class Spawner:
 
         Args:
             errors: file for what the guard itself complains of.
-            passed: descriptors that its order names, at most three.
+            passed: descriptors that its order names, at most five.
 
         Raises OSError.
         """
@@ -91,7 +90,7 @@ class Spawner:
         return _Guard(os.fdopen(ours_in, "wb"), os.fdopen(ours_out, "rb", buffering=0))
 
     def _send(self, numbers: list[int], descriptors: list[int]) -> None:
-        message = HEADER.pack(len(numbers), *numbers, *(_NUMBERS - len(numbers)) * [0])
+        message = HEADER.pack(len(numbers), *numbers, *(NUMBERS - len(numbers)) * [0])
         with self._lock:
             try:
                 socket.send_fds(self._running(), [message], descriptors)

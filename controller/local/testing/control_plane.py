@@ -8,7 +8,7 @@ from pathlib import Path
 from trainwright.controller.local.credentials import write_private
 from trainwright.controller.local.interpreter import isolated_python
 from trainwright.controller.runtime.testing import programs
-from trainwright.controller.runtime.testing.binaries import Binaries
+from trainwright.controller.runtime.testing.binaries import Binaries, provide
 from trainwright.controller.runtime.testing.component import Components
 from trainwright.controller.runtime.testing.control_plane import ControlPlane
 from trainwright.controller.runtime.testing.ports import free_port
@@ -21,7 +21,7 @@ class LocalControlPlane(ControlPlane):
     """The local API server in place of kube-apiserver and etcd; a context manager.
 
     The controllers, if any, are the real ones, as with `ControlPlane`. There is no authorization: all users have all
-    rights. The objects of `kube-apiserver` outlive a restart. kubectl must be there.
+    rights. The objects of `kube-apiserver` outlive a restart. kubectl is provided by the first call of it.
     """
 
     def __init__(
@@ -47,7 +47,12 @@ class LocalControlPlane(ControlPlane):
             port=port,
             assets=assets,
         )
-        self._wanted |= {"etcd": False, "kube-apiserver": False}
+        self._wanted |= {"etcd": False, "kube-apiserver": False, "kubectl": False}
+
+    @property
+    def kubectl_path(self) -> Path:
+        """kubectl, which most tests do without; built if it is missing."""
+        return provide(["kubectl"], assets=self._assets)["kubectl"]
 
     def _launch_api(
         self, files: programs.Files, binaries: Binaries, components: Components, token: str, audit_log: Path | None

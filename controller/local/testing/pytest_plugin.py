@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trainwright.controller.runtime.testing.pytest_plugin import uses
+
 if TYPE_CHECKING:
     from trainwright.controller.local.testing.simulation.plan import Plan
     from trainwright.controller.local.testing.simulation.simulate import Outcome, Scenario
@@ -72,15 +74,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
-        marker = item.get_closest_marker(_MARKER)
-        reason = str(marker.args[0]) if marker is not None else ""
-        if "cluster" in getattr(item, "fixturenames", ()):
-            reason = reason or _CHAIN
+        reason = needs_real(item)
         if reason:
             counts[reason] += 1
         (left_out if reason else kept).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left_out)
+
+
+def needs_real(item: pytest.Item) -> str:
+    """Why a test cannot run on the local API server; empty if it can."""
+    marker = item.get_closest_marker(_MARKER)
+    if marker is not None:
+        return str(marker.args[0])
+    return _CHAIN if uses(item, "cluster") else ""
 
 
 @pytest.hookimpl(optionalhook=True)

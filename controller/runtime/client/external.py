@@ -169,7 +169,8 @@ class _AuthProvider:
             )
         configuration = Configuration()
         self._loader.load_and_set(configuration)
-        value = configuration.api_key.get("BearerToken")
+        # Under `authorization` until version 36 of the package.
+        value = configuration.api_key.get("BearerToken") or configuration.api_key.get("authorization")
         if not value:  # the package ignores unknown providers and tokens
             raise ConfigurationError("the auth provider returned no token; only oidc and gcp are supported")
         return Credential(str(value)), time.time() + _FRESH_SECONDS

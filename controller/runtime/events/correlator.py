@@ -10,13 +10,14 @@ All memory is bounded; a series that is dropped is written a last time.
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from trainwright.api.objects import Document
-from trainwright.api.times import format_micro_time
+from trainwright.api.times import format_micro_time, format_time
 from trainwright.controller.runtime.events.occurrence import NOTE_BYTES, EventObject, Occurrence, cut, event_name
 
+EPOCH = datetime.fromtimestamp(0, UTC)
 DIFFERENT_NOTES = 10
 """Number of different notes from which they are combined."""
 COMBINED_SECONDS = 600.0
@@ -40,8 +41,8 @@ class Series:
     count: int = 1
     written: int = 0
     """The written count; 0: not written yet."""
-    observed: str = ""
-    """Time of the last occurrence, in wire form."""
+    observed: datetime = EPOCH
+    """Time of the last occurrence."""
     seen: float = 0.0
     """The same time by the clock of the caller."""
 
@@ -54,7 +55,11 @@ class Series:
     @property
     def progress(self) -> Document:
         """The changed fields after a repetition, for a patch."""
-        return {"series": {"count": self.count, "lastObservedTime": self.observed}}
+        return {
+            "series": {"count": self.count, "lastObservedTime": format_micro_time(self.observed)},
+            "count": self.count,
+            "lastTimestamp": format_time(self.observed),
+        }
 
 
 class _Kind(NamedTuple):
@@ -83,7 +88,11 @@ class Correlator:
     """Decides what is written; the recorder writes."""
 
     def __init__(self, controller: str, instance: str) -> None:
-        self._source = {"reportingController": controller, "reportingInstance": instance}
+        self._source = {
+            "source": {"component": controller},
+            "reportingComponent": controller,
+            "reportingInstance": instance,
+        }
         self._notes: OrderedDict[_Kind, _Notes] = OrderedDict()
         self._series: OrderedDict[tuple[_Kind, str], Series] = OrderedDict()
         self._buckets: OrderedDict[tuple[EventObject, str], _Bucket] = OrderedDict()
@@ -99,7 +108,7 @@ class Correlator:
         if series is not None:
             self._series.move_to_end(key)
             series.count += 1
-            series.seen, series.observed = now, format_micro_time(wall)
+            series.seen, series.observed = now, wall
             return [series] if series.count == 2 and self._passes(kind, now) else []
         if not self._passes(kind, now):
             return []
@@ -153,20 +162,23 @@ class Correlator:
         return True
 
     def _make(self, kind: _Kind, note: str, now: float, wall: datetime) -> Series:
-        moment = format_micro_time(wall)
         document: Document = {
-            "eventTime": moment,
+            "eventTime": format_micro_time(wall),
+            # For the many programs that know these alone, such as the Kubeflow SDK.
+            "firstTimestamp": format_time(wall),
+            "lastTimestamp": format_time(wall),
+            "count": 1,
             **self._source,
             "type": kind.type,
             "reason": kind.reason,
             "action": kind.action,
-            "note": note,
-            "regarding": kind.regarding.document,
+            "message": note,
+            "involvedObject": kind.regarding.document,
         }
         if kind.related is not None:
             document["related"] = kind.related.document
         namespace = kind.regarding.namespace or "default"
-        return Series(event_name(kind.regarding.name), namespace, document, observed=moment, seen=now)
+        return Series(event_name(kind.regarding.name), namespace, document, observed=wall, seen=now)
 
     def _crowded_out(self) -> list[Series]:
         if len(self._series) <= ENTRIES:

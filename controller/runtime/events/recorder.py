@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records events of events.k8s.io/v1 without ever blocking a reconciler.
+"""Records events without ever blocking a reconciler.
+
+They are written as core/v1, with the times and counts of that API and of events.k8s.io/v1: the API server stores both
+as one kind, but refuses `firstTimestamp` through events.k8s.io/v1, and many programs read it.
 
 `event` puts at most one write into a queue; a full queue drops it. One task writes, in order. A failed connection is
 retried for a few minutes, a refusal is not. When the process ends, queued and unwritten events are flushed within a
@@ -14,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from trainwright.api.kubernetes.events.v1 import Event
+from trainwright.api.base import Resource
 from trainwright.api.objects import AnyObject
 from trainwright.api.rights import Rule
 from trainwright.api.surroundings import fraction, host
@@ -35,6 +38,7 @@ from trainwright.controller.runtime.tasks import TaskScope
 
 log = logging.getLogger(__name__)
 
+EVENT = Resource(group="", version="v1", kind="Event", plural="events", namespaced=True)
 QUEUE = 1000
 TRIES = 12
 PAUSE_SECONDS = 10.0
@@ -59,7 +63,7 @@ class RecorderStatistics:
 class EventRecorder:
     """Events of one controller. A runnable; add it to the group that ends last, so that all others can still record."""
 
-    RULES = (Rule.on(Event.RESOURCE, "create", "patch"),)
+    RULES = (Rule.on(EVENT, "create", "patch"),)
     """Rights in the namespaces of the objects of events."""
 
     def __init__(
@@ -224,14 +228,14 @@ class EventRecorder:
     async def _patch(self, series: Series) -> bool:
         """False if the event no longer exists and must be created."""
         try:
-            await self._client.patch(Event.RESOURCE, series.name, series.namespace, series.progress)
+            await self._client.patch(EVENT, series.name, series.namespace, series.progress)
         except NotFound:
             return False
         return True
 
     async def _create(self, series: Series) -> None:
         try:
-            await self._client.create(series.full, kind=Event.RESOURCE)
+            await self._client.create(series.full, kind=EVENT)
         except AlreadyExists:  # an earlier attempt succeeded
             if series.count > 1:
                 await self._patch(series)

@@ -64,6 +64,8 @@ def provide(tools: Collection[str] = TOOLS, *, assets: Path | None = None) -> Bi
         ControlPlaneError: an unusable assets folder, a cache that cannot be written to, no way to build, or a build
             that failed.
     """
+    if not tools:
+        return Binaries({}, {})
     folder = assets_folder(assets)
     found = _look_up(tools, folder)
     if found is None:

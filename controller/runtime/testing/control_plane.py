@@ -378,7 +378,7 @@ class ControlPlane:
         """
         state = self._running
         command = [
-            str(state.binaries["kubectl"]),
+            str(self.kubectl_path),
             f"--kubeconfig={kubeconfig or state.files.kubeconfig}",
             f"--cache-dir={state.files.folder / 'kubectl'}",
             *arguments,

@@ -55,6 +55,28 @@ class Poster:
             raise ControlPlaneError(f"apply {path.partition('?')[0]} failed: {answer.get('message')}")
         return answer
 
+    def patch(self, path: str, body: object, content_type: str) -> dict[str, Any]:
+        """PATCH an object, `content_type` says how; returns the answer.
+
+        Raises:
+            ControlPlaneError: the API server cannot be reached, or refused it; with its message.
+        """
+        status, answer = self._send("PATCH", path, "application/json", json.dumps(body), content_type)
+        if status >= http.client.BAD_REQUEST:
+            raise ControlPlaneError(f"PATCH {path} failed: {answer.get('message')}")
+        return answer
+
+    def delete(self, path: str, options: Mapping[str, Any]) -> bool:
+        """DELETE an object; returns whether there was one.
+
+        Raises:
+            ControlPlaneError: the API server cannot be reached, or refused it; with its message.
+        """
+        status, answer = self._send("DELETE", path, "application/json", json.dumps(options))
+        if status >= http.client.BAD_REQUEST and status != http.client.NOT_FOUND:
+            raise ControlPlaneError(f"DELETE {path} failed: {answer.get('message')}")
+        return status != http.client.NOT_FOUND
+
     def read(self, path: str, *, accept: str = "application/json") -> dict[str, Any] | None:
         """GET a path; returns the answer, or None where nothing is.
 

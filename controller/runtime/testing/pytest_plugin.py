@@ -16,11 +16,12 @@ The project's configuration names CRDs for both, as files or folders relative to
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trainwright.api import extras
 from trainwright.controller.runtime.testing import hooks
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 _CRDS = "control_plane_crds"
 _FIXTURES = ("control_plane", "cluster")
-_EXTRA = "these fixtures need the extra `testing`: install trainwright[testing]"
 _FAILURE = pytest.StashKey[Exception]()
 
 
@@ -50,7 +50,8 @@ def pytest_control_plane(fixture: str, config: pytest.Config) -> "ControlPlane":
     try:
         from trainwright.controller.runtime.testing.control_plane import ControlPlane  # noqa: PLC0415
     except ImportError as error:
-        raise pytest.UsageError(f"{_EXTRA} ({error})") from error
+        needed = extras.install(list(extras.LIBRARIES["testing"].values()))
+        raise pytest.UsageError(f"these fixtures need the extra `testing`: {needed} ({error})") from error
     crds = config.getini(_CRDS)
     if fixture == "cluster":
         return ControlPlane.complete(crds=crds, audit=True)
@@ -64,7 +65,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     if session.testsfailed or session.config.option.collectonly:
         return
-    used = {name for item in session.items for name in getattr(item, "fixturenames", ()) if name in _FIXTURES}
+    used = {name for item in session.items for name in _FIXTURES if uses(item, name)}
     capture: Any = session.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled() if capture is not None else contextlib.nullcontext():
         for name in sorted(used):
@@ -73,6 +74,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             except Exception as error:  # the fixture reports it
                 session.config.stash[_FAILURE] = error
                 return
+
+
+def uses(item: pytest.Item, fixture: str) -> bool:
+    """Whether a test uses this fixture of the plugin, and not one of its own with the same name."""
+    found: Sequence[Any] = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).get(fixture, ())
+    return bool(found) and found[-1].func.__module__ == __name__
 
 
 def _make(fixture: str, config: pytest.Config) -> "ControlPlane":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects read, created and applied as the administrator, without a kubectl for each, as tests look again and again.
+"""Objects read and written as the administrator, without a kubectl for each, as tests look again and again.
 
 Kinds are named as for kubectl: `pods`, `trainjob`, `events.events.k8s.io`. What is served is asked for once, and again
 when a kind is not known.
@@ -12,8 +12,13 @@ from urllib.parse import quote
 
 from trainwright.controller.runtime.testing.errors import ControlPlaneError
 from trainwright.controller.runtime.testing.posting import Poster
+from trainwright.controller.runtime.testing.waiting import GaveUp, eventually_sync, is_empty
 
 _STRICT = "fieldValidation=Strict"
+_STYLES = {style: f"application/{style}-patch+json" for style in ("merge", "json")} | {
+    "strategic": "application/strategic-merge-patch+json"
+}
+_GONE_SECONDS = 60.0
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -101,6 +106,58 @@ class Stored:
         """
         path = self._kind_of(document).path(_namespace(document))
         return self._poster.create(f"{path}?{_STRICT}" + ("&dryRun=All" if dry_run else ""), document)
+
+    def patch(
+        self, kind: str, name: str, body: object, namespace: str = "", *, style: str = "merge", subresource: str = ""
+    ) -> dict[str, Any]:
+        """Change an object; returns what is stored.
+
+        Args:
+            kind: as in `get`.
+            name: of the object.
+            body: the patch.
+            namespace: of the object.
+            style: `merge`, `strategic` or `json`.
+            subresource: such as `status`.
+
+        Raises:
+            ControlPlaneError: the kind is not served, there is no such object, or the API server refused the change.
+        """
+        path = self._called(kind).path(namespace, name) + (f"/{subresource}" if subresource else "")
+        return self._poster.patch(f"{path}?{_STRICT}", body, _STYLES[style])
+
+    def delete(
+        self, kind: str, name: str, namespace: str = "", *, cascade: str = "background", wait: bool = True
+    ) -> None:
+        """Delete an object, and wait until it is gone or another one has its name. None may be there.
+
+        Args:
+            kind: as in `get`.
+            name: of the object.
+            namespace: of the object.
+            cascade: `background`, `foreground` or `orphan`.
+            wait: until finalizers have let it go.
+
+        Raises:
+            ControlPlaneError: the kind is not served, the API server refused it, or the object is still there after a
+                minute.
+        """
+        path = self._called(kind).path(namespace, name)
+        before = self._poster.read(path)
+        if before is None or not self._poster.delete(path, {"propagationPolicy": cascade.capitalize()}) or not wait:
+            return
+
+        def left() -> Mapping[str, Any] | None:
+            found = self._poster.read(path)
+            return found if found is not None and found["metadata"]["uid"] == before["metadata"]["uid"] else None
+
+        try:
+            eventually_sync(left, is_empty, seconds=_GONE_SECONDS)
+        except GaveUp as error:
+            holders = error.last["metadata"].get("finalizers")
+            raise ControlPlaneError(
+                f"{kind} {name} is still there {_GONE_SECONDS:g} s after its deletion; finalizers: {holders}"
+            ) from error
 
     def _kind_of(self, document: Mapping[str, Any]) -> _Served:
         api_version, kind = document["apiVersion"], document["kind"]

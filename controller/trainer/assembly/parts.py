@@ -40,7 +40,7 @@ from trainwright.controller.trainer.failures.recorder import FailureRecorder
 from trainwright.controller.trainer.job.defects import Defects
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.metrics import JobMetrics
-from trainwright.controller.trainer.job.pods import declare_pods
+from trainwright.controller.trainer.job.pods import declare_pods, pods_of
 from trainwright.controller.trainer.job.state import JobStates
 from trainwright.controller.trainer.job.transitions import PluginTransitions
 from trainwright.plugins.contract import Explains, Reference
@@ -267,7 +267,16 @@ def _declare_standstill(assembly: Assembly) -> None:
     from trainwright.controller.trainer.progress.standstill import Standstill  # noqa: PLC0415
 
     existing, after = assembly.snapshots.existing, assembly.settings.stall_after
-    Standstill(assembly.manager, assembly.events, existing, after, assembly.coalescer)
+    cache, has_pods = assembly.manager.cache, assembly.settings.features.enabled(EXPLAIN)
+    Standstill(
+        assembly.manager,
+        assembly.events,
+        existing,
+        after,
+        assembly.coalescer,
+        pods_of=(lambda job: pods_of(cache, job)) if has_pods else None,
+        is_alone=assembly.settings.election is None,
+    )
     StalledJobs(assembly.manager.metrics.registry, assembly.jobs, leads=assembly.leads)
 
 

@@ -7,7 +7,7 @@ hand.
 """
 
 from trainwright.controller.trainer.explain.collection import Objects
-from trainwright.controller.trainer.explain.judgement import EXIT_CODES, Explanation, Outcome, explain
+from trainwright.controller.trainer.explain.judgement import Explanation, explain
 from trainwright.controller.trainer.explain.reading import Reader
 
-__all__ = ["EXIT_CODES", "Explanation", "Objects", "Outcome", "Reader", "explain"]
+__all__ = ["Explanation", "Objects", "Reader", "explain"]

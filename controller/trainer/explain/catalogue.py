@@ -107,6 +107,7 @@ CATALOGUE: dict[str, Entry] = {
     "DeletionWaits": Entry(68, _P, Link.JOB),
     "Deleting": Entry(0, _W, Link.JOB),
     "NoReport": Entry(69, _P, Link.NETWORK),
+    "RankEnded": Entry(0, _P, Link.NETWORK),
     "Running": Entry(70, _W, Link.NETWORK),
     "Complete": Entry(0, _E),
     "Starting": Entry(0, _W),

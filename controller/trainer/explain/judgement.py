@@ -4,9 +4,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
+
+import msgspec
 
 from trainwright.api.messages import one_line
+from trainwright.api.objects import deletion_timestamp_of
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.explain.checks import (
     claims,
     creation,
@@ -22,6 +25,7 @@ from trainwright.controller.trainer.explain.checks import (
     starting,
     unattended,
 )
+from trainwright.controller.trainer.job.state import State, Word, shown, state_of, without_causes
 from trainwright.plugins.contract import Cause, Explains, Picture, Severity
 from trainwright.plugins.contract.picture import Query, Verb
 
@@ -42,23 +46,16 @@ CHECKS: tuple[Check, ...] = (
     failures.failed,
     nodes.disrupted,
     running.unready,
+    running.left_alone,
     running.silent,
 )
 """The checks of a job that is on its way, in the order of the chain."""
 
 
-class Outcome(StrEnum):
-    """How the job stands, in one word."""
-
-    COMPLETE = "Complete"
-    RUNNING = "Running"
-    WAITING = "Waiting"
-    STUCK = "Stuck"
-    FAILED = "Failed"
-
-
-EXIT_CODES = {Outcome.COMPLETE: 0, Outcome.RUNNING: 0, Outcome.FAILED: 1, Outcome.STUCK: 1, Outcome.WAITING: 3}
-"""Exit code of `trainwright explain`."""
+_RESTARTS = frozenset({"CrashLoop", "Restarting"})
+_RETRIED = frozenset({"RankFailed", "OutOfMemory", "InitializerFailed"})
+"""Reasons of a restart as long as they may pass by themselves."""
+_STALLS = frozenset({"NoReport", "RankEnded"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +64,8 @@ class Explanation:
 
     namespace: str
     name: str
-    outcome: Outcome
+    outcome: Word
+    """How the job stands: the word of every view."""
     cause: Cause
     """The one to say."""
     others: tuple[Cause, ...] = ()
@@ -77,8 +75,10 @@ class Explanation:
 
     @property
     def exit_code(self) -> int:
-        """0: it runs or is complete, 1: it failed or is stuck, 3: it waits."""
-        return EXIT_CODES[self.outcome]
+        """0: it runs or is complete, 1: it failed or needs somebody, 3: it waits."""
+        if self.outcome is Word.COMPLETE or self.cause.reason == "Running":
+            return 0
+        return 1 if self.outcome is Word.FAILED or self.cause.severity is Severity.STUCK else 3
 
 
 def explain(picture: Picture, plugins: Sequence[Explains] = ()) -> Explanation:
@@ -176,16 +176,32 @@ def _with_attempt(picture: Picture, found: list[Cause]) -> list[Cause]:
     return [replace(found[0], message=f"{found[0].message}{which}"), *found[1:]]
 
 
-def _outcome(picture: Picture, first: Cause) -> Outcome:
-    conditions = (picture.job.get("status") or {}).get("conditions") or ()
-    held = {one.get("type") for one in conditions if one.get("status") == "True"}
-    if "Complete" in held:
-        return Outcome.COMPLETE
-    if "Failed" in held:
-        return Outcome.FAILED
-    if first.reason == "Running":
-        return Outcome.RUNNING
-    return Outcome.STUCK if first.severity is Severity.STUCK else Outcome.WAITING
+def _outcome(picture: Picture, first: Cause) -> Word:
+    """The word for the job, by the rules of `state.shown`, but from causes where that has conditions made of them."""
+    job = msgspec.convert({name: picture.job.get(name) for name in ("metadata", "status")}, TrainJob)
+    state = state_of(job).state
+    if state.is_over:
+        return Word(state.value)
+    if deletion_timestamp_of(job) is not None:
+        return Word.DELETING
+    if state is State.BLOCKED:
+        return Word.BLOCKED
+    # Before a manager has looked at it, a job may need somebody for more than that.
+    is_to_be = (picture.job.get("spec") or {}).get("suspend") and first.severity is not Severity.STUCK
+    if state is State.SUSPENDED or is_to_be:
+        return Word.SUSPENDED
+    return word_of(first) or (Word.PENDING if first.reason == "Starting" else shown(without_causes(job)).word)
+
+
+def word_of(cause: Cause) -> Word | None:
+    """The word for a job for which this cause goes first; None: the job is on its way, or runs."""
+    if cause.reason == "Running":
+        return Word.RUNNING
+    if cause.reason in _RESTARTS or (cause.reason in _RETRIED and cause.severity is Severity.TEMPORARY):
+        return Word.RESTARTING
+    if cause.reason in _STALLS:
+        return Word.STALLED
+    return {Severity.STUCK: Word.STUCK, Severity.TEMPORARY: Word.WAITING}.get(cause.severity)
 
 
 def _unread(picture: Picture) -> Iterator[str]:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The condition `Waiting`: the first cause that keeps a TrainJob from training, for everybody who looks at the job.
+"""The conditions `Stuck`, `Restarting` and `Waiting`: the first cause that keeps a TrainJob from training.
+
+A job has one of them at most; its type is the word that every view shows.
 
 A controller of the leader, with the gate `Explain`. A job whose pods all run costs nothing but a look at its JobSet in
 the cache, which also removes the condition at once. Any other is read and explained once it has been so for ten
@@ -14,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainwright.api.conditions import find, is_true, remove_condition, set_condition
+from trainwright.api.conditions import is_true, set_condition
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.coordination.v1 import Lease
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.objects import Document, Key, controller_of, deletion_timestamp_of, uid_of
+from trainwright.api.objects import Key, controller_of, deletion_timestamp_of, uid_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -29,12 +31,13 @@ from trainwright.controller.runtime.controller.sources import Trigger
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.trainer.explain import kinds
-from trainwright.controller.trainer.explain.judgement import Explanation
+from trainwright.controller.trainer.explain.judgement import Explanation, word_of
 from trainwright.controller.trainer.explain.reading import Reader
 from trainwright.controller.trainer.explain.reads import Reads
 from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
-from trainwright.controller.trainer.job.pods import POD, jobset_key
-from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_WAITING, is_ours, state_of
+from trainwright.controller.trainer.job.pods import POD, keys_of_jobset, pods_of
+from trainwright.controller.trainer.job.restarts import calm_in
+from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINING, Word, is_ours, state_of
 from trainwright.plugins.contract import Cause, Explains, Severity
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT
 
@@ -113,7 +116,7 @@ class WaitingConditions:
         builder = manager.controller("waiting_controller").for_(TrainJob)
         # The counters of a TrainJob may skip a moment in which its pods were ready, as between two crashes.
         builder.owns(jobsets)
-        builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)
+        builder.watches(POD, keys_of_jobset, label_selector=LABEL_JOBSET)
         builder.source(self._explained)
         builder.reconcile(self.reconcile, workers=4)
         manager.add(self, Group.LEADER, "waiting-reads")
@@ -217,7 +220,10 @@ class WaitingConditions:
         self._reads.drop(key)
 
     def _is_fine(self, job: TrainJob) -> bool:
-        """Whether there is nothing to explain: it is over, or all its pods run or have run."""
+        """Whether there is nothing to explain: it is over, or all its pods run or have run.
+
+        Not those that have failed again and again, and run for a moment.
+        """
         if state_of(job).is_over:
             return True
         jobset = self._cache.get(self._jobsets, job.name, job.namespace)
@@ -229,36 +235,30 @@ class WaitingConditions:
         jobs = (jobset.spec.replicated_jobs if jobset.spec is not None else None) or ()
         wanted = {one.name: 1 if one.replicas is None else one.replicas for one in jobs}
         suspended = job.spec is not None and bool(job.spec.suspend)
-        return bool(wanted) and not suspended and all(counts.get(name, 0) >= n for name, n in wanted.items())
+        if not wanted or suspended or not all(counts.get(name, 0) >= n for name, n in wanted.items()):
+            return False
+        return calm_in(pods_of(self._cache, job), self._now()) is None
 
     async def _write(self, job: TrainJob, cause: Cause | None) -> bool:
         """Write the condition, or remove it without a cause. Returns whether something was written."""
-        return await write_conditions(self._client, job, with_waiting(conditions_of(job), cause, self._now))
+        return await write_conditions(self._client, job, with_cause(conditions_of(job), cause, self._now))
 
 
-def with_waiting(conditions: Sequence[Condition], cause: Cause | None, now: Now) -> list[Condition]:
-    """The conditions with `Waiting` for the cause, or without it."""
-    if cause is None:
-        return remove_condition(conditions, CONDITION_WAITING)
-    held = find(conditions, CONDITION_WAITING)
-    if held is not None and held.reason != cause.reason:
-        # Another cause waits since another time.
-        conditions = remove_condition(conditions, CONDITION_WAITING)
-    wanted = Condition(
-        type=CONDITION_WAITING, status="True", reason=cause.reason, message=cause.message, last_transition_time=""
-    )
-    return set_condition(conditions, wanted, now=now)
+def with_cause(conditions: Sequence[Condition], cause: Cause | None, now: Now) -> list[Condition]:
+    """The conditions with the one for the cause, whose type is the word for the job; without a cause, with none."""
+    kind = word_of(cause) if cause is not None else None
+    if cause is None or kind is None:
+        return [one for one in conditions if one.type not in EXPLAINING]
+    # Another cause holds since another time.
+    kept = [one for one in conditions if one.type not in EXPLAINING or (one.type, one.reason) == (kind, cause.reason)]
+    wanted = Condition(type=kind, status="True", reason=cause.reason, message=cause.message, last_transition_time="")
+    return set_condition(kept, wanted, now=now)
 
 
 def told(job: TrainJob, explanation: Explanation) -> Cause | None:
     """The cause to show: one that keeps the job from training and that no other condition shows."""
     first = explanation.cause
-    if first.severity not in (Severity.STUCK, Severity.TEMPORARY):
+    if first.severity not in (Severity.STUCK, Severity.TEMPORARY) or explanation.outcome is Word.STALLED:
         return None
     blocked = is_true(job.status.conditions if job.status is not None else None, CONDITION_BLOCKED)
     return None if blocked else first
-
-
-def _job_of(pod: Document) -> list[Key]:
-    key = jobset_key(pod)
-    return [key] if key is not None else []

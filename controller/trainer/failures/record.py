@@ -2,7 +2,8 @@
 """The ConfigMap `<job>-failures`: for each attempt, which pod failed first, and the last lines of its log.
 
 It holds five attempts, the first and the latest four, and two kibibytes of log for each, so it stays below 16 KiB. It
-belongs to the TrainJob and goes with it.
+belongs to the TrainJob and goes with it. The first attempt is 1 there, as wherever people read of it; JobSet's label,
+and so everything here, counts from 0.
 """
 
 from collections.abc import Iterable, Mapping
@@ -113,6 +114,8 @@ def name_of_record(job: str) -> str:
 def entries_of(data: Mapping[str, str] | None) -> dict[int, Entry]:
     """The attempts that a ConfigMap holds. What cannot be read, because somebody edited it, is left out."""
     found = {}
+    # Earlier releases counted from 0, and the first attempt is always kept.
+    first = 0 if f"{_KEY}0" in (data or {}) else 1
     for key, text in (data or {}).items():
         if not key.startswith(_KEY) or key.endswith(_LOG):
             continue
@@ -120,7 +123,9 @@ def entries_of(data: Mapping[str, str] | None) -> dict[int, Entry]:
             entry = msgspec.convert(load(text), Entry)
         except (ManifestError, msgspec.ValidationError):
             continue
-        found[entry.attempt] = msgspec.structs.replace(entry, log=(data or {}).get(key + _LOG, ""))
+        if entry.attempt >= first:
+            log = (data or {}).get(key + _LOG, "")
+            found[entry.attempt - first] = msgspec.structs.replace(entry, attempt=entry.attempt - first, log=log)
     return dict(sorted(found.items()))
 
 
@@ -137,10 +142,10 @@ def document_of(job: TrainJob, entries: Mapping[int, Entry]) -> Document:
     data: dict[str, str] = {}
     for attempt in _kept(entries):
         entry = entries[attempt]
-        told = msgspec.to_builtins(msgspec.structs.replace(entry, log=""))
-        data[f"{_KEY}{attempt}"] = dump(told, sort_keys=False)
+        told = msgspec.to_builtins(msgspec.structs.replace(entry, attempt=attempt + 1, log=""))
+        data[f"{_KEY}{attempt + 1}"] = dump(told, sort_keys=False)
         if entry.log:
-            data[f"{_KEY}{attempt}{_LOG}"] = entry.log
+            data[f"{_KEY}{attempt + 1}{_LOG}"] = entry.log
     return {
         "apiVersion": ConfigMap.RESOURCE.api_version,
         "kind": ConfigMap.RESOURCE.kind,

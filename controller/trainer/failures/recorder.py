@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_JOBSET_UID
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, Key, controller_of, labels_of, name_of, uid_of
+from trainwright.api.objects import Document, Key, controller_of, name_of, uid_of
 from trainwright.api.rights import APPLY, READ, WATCH, Rule
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
@@ -27,7 +27,7 @@ from trainwright.controller.trainer.failures.record import (
     last_lines,
     name_of_record,
 )
-from trainwright.controller.trainer.job.pods import BY_JOBSET, POD, index_value, jobset_key
+from trainwright.controller.trainer.job.pods import POD, jobset_key, pods_of
 from trainwright.controller.trainer.job.status import is_finished
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class FailureRecorder:
         if job is None:
             self._known.pop(key, None)
             return Done()
-        found = failures_by_attempt(self._pods(job))
+        found = failures_by_attempt(pods_of(self._cache, job))
         if not found:
             self._tell_rest(key, job)
             return Done()
@@ -187,15 +187,6 @@ class FailureRecorder:
     def _is_settled(self, key: Key, job: TrainJob, found: Mapping[int, Sequence[Failure]]) -> bool:
         recorded = self._known.get(key)
         return recorded is not None and recorded.uid == uid_of(job) and recorded.settled == _signature(found)
-
-    def _pods(self, job: TrainJob) -> list[Document]:
-        """The pods of the job's own JobSet."""
-        jobset = self._cache.get(JobSet, job.name, job.namespace)
-        controller = controller_of(jobset) if jobset is not None else None
-        if jobset is None or controller is None or controller.uid != uid_of(job):
-            return []
-        pods = self._cache.indexed(POD, BY_JOBSET, index_value(job.namespace, job.name))
-        return [pod for pod in pods if labels_of(pod).get(LABEL_JOBSET_UID) == uid_of(jobset)]
 
     async def _recorded(self, key: Key, job: TrainJob) -> _Recorded:
         """What the ConfigMap holds; read once for each job."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes conditions of a TrainJob that are not part of its status as computed: `Waiting` and `Stalled`."""
+"""The order of a TrainJob's conditions, and writes of those that are not part of its status as computed.
+
+These are `Stalled`, and the ones that explain: `Stuck`, `Restarting` and `Waiting`.
+"""
 
 from collections.abc import Sequence
 
@@ -9,6 +12,22 @@ from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.objects import resource_version_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client
+from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_STALLED, EXPLAINING
+
+CONDITION_CREATED = "Created"
+"""Behind a feature gate: True once all objects are applied."""
+_LAST = (*EXPLAINING, CONDITION_STALLED, CONDITION_CREATED)
+_ORDER = {CONDITION_BLOCKED: -1, **{kind: place for place, kind in enumerate(_LAST, 1)}}
+"""Those that are not here have 0."""
+
+
+def in_order(conditions: Sequence[Condition]) -> list[Condition]:
+    """The conditions with `Blocked` first, those that only explain at the end, and the others in their order.
+
+    kubectl's column State shows the first condition that is True, so that one must have the word of the other views.
+    `Created` stays True for good.
+    """
+    return sorted(conditions, key=lambda condition: _ORDER.get(condition.type, 0))
 
 
 def conditions_of(job: TrainJob) -> Sequence[Condition]:
@@ -22,7 +41,8 @@ async def write_conditions(client: Client, job: TrainJob, wanted: Sequence[Condi
     With the version, so that a condition that another client adds meanwhile is not lost. Raises KubernetesError,
     Conflict for a job that has changed.
     """
-    if list(wanted) == list(conditions_of(job)):
+    wanted = in_order(wanted)
+    if wanted == list(conditions_of(job)):
         return False
     patch = {
         "metadata": {"resourceVersion": resource_version_of(job)},

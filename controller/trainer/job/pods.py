@@ -4,6 +4,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import (
     LABEL_ATTEMPT,
     LABEL_INDEX,
@@ -14,7 +15,8 @@ from trainwright.api.jobset.v1alpha2.labels import (
 )
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, Key, annotations_of, labels_of, namespace_of
+from trainwright.api.objects import Document, Key, annotations_of, controller_of, labels_of, namespace_of, uid_of
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Cache
 
 POD = Pod.RESOURCE
@@ -57,9 +59,11 @@ def _terminated(container: Document, state: str) -> Any:
 
 
 def _ended(container: Document) -> Document:
-    """The name of a container and how its runs ended."""
+    """The name of a container, how its runs ended, and how often and since when it runs again."""
     states = {state: {"terminated": found} for state in _STATES if (found := _terminated(container, state))}
-    return {"name": container.get("name", ""), **states}
+    if running := (container.get("state") or {}).get("running"):
+        states["state"] = {"running": running}
+    return {"name": container.get("name", ""), **_some(container, ("restartCount",)), **states}
 
 
 def declare_pods(cache: Cache) -> None:
@@ -68,10 +72,26 @@ def declare_pods(cache: Cache) -> None:
     informer.add_index(BY_JOBSET, jobset_of)
 
 
+def pods_of(cache: Cache, job: TrainJob) -> list[Document]:
+    """The pods of the job's own JobSet."""
+    jobset = cache.get(JobSet, job.name, job.namespace)
+    controller = controller_of(jobset) if jobset is not None else None
+    if jobset is None or controller is None or controller.uid != uid_of(job):
+        return []
+    pods = cache.indexed(POD, BY_JOBSET, index_value(job.namespace, job.name))
+    return [pod for pod in pods if labels_of(pod).get(LABEL_JOBSET_UID) == uid_of(jobset)]
+
+
 def jobset_key(pod: Document) -> Key | None:
     """The key of the pod's JobSet, which has the name of its TrainJob."""
     name = labels_of(pod).get(LABEL_JOBSET)
     return Key(namespace_of(pod), name) if name else None
+
+
+def keys_of_jobset(pod: Document) -> list[Key]:
+    """The key of the pod's JobSet, for controllers that watch pods."""
+    key = jobset_key(pod)
+    return [key] if key is not None else []
 
 
 def jobset_of(pod: Document) -> Iterable[str]:

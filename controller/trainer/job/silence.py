@@ -2,7 +2,9 @@
 """When a job whose pods run counts as stalled: its reports stopped, or they come and say the same.
 
 Asked for by an annotation of the TrainJob, else by the Configuration. Time is counted by one process from what it sees,
-so a manager that was away, or has just become leader, never blames a job for its own absence.
+so a manager that was away, or has just become leader, never blames a job for its own absence. Most jobs never report: a
+job, and each rank of it, is compared with its own earlier reports. Only a job whose annotation says how long it may be
+silent has promised to report.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,6 +23,8 @@ from trainwright.controller.trainer.job.state import State, state_of
 
 SHORTEST_SECONDS = 120.0
 """A shorter time would blame jobs for an evaluation or a checkpoint."""
+COMPLETE = 100
+"""The percentage with which a rank says that it is done."""
 NAMED, NAMES_LENGTH = 5, 150
 """How many silent pods a message names, and how many characters their names may have."""
 _STEP = "current_step"
@@ -29,6 +33,8 @@ _STEP = "current_step"
 class Reason(StrEnum):
     """Why a job counts as stalled."""
 
+    RANK_ENDED = "RankEnded"
+    RANK_SILENT = "RankSilent"
     NEVER_REPORTED = "NeverReported"
     NO_REPORT = "NoReport"
     NO_ADVANCE = "NoAdvance"
@@ -112,19 +118,37 @@ def is_running(job: TrainJob) -> bool:
     return ready and state_of(job).state is State.RUNNING
 
 
-def stall_of(silence: Silence, after: float, now: float, *, pods: Collection[str] = ()) -> tuple[Stall | None, float]:
+def promises_reports(job: TrainJob, runtime: Mapping[str, str]) -> bool:
+    """Whether the job or its runtime says how long it may be silent, and so that it reports."""
+    declaration, _ = declared(annotations_of(job), runtime)
+    return declaration.stall_after is not None
+
+
+def stall_of(
+    silence: Silence, after: float, now: float, *, pods: Collection[str] = (), promised: bool = True
+) -> tuple[Stall | None, float]:
     """How the job stands still, if it does; and the seconds until that may change.
 
     Args:
         silence: of a job whose pods run.
         after: seconds of standstill.
         now: on the clock of `silence`.
-        pods: those that reported to this process, as far as they are known.
+        pods: names of those that reported to this process, as far as they are known; `rank 0` for one that has a rank.
+        promised: see `promises_reports`; without it, a job that has never reported does not stand still.
     """
-    minutes = f"{after / 60:g} min"
+    minutes = f"{after / 60:g} min" if after >= SHORTEST_SECONDS else f"{after:g} s"
     advice = "look at its logs, it may hang"
     who = f" from {_named(pods)}" if pods else ""
     left = silence.reported_since + after - now
+    if not silence.reported and not promised:
+        return None, after
+    percent, step = silence.position
+    if min(left, silence.position_since + after - now) <= 0 and (percent or 0) >= COMPLETE:
+        text = (
+            f"the rank that reports said more than {minutes} ago that it is done{who}, and the job runs on; look at "
+            "the logs of the others, they may hang"
+        )
+        return Stall(reason=Reason.NO_ADVANCE if left > 0 else Reason.NO_REPORT, message=text), max(left, 0) or after
     if left <= 0 and not silence.reported:
         text = f"the pods run, and no report of progress came for {minutes}; {advice}, or not report at all"
         return Stall(reason=Reason.NEVER_REPORTED, message=text), after
@@ -133,7 +157,6 @@ def stall_of(silence: Silence, after: float, now: float, *, pods: Collection[str
         return Stall(reason=Reason.NO_REPORT, message=text), after
     stands = silence.position_since + after - now
     if stands <= 0 and silence.position != (None, ""):
-        percent, step = silence.position
         where = " and ".join(
             filter(None, (f"step {step}" if step else "", f"{percent} %" if percent is not None else ""))
         )
@@ -149,7 +172,8 @@ def _named(pods: Collection[str]) -> str:
     while len(shown) > 1 and len(", ".join(shown)) > NAMES_LENGTH:
         shown.pop()
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    return f"{'pod' if len(names) == 1 else 'pods'} {', '.join(shown)}{more}"
+    noun = "" if names[0].startswith("rank ") else "pod " if len(names) == 1 else "pods "
+    return f"{noun}{', '.join(shown)}{more}"
 
 
 def _position(job: TrainJob) -> tuple[int | None, str]:

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of a TrainJob, in the words that metrics, events and every view of a job share.
 
-`state_of` reads the state from the object alone. `JobStates` follows the TrainJobs of a cache and calls its listeners
-once for each change, on every replica, whether or not it leads.
+`state_of` reads from the object alone how far the job has come; `shown` refines it for people, by the conditions that
+say why it does not train. Their types are the words, so the column State of kubectl shows the same. `JobStates` follows
+the TrainJobs of a cache and calls its listeners once for each change, on every replica, whether or not it leads.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 from trainwright.api.conditions import find
-from trainwright.api.objects import AnyObject, Key, uid_of
+from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_of
 from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
@@ -27,12 +31,51 @@ from trainwright.plugins.contract.states import JobState
 CONDITION_BLOCKED = "Blocked"
 """A condition that Kubeflow Trainer does not have; see `obstacles`."""
 CONDITION_STALLED = "Stalled"
-"""A job whose pods run, and whose reports of progress do not come or do not change; see `progress.standstill`."""
+"""A job whose pods run, of which one has ended or reports no longer as before; see `progress.standstill`."""
+CONDITION_STUCK = "Stuck"
+"""Behind the gate `Explain`, as the two that follow: why the job does not train. One at most; see `explain.waiting`."""
+CONDITION_RESTARTING = "Restarting"
 CONDITION_WAITING = "Waiting"
-"""Behind the gate `Explain`: why the job does not train; see `explain.waiting`."""
+EXPLAINING = (CONDITION_STUCK, CONDITION_RESTARTING, CONDITION_WAITING)
 
 
 State: TypeAlias = JobState
+
+
+class Word(StrEnum):
+    """How a job stands, for people. The first one that applies counts, in this order."""
+
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    DELETING = "Deleting"
+    BLOCKED = "Blocked"
+    SUSPENDED = "Suspended"
+    STUCK = "Stuck"
+    """It stays as it is until somebody acts."""
+    RESTARTING = "Restarting"
+    """A container of it, or all of its pods, failed and start again."""
+    WAITING = "Waiting"
+    """For something that can pass by itself."""
+    STALLED = "Stalled"
+    """Its pods run, and one of them seems to hang."""
+    RUNNING = "Running"
+    PENDING = "Pending"
+    """Its pods are on their way."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a job of which this is said has ended."""
+        return self in {Word.COMPLETE, Word.FAILED}
+
+
+class Shown(NamedTuple):
+    """What every view says of a job."""
+
+    word: Word
+    reason: str = ""
+    """The reason of the condition that the word comes from; empty for a word without a condition."""
+    message: str = ""
+    """And its message."""
 
 
 class Standing(NamedTuple):
@@ -67,6 +110,46 @@ def state_of(job: TrainJob) -> Standing:
     if had_pods(job):
         return Standing(State.RUNNING)
     return Standing(State.PENDING)
+
+
+def shown(job: TrainJob) -> Shown:
+    """How the job stands, as far as the object tells."""
+    standing, status = state_of(job), job.status
+    held = {c.type: c for c in (status.conditions if status is not None else None) or () if c.status == "True"}
+    if not standing.is_over and deletion_timestamp_of(job) is not None:
+        return Shown(Word.DELETING)
+    if standing.state in (State.RUNNING, State.PENDING):
+        for word in (*EXPLAINING, CONDITION_STALLED):
+            if word in held:
+                return Shown(Word(word), held[word].reason, held[word].message)
+        return Shown(Word.RUNNING if _trains(job) else Word.PENDING)
+    word = Word(standing.state.value)
+    return Shown(word, held[word].reason, held[word].message)
+
+
+def without_causes(job: TrainJob) -> TrainJob:
+    """The job without the conditions that only explain."""
+    if job.status is None:
+        return job
+    kept = [one for one in job.status.conditions or () if one.type not in (*EXPLAINING, CONDITION_STALLED)]
+    return msgspec.structs.replace(job, status=msgspec.structs.replace(job.status, conditions=kept))
+
+
+def _trains(job: TrainJob) -> bool:
+    """Whether all pods of a step run or have run, or one has reported since the job was started or resumed last."""
+    status = job.status
+    if status is None:
+        return False
+    if any(one.ready or one.succeeded or one.failed for one in status.jobs_status or ()):
+        return True
+    reported = status.trainer_status.last_updated_time if status.trainer_status is not None else None
+    if not reported or state_of(job).state is not State.RUNNING:
+        return False
+    resumed = _transition(job, CONDITION_SUSPENDED)
+    try:
+        return resumed is None or parse(reported) >= resumed
+    except ValueError:  # no API server stores such a time: its schema forbids it
+        return False
 
 
 def is_ours(job: TrainJob) -> bool:

@@ -29,17 +29,16 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.controller.runtime import set_condition
 from trainwright.controller.trainer.job import deadline
+from trainwright.controller.trainer.job.conditions import CONDITION_CREATED, in_order
 from trainwright.controller.trainer.job.obstacles import Obstacle
-from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_STALLED, CONDITION_WAITING
+from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_STALLED, EXPLAINING
 
-CONDITION_CREATED = "Created"
-"""Behind a feature gate: True once all objects are applied."""
 REASON_END_UNKNOWN = "EndUnknown"
 """The JobSet deleted itself after its end while no manager ran."""
 REASON_CREATED = "JobsCreationSucceeded"
 """The reason that versions of Kubeflow Trainer with this condition wrote."""
 _ENDS = frozenset({CONDITION_COMPLETE, CONDITION_FAILED})
-_OBSTACLES = frozenset({CONDITION_BLOCKED, CONDITION_WAITING, CONDITION_STALLED})
+_OBSTACLES = frozenset({CONDITION_BLOCKED, *EXPLAINING, CONDITION_STALLED})
 """Why a job does not train."""
 _OWN_KEYS = (("conditions", "conditions"), ("jobs_status", "jobsStatus"))
 """Attribute and wire name of what the manager writes."""
@@ -97,7 +96,7 @@ def wanted_status(
         conditions = remove_condition(conditions, CONDITION_BLOCKED)
     if any(map(_is_end, conditions)):
         conditions = _without_obstacles(conditions)
-    status.conditions = _in_order(conditions) or None
+    status.conditions = in_order(conditions) or None
     return status
 
 
@@ -114,7 +113,7 @@ def with_end_unknown(status: TrainJobStatus, message: str, *, now: Now = wall_cl
 def _failed(status: TrainJobStatus, reason: str, message: str, now: Now) -> TrainJobStatus:
     marked = status.deepcopy()
     failed = _condition(CONDITION_FAILED, "True", reason, message)
-    marked.conditions = _in_order(_without_obstacles(set_condition(status.conditions, failed, now=now)))
+    marked.conditions = in_order(_without_obstacles(set_condition(status.conditions, failed, now=now)))
     return marked
 
 
@@ -166,18 +165,6 @@ def _ended_once(job: TrainJob, observed: list[Condition]) -> list[Condition]:
 def _without_obstacles(conditions: list[Condition]) -> list[Condition]:
     """The conditions of a job that is over: nothing keeps it from training any more."""
     return [condition for condition in conditions if condition.type not in _OBSTACLES]
-
-
-def _in_order(conditions: list[Condition]) -> list[Condition]:
-    """The conditions with `Stalled`, `Waiting` and `Created` at the end, and the others in their order.
-
-    kubectl's column State shows the first condition that is True. `Created` stays True for good, and the two others
-    only explain, so any other condition has to come before them.
-    """
-    last = (CONDITION_STALLED, CONDITION_WAITING, CONDITION_CREATED)
-    if len(conditions) < 2:
-        return conditions
-    return sorted(conditions, key=lambda condition: last.index(condition.type) + 1 if condition.type in last else 0)
 
 
 def _condition(kind: str, status: str, reason: str, message: str) -> Condition:

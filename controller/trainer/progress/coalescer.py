@@ -80,6 +80,8 @@ class Arrivals:
     """Of any source and pod."""
     is_stuck: bool
     """Whether the newest value cannot be stored; the status is older than the training."""
+    again: frozenset[str] = frozenset()
+    """The pods that reported more than once."""
 
 
 class Coalescer:
@@ -148,7 +150,8 @@ class Coalescer:
         slot = self._slots.get(uid)
         if slot is None:
             return None
-        return Arrivals(MappingProxyType(slot.pods), slot.last_push, slot.last_report, slot.is_stuck())
+        pods = MappingProxyType(slot.pods)
+        return Arrivals(pods, slot.last_push, slot.last_report, slot.is_stuck(), frozenset(slot.again))
 
     def watch(self, cache: Cache) -> None:
         """Follow the TrainJobs of the cache; the kind must be declared there."""

@@ -5,9 +5,9 @@ One rank reports, and its end is not that of the job: others may go on for hours
 """
 
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.trainer.job.silence import COMPLETE
 from trainwright.controller.trainer.job.status import is_finished
 
-COMPLETE = 100
 ALMOST = 99
 """The most that is shown of a job that has not ended."""
 

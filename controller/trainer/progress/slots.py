@@ -66,6 +66,8 @@ class Slot:
     """Reports that are answered when the value is stored."""
     pods: dict[str, float] = field(default_factory=dict)
     """When each pod reported last, in the order of their last reports."""
+    again: set[str] = field(default_factory=set)
+    """Those of them that reported more than once."""
     last_report: float = 0.0
     last_push: float | None = None
     rank: int | None = None
@@ -82,10 +84,13 @@ class Slot:
         """Remember when a pod reported."""
         if not pod:
             return
-        self.pods.pop(pod, None)
+        if self.pods.pop(pod, None) is not None:
+            self.again.add(pod)
         self.pods[pod] = now
         if len(self.pods) > PODS:
-            del self.pods[next(iter(self.pods))]
+            oldest = next(iter(self.pods))
+            del self.pods[oldest]
+            self.again.discard(oldest)
 
     def is_urgent(self) -> bool:
         """Whether the pending value is the first with 100 %."""

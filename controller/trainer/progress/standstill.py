@@ -6,20 +6,32 @@ So there is one event and one condition, whatever way a report came and whicheve
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol
 
 from trainwright.api.conditions import find, remove_condition, set_condition
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.objects import Key, annotations_of, deletion_timestamp_of, uid_of
-from trainwright.api.times import Now, wall_clock
+from trainwright.api.objects import Document, Key, annotations_of, deletion_timestamp_of, name_of, uid_of
+from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.controller.runtime import Done, Manager, Result, RetryAfter
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid
 from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
-from trainwright.controller.trainer.job.silence import Silence, Stall, is_running, stall_after, stall_of
+from trainwright.controller.trainer.job.pods import POD, keys_of_jobset
+from trainwright.controller.trainer.job.ranks import ended_ranks, rank_name, standing
+from trainwright.controller.trainer.job.silence import (
+    Reason,
+    Silence,
+    Stall,
+    is_running,
+    promises_reports,
+    stall_after,
+    stall_of,
+)
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
 from trainwright.controller.trainer.progress.coalescer import Arrivals
 
@@ -55,6 +67,8 @@ class _Memory:
     """Whether it was told that a loss is not finite."""
     seen: bool = False
     percent: int | None = None
+    silent: tuple[str, float, str] = ("", 0.0, "")
+    """A silent pod, when it reported last, and that time of day: told alike each time, whatever the clocks do."""
 
 
 class Standstill:
@@ -68,6 +82,8 @@ class Standstill:
         default: float | None,
         reports: KnowsArrivals,
         *,
+        pods_of: Callable[[TrainJob], Sequence[Document]] | None = None,
+        is_alone: bool = False,
         now: Now = wall_clock,
         monotonic: Callable[[], float] | None = None,
     ) -> None:
@@ -79,14 +95,18 @@ class Standstill:
             runtime_of: gives the runtime of a job, whose annotations count where the job has none.
             default: seconds of standstill after which a job without the annotation counts as stalled; None: never.
             reports: that came to this process.
+            pods_of: the pods of a job, where the cache holds them; None: ranks that end are not seen.
+            is_alone: whether all reports come to this process, so that it can tell which rank is silent.
             now: the wall clock, for transition times.
             monotonic: seconds on a clock that never goes back; None: the event loop's.
         """
         self._client, self._cache, self._told, self._default = manager.client, manager.cache, told, default
-        self._runtime_of, self._reports = runtime_of, reports
+        self._runtime_of, self._reports, self._pods_of, self._is_alone = runtime_of, reports, pods_of, is_alone
         self._now, self._monotonic = now, monotonic or asyncio.get_running_loop().time
         self._memories: dict[Key, _Memory] = {}
         builder = manager.controller("standstill_controller").for_(TrainJob)
+        if pods_of is not None:
+            builder.watches(POD, keys_of_jobset, label_selector=LABEL_JOBSET)
         builder.reconcile(self.reconcile)
 
     async def reconcile(self, key: Key) -> Result:
@@ -113,10 +133,53 @@ class Standstill:
         if after is None:
             await self._write(job, None)
             return RetryAfter(RUNTIME_SECONDS, reason="standstill") if runtime is None else Done()
-        stall, left = stall_of(memory.silence, after, now, pods=arrivals.pods.keys() if arrivals is not None else ())
+        stall, left = self._of_ranks(job, memory, after, arrivals)
+        if stall is None:
+            pods = self._reporters(job, arrivals)
+            promised = promises_reports(job, runtime or {})
+            stall, of_job = stall_of(memory.silence, after, now, pods=pods, promised=promised)
+            left = min(left, of_job)
         if await self._write(job, stall) and stall is not None:
             self._told.progress(job, STALLED, stall.message)
         return RetryAfter(max(left, 1.0), reason="standstill")
+
+    def _of_ranks(
+        self, job: TrainJob, memory: _Memory, after: float, arrivals: Arrivals | None
+    ) -> tuple[Stall | None, float]:
+        """How single ranks stand still while others go on; and the seconds until that may change."""
+        pods = self._pods_of(job) if self._pods_of is not None else ()
+        ended = ended_ranks(pods)
+        text, left = standing(ended, after, self._now())
+        if text:
+            return Stall(reason=Reason.RANK_ENDED, message=text), after
+        if arrivals is None or not self._is_alone:
+            return None, min(after, left or after)
+        # Whoever has ended is silent, and so is a pod of an earlier attempt.
+        over = {one.pod for one in ended}
+        running = {name_of(pod): pod for pod in pods if _runs(pod) and name_of(pod) not in over}
+        limit = self._monotonic() - after
+        known = {name: at for name, at in arrivals.pods.items() if name in running}
+        silent = sorted((at, name) for name, at in known.items() if at <= limit and name in arrivals.again)
+        if not silent or len(silent) == len(known):
+            return None, min(after, left or after, *(at - limit for at in known.values() if at > limit))
+        at, first = silent[0]
+        if memory.silent[:2] != (first, at):
+            memory.silent = first, at, format_time(self._now() - timedelta(seconds=self._monotonic() - at))
+        more = f" ({len(silent) - 1} more are silent, too)" if silent[1:] else ""
+        others = len(known) - len(silent)
+        go_on = "1 other reports" if others == 1 else f"{others} others report"
+        text = (
+            f"{rank_name(running[first])} has sent no report since {memory.silent[2]}, and {go_on} on{more}; "
+            "look at its log, it may hang"
+        )
+        return Stall(reason=Reason.RANK_SILENT, message=text), after
+
+    def _reporters(self, job: TrainJob, arrivals: Arrivals | None) -> list[str]:
+        """The ranks that reported, or their pods where the cache does not have all of them."""
+        names = list(arrivals.pods) if arrivals is not None else []
+        known = {name_of(pod): rank_name(pod) for pod in (self._pods_of(job) if self._pods_of is not None else ())}
+        ranks = [known.get(name, "") for name in names]
+        return ranks if all(rank.startswith("rank ") for rank in ranks) else names
 
     async def _runtime_annotations(self, job: TrainJob) -> Mapping[str, str] | None:
         """Those of the job's runtime; None: its snapshot is missing, or cannot be used."""
@@ -159,6 +222,10 @@ class Standstill:
             )
             wanted = set_condition(had, condition, now=self._now)
         return await write_conditions(self._client, job, wanted) and find(had, CONDITION_STALLED) is None
+
+
+def _runs(pod: Document) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Running" and deletion_timestamp_of(pod) is None
 
 
 def _diverged(job: TrainJob) -> str:

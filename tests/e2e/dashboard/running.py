@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import signal
 import ssl
 import subprocess
 import sys
@@ -138,16 +139,29 @@ class Gate:
 class LocalCluster:
     """A local cluster with the manager, as `trainwright local up` starts it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, memory: bool = True) -> None:
+        """`memory`: nothing of it outlives its process."""
         self.folder = folder
+        self._memory = ("--memory",) if memory else ()
         self._environment = {**os.environ, "XDG_STATE_HOME": str(folder)}
         self._environment.pop("KUBECONFIG", None)
-        self.local("up", "--memory")
+        self.up()
         self.kubeconfig = folder / "trainwright" / "local" / "default" / "kubeconfig"
         config = yaml.safe_load(self.kubeconfig.read_text())
         self._server: str = config["clusters"][0]["cluster"]["server"]
         self._token: str = config["users"][0]["user"]["token"]
         self.port = int(self._server.rpartition(":")[2])
+
+    def up(self, *arguments: str) -> str:
+        """Start it; returns the address of its own dashboard."""
+        found = re.search(r"dashboard: (http://\S+)", self.local("up", *self._memory, *arguments))
+        assert found
+        return found[1]
+
+    def crash(self) -> None:
+        """Kill its process."""
+        run = json.loads((self.folder / "trainwright" / "local" / "default" / "run.json").read_text())
+        os.kill(run["pid"], signal.SIGKILL)
 
     def local(self, *arguments: str) -> str:
         """Run `trainwright local`; returns what it prints."""

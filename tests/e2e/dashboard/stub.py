@@ -64,6 +64,11 @@ class Stub:
         self.series: dict[str, contract.Series] = {}
         self.objects: contract.Objects = sample("objects", contract.Objects)
         self.log: Callable[[str, Query], bytes | contract.Problem] = lambda _pod, _query: b"one line\n"
+        self.actions: contract.Actions = sample("actions_none", contract.Actions)
+        self.done: contract.Done | contract.Problem = sample("done", contract.Done)
+        self.changed: list[tuple[str, dict[str, str]]] = []
+        """Paths and headers of what the page wanted to change."""
+        self.session: contract.Session = sample("session", contract.Session)
         self.is_up = True
         self.url = ""
         self._streams: list[tuple[str, Events]] = []
@@ -89,6 +94,8 @@ class Stub:
 
     def answer(self, path: str, query: Query) -> contract.Answer | bytes | Events:
         """What a path of the API is answered: a struct, bytes of a log, or events."""
+        if path == "/api/v1/session":
+            return self.session
         parts = [unquote(part) for part in path.removeprefix("/api/v1/jobs").strip("/").split("/") if part]
         if not parts:
             return self.jobs
@@ -99,7 +106,7 @@ class Stub:
     def _of_job(self, parts: list[str], query: Query) -> contract.Answer | bytes | Events:
         key, rest = "/".join(parts[:2]), parts[2:]
         job = self.job.get(key)
-        if job is None and rest[:1] != ["pods"]:
+        if job is None:
             return self._of_absent(parts[0], parts[1], rest)
         match rest:
             case ["stream"]:
@@ -108,12 +115,41 @@ class Stub:
             case ["series"]:
                 nothing: contract.Series = sample("series_empty", contract.Series)
                 return self.series.get(key, nothing)
-            case ["objects"]:
-                return self.objects
-            case ["pods", pod, "log"]:
-                return self.log(pod, query)
+            case ["actions" | "objects" as part]:
+                return self.actions if part == "actions" else self.objects
+            case ["lines", *more]:
+                return self._lines(query, more)
             case _:
                 return job or b""
+
+    def _lines(self, query: Query, more: list[str]) -> contract.Answer | bytes:
+        """Ranges of `log`; a log of all ranks has each of its lines from another of two."""
+        pod = query["pod"][0]
+        told = self.log(pod, query)
+        if isinstance(told, contract.Problem):
+            return told
+        lines = told.decode().removesuffix("\n").split("\n") if told else []
+        if more == ["file"]:
+            return told
+        if more == ["find"]:
+            found = [number for number, line in enumerate(lines) if query["text"][0].lower() in line.lower()]
+            return contract.Found(total=len(lines), lines=found, more=False)
+        first, count = (int(query.get(name, ["0"])[0]) for name in ("from", "count"))
+        begin = max(0, len(lines) + first) if first < 0 else first
+        names = ["rank 0", "rank 1"] if pod == "*" else ["rank 0"]
+        shown = lines[begin : begin + count]
+        return contract.Lines(
+            total=len(lines),
+            first=begin,
+            texts=shown,
+            times=["2026-11-22T12:00:00.000000001Z"] * len(shown),
+            sources=[(begin + place) % len(names) for place in range(len(shown))],
+            names=names,
+            reading=False,
+            follows=False,
+            problems=[],
+            cut=False,
+        )
 
     def _of_absent(self, namespace: str, name: str, rest: list[str]) -> contract.Problem | Events:
         if rest == ["stream"] and namespace != UNSEEN:
@@ -145,6 +181,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._file(asked.path)
         else:
             self._answer(self.stub.answer(asked.path, parse_qs(asked.query)))
+
+    def do_POST(self) -> None:
+        self.stub.changed.append((self.path, dict(self.headers)))
+        self._answer(self.stub.done)
 
     def _file(self, path: str) -> None:
         file = PAGE / (path.lstrip("/") or "index.html")

@@ -195,7 +195,7 @@ def test_logs_are_chosen_followed_and_refused(stub: Stub, window: Window) -> Non
     page = window.open(stub.url + stub.put(job))
     lines = page.locator("pre.log")
     expect(lines).to_contain_text("line 199")
-    assert asked[0][1]["follow"] == ["true"]
+    assert asked[0][1]["from"] == ["-200"]
     assert lines.evaluate("node => node.scrollTop + node.clientHeight >= node.scrollHeight - 30")
     follow = page.get_by_role("button", name="Follow")
     expect(follow).to_have_attribute("aria-pressed", "true")

@@ -15,6 +15,10 @@ from trainwright.controller.cli.dashboard import contract
 pytestmark = pytest.mark.parity
 
 replace = msgspec.structs.replace
+LONG_TASKS = (
+    "window.long = 0; new PerformanceObserver((list) => { for (const entry of list.getEntries())"
+    " window.long = Math.max(window.long, entry.duration); }).observe({entryTypes: ['longtask']})"
+)
 
 
 def names(page: Page) -> list[str]:
@@ -43,26 +47,42 @@ def test_every_state_has_a_word_a_sign_and_a_reason(stub: Stub, window: Window, 
     picture(page, "list-light")
 
 
-def test_a_thousand_jobs_are_rows_only_where_they_are_seen(
-    stub: Stub, window: Window, picture: Callable[..., None]
-) -> None:
+def test_a_browser_finds_text_in_all_rows_of_a_thousand(stub: Stub, window: Window) -> None:
     stub.jobs = many(1000)
     page = window.open(stub.url)
+    expect(page.get_by_role("table", name="TrainJobs")).to_have_attribute("aria-rowcount", "1001")
+    expect(page.locator(".rows .row")).to_have_count(1000)
+    before = page.evaluate("scrollY")
+    # What Ctrl-F does.
+    assert page.evaluate("find('job-0777')")
+    assert page.evaluate("scrollY") > before
+    expect(page.get_by_role("link", name="job-0777")).to_be_in_viewport()
+    page.evaluate(LONG_TASKS)
+    for turn in range(5):
+        changed = [replace(row, percentage=turn, version=str(turn)) for row in stub.jobs.jobs[1::2]]
+        stub.send("rows", contract.Rows(now=stub.jobs.now, changed=changed, deleted=[]))
+        page.wait_for_timeout(50)
+    expect(page.locator(".rows .row-percent", has_text=re.compile("^4%$")).first).to_be_attached()
+    print("longest task, in ms:", page.evaluate("window.long"))
+
+
+def test_of_more_than_a_thousand_jobs_rows_are_only_where_they_are_seen(
+    stub: Stub, window: Window, picture: Callable[..., None]
+) -> None:
+    stub.jobs = many(1100)
+    page = window.open(stub.url)
     table = page.get_by_role("table", name="TrainJobs")
-    expect(table).to_have_attribute("aria-rowcount", "1001")
+    expect(table).to_have_attribute("aria-rowcount", "1101")
     expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
     assert 10 < page.locator(".rows .row").count() < 60
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    expect(page.locator('.rows .row[aria-rowindex="1001"]')).to_be_visible()
+    expect(page.locator('.rows .row[aria-rowindex="1101"]')).to_be_visible()
     assert page.locator(".rows .row").count() < 60
     places = [int(row.get_attribute("aria-rowindex") or 0) for row in page.locator(".rows .row").all()]
     assert places == sorted(places), "screen readers read the rows in the order of the document"
     picture(page, "list-thousand")
     # What holds the page up for long would be seen as a long task.
-    page.evaluate(
-        "window.long = 0; new PerformanceObserver((list) => { for (const entry of list.getEntries())"
-        " window.long = Math.max(window.long, entry.duration); }).observe({entryTypes: ['longtask']})"
-    )
+    page.evaluate(LONG_TASKS)
     for turn in range(20):
         changed = [replace(row, percentage=turn, version=str(turn)) for row in stub.jobs.jobs[1::2]]
         stub.send("rows", contract.Rows(now=stub.jobs.now, changed=changed, deleted=[]))

@@ -4,7 +4,11 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from trainwright.controller.runtime.testing import ControlPlane
+
+pytestmark = pytest.mark.real_control_plane("kubectl")
 
 ROOT = Path(__file__).resolve().parents[3]
 JOB = {

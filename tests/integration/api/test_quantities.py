@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An API server writes quantities as we do: it makes those of its own kinds canonical."""
 
-import json
-
 import pytest
 
 from trainwright.api.quantity import canonical
@@ -78,21 +76,17 @@ VERBATIM = {"+1", "5.", "2E3"}
 """What an API server reads rightly and gives back as it came."""
 
 
-def pod(values: list[str]) -> str:
+def pod(namespace: str, values: list[str]) -> dict[str, object]:
     """A pod with one volume per value."""
     volumes = [{"name": f"v{index}", "emptyDir": {"sizeLimit": value}} for index, value in enumerate(values)]
     spec = {"containers": [{"name": "a", "image": "a"}], "volumes": volumes}
-    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": namespace}, "spec": spec}
 
 
 def test_canonical_forms(control_plane: ControlPlane, namespace: str) -> None:
-    text = control_plane.kubectl(
-        "create", "-n", namespace, "--dry-run=server", "-o", "json", "-f", "-", stdin=pod(QUANTITIES)
-    )
+    made = control_plane.stored.create(pod(namespace, QUANTITIES), dry_run=True)
     limits = {
-        volume["name"]: volume["emptyDir"]["sizeLimit"]
-        for volume in json.loads(text)["spec"]["volumes"]
-        if "emptyDir" in volume
+        volume["name"]: volume["emptyDir"]["sizeLimit"] for volume in made["spec"]["volumes"] if "emptyDir" in volume
     }
     theirs = {value: limits[f"v{index}"] for index, value in enumerate(QUANTITIES)}
     mine = {value: value if value in VERBATIM else canonical(value) for value in QUANTITIES}
@@ -102,6 +96,6 @@ def test_canonical_forms(control_plane: ControlPlane, namespace: str) -> None:
 @pytest.mark.parametrize("value", WRONG)
 def test_refused(control_plane: ControlPlane, namespace: str, value: str) -> None:
     with pytest.raises(ControlPlaneError, match="quantit"):
-        control_plane.kubectl("create", "-n", namespace, "--dry-run=server", "-f", "-", stdin=pod([value]))
+        control_plane.stored.create(pod(namespace, [value]), dry_run=True)
     with pytest.raises(ValueError, match="is not a quantity"):
         canonical(value)

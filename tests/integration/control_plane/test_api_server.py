@@ -77,8 +77,8 @@ def test_a_folder_of_definitions_may_hold_other_objects(
     (tmp_path / "other.yaml").write_text(json.dumps(other))
     (tmp_path / "kustomization.yaml").write_text("resources: [crd.yaml, other.yaml]\n")
     control_plane.install_crds(tmp_path)
-    assert control_plane.kubectl("get", plural, "--namespace", namespace, "--output=name") == ""
-    control_plane.kubectl("get", "configmap", "beside", "--namespace", namespace)
+    assert control_plane.stored.list(plural, namespace) == []
+    assert control_plane.stored.get("configmap", "beside", namespace) is not None
 
 
 def test_a_folder_without_definitions_is_named(control_plane: ControlPlane, tmp_path: Path) -> None:
@@ -87,6 +87,7 @@ def test_a_folder_without_definitions_is_named(control_plane: ControlPlane, tmp_
         control_plane.install_crds(tmp_path)
 
 
+@pytest.mark.real_control_plane("kubectl")
 def test_kubectl_does_not_do_what_the_user_told_their_own(
     control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_user_has_the_rights_that_it_is_given(control_plane: ControlPlane, nam
     control_plane.kubectl("get", "configmaps", "--all-namespaces", kubeconfig=everywhere)
 
 
+@pytest.mark.real_control_plane("kubectl")
 def test_a_service_account_has_a_token_and_the_rights_that_it_is_given(
     control_plane: ControlPlane, namespace: str
 ) -> None:
@@ -152,9 +154,12 @@ def test_a_service_account_has_a_token_and_the_rights_that_it_is_given(
 
 def test_a_namespace_has_the_labels_that_it_is_given(control_plane: ControlPlane) -> None:
     labelled = control_plane.create_namespace("labelled", labels={"example.com/a": "b"})
-    assert f"namespace/{labelled}" in control_plane.kubectl("get", "namespace", "-l", "example.com/a=b", "-o", "name")
+    found = control_plane.stored.get("namespace", labelled)
+    assert found is not None
+    assert found["metadata"]["labels"]["example.com/a"] == "b"
 
 
+@pytest.mark.real_control_plane("kubectl")
 def test_a_groups_rights_are_its_members(control_plane: ControlPlane) -> None:
     user = f"user-{secrets.token_hex(4)}"
     kubeconfig = control_plane.add_user(user, groups=["system:masters"])
@@ -225,7 +230,7 @@ def test_the_audit_log_tells_refused_rights_from_what_admission_refuses(
         for call in (core.read_namespaced_config_map, core.delete_namespaced_config_map):
             with pytest.raises(KUBERNETES.client.ApiException, match="Forbidden"):
                 call("none", namespace)
-        control_plane.kubectl("delete", "namespace", namespace, "--wait=false")
+        control_plane.stored.delete("namespace", namespace, wait=False)
         with pytest.raises(KUBERNETES.client.ApiException, match="is being terminated"):
             core.create_namespaced_config_map(namespace, {"metadata": {"name": "late"}})
     calls = control_plane.audit_log.calls(user=name)

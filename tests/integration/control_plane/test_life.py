@@ -20,6 +20,8 @@ from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneErr
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import equals, eventually_sync
 
+pytestmark = pytest.mark.real_control_plane("starts and stops it")
+
 # A test process of its own: starts a control plane, says where, and waits to be killed.
 VICTIM = """
 import time

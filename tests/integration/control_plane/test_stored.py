@@ -12,6 +12,7 @@ def config_map(namespace: str, **more: object) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": namespace}, **more}
 
 
+@pytest.mark.real_control_plane("kubectl")
 def test_an_object_is_as_kubectl_shows_it(control_plane: ControlPlane, namespace: str) -> None:
     made = control_plane.stored.create(config_map(namespace, data={"key": "value"}))
     shown = control_plane.kubectl(

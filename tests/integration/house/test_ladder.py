@@ -58,7 +58,7 @@ def run(folder: Path, **tests: str) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(code)
     (folder / "pytest.ini").write_text(SETTINGS)
-    for name in ("conftest.py", "jobset_definition.py", "skips.py"):
+    for name in ("conftest.py", "jobset_definition.py", "rungs.py", "repository.py", "skips.py"):
         (folder / "tests" / name).write_text((TESTS / name).read_text())
     command = [sys.executable, "-m", "pytest", "-rA", "tests"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

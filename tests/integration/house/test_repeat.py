@@ -13,6 +13,7 @@ import pytest
 
 from tests.processes import alive, heeding
 from tests.repository import ROOT
+from tests.soak.repeat import fingerprint
 from trainwright.controller.runtime.testing.waiting import eventually_sync, is_empty
 
 COMMAND = [sys.executable, "-m", "tests.soak.repeat"]
@@ -48,7 +49,7 @@ def tests(tmp_path: Path) -> Path:
 
 def logs_of(output: str) -> Path:
     """The folder that is named first."""
-    found = re.match(r"logs of runs that fail: (.*)\n", output)
+    found = re.match(r"results, and logs of runs that fail: (.*)\n", output)
     assert found is not None, output
     return Path(found[1])
 
@@ -61,23 +62,29 @@ def soak(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def test_what_failed_is_named_with_the_way_to_repeat_it_and_the_log_kept(tests: Path) -> None:
     (tests / "test_mixed.py").write_text(MIXED)
+    first = soak("--rounds=1", str(tests))
+    # Started again, it goes on with the second.
     done = soak("--rounds=2", str(tests))
-    assert done.returncode == 1, done.stderr
-    runs = re.findall(r"^run \d, (.*), seed (\d+): FAILED \(exit code 1\) in \d+ s: (.*)$", done.stdout, re.MULTILINE)
+    output = first.stdout + done.stdout
+    runs = re.findall(r"^run \d, (.*), seed (\d+): FAILED \(exit code 1\) in \d+ s: (.*)$", output, re.MULTILINE)
     assert [(how, counts) for how, _, counts in runs] == [
         ("alone", "1 error, 1 failed, 2 passed"),
+        ("earlier", "1 error, 1 failed, 2 passed"),
         ("beside a load", "1 error, 1 failed, 2 passed"),
     ]
-    assert runs[0][1] != runs[1][1], "each has an order of its own"
-    for _, seed, _ in runs:
-        (command,) = re.findall(rf"^    (\S+ .*::test_bad --randomly-seed={seed})$", done.stdout, re.MULTILINE)
+    (alone, earlier, loaded) = (seed for _, seed, _ in runs)
+    assert alone == earlier
+    assert alone != loaded, "each has an order of its own"
+    assert [first.returncode, done.returncode] == [1, 1], output
+    for seed in (alone, loaded):
+        (command,) = re.findall(rf"^    (\S+ .*::test_bad --randomly-seed={seed})$", output, re.MULTILINE)
         again = subprocess.run(
             command.split(), cwd=tests, env=environment(), capture_output=True, text=True, check=False
         )
         assert "1 failed" in again.stdout
-    logs = [Path(log).read_text() for log in re.findall(r"^  log: (.*)$", done.stdout, re.MULTILINE)]
+    logs = [Path(log).read_text() for log in re.findall(r"^  log: (.*)$", output, re.MULTILINE)]
     assert len(logs) == 2
-    for text in (done.stdout, *logs):
+    for text in (first.stdout, done.stdout, *logs):
         assert "assert (1 + 1) == 3" in text
         assert "not taken down" in text
     assert "2 times test_mixed.py::test_left" in done.stdout
@@ -89,7 +96,20 @@ def test_a_run_without_tests_is_a_failure(tests: Path) -> None:
     assert done.returncode == 1
     assert "FAILED (exit code 5)" in done.stdout
     assert "no tests ran" in done.stdout
-    shutil.rmtree(logs_of(done.stdout))
+    folder = logs_of(done.stdout)
+    again = soak("--rounds=1", str(tests))
+    assert again.returncode == 1, "that of an earlier start is not forgotten"
+    assert "run 1, earlier" in again.stdout
+    anew = soak("--rounds=1", "--new", str(tests))
+    assert "earlier" not in anew.stdout
+    assert "run 1, alone" in anew.stdout
+    assert logs_of(anew.stdout) == folder
+    shutil.rmtree(folder)
+
+
+def test_runs_of_other_tests_are_another_series() -> None:
+    assert fingerprint(["tests/unit"]) == fingerprint(["tests/unit"])
+    assert fingerprint(["tests/unit"]) != fingerprint(["tests/e2e"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

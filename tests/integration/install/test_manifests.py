@@ -26,6 +26,8 @@ from trainwright.controller.trainer.assembly.manager import METRICS_ADDRESS
 from trainwright.controller.trainer.assembly.serving import PORT
 from trainwright.controller.trainer.assembly.settings import LEASE, Settings
 
+pytestmark = pytest.mark.real_control_plane("kubectl")
+
 KUBERNETES = "1.36"
 FOLDERS = (
     "default",

@@ -6,20 +6,20 @@ Here with the gates on that change no job: what they add, a condition or an even
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.managers import start_manager
 from tests.repository import ROOT
 from trainwright.controller.local.testing.control_plane import LocalControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
 
 CONFORMANCE = ROOT / "tests" / "conformance"
 
 
 @pytest.mark.timeout(1200)
-def test_the_manager_does_on_the_local_server_what_is_recorded() -> None:
-    crds = [ROOT / "config" / "crd", CONFORMANCE / "crds", provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]
+def test_the_manager_does_on_the_local_server_what_is_recorded(local_jobset_crd: Path) -> None:
+    crds = [ROOT / "config" / "crd", CONFORMANCE / "crds", local_jobset_crd]
     with LocalControlPlane(crds=crds) as control_plane:
         start_manager(control_plane, webhooks=True, featureGates={"Explain": True, "ProgressPull": True})
         replay = [sys.executable, str(CONFORMANCE / "replay.py"), f"--kubeconfig={control_plane.kubeconfig}"]

@@ -20,7 +20,6 @@ import pytest
 
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.controller.local.testing.control_plane import LocalControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.certificates import Authority
 from trainwright.plugins.contract import ClusterFacts, Installation, PipelineError, Reference, Runtime
 from trainwright.plugins.pipeline import Pipeline
@@ -80,12 +79,11 @@ def _has_runtime(folder: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def api_server() -> Iterator[LocalControlPlane]:
-    jobset = provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
-    with LocalControlPlane(crds=[ROOT / "config" / "crd", CONFORMANCE / "crds", jobset]) as running:
+def api_server(local_jobset_crd: Path) -> Iterator[LocalControlPlane]:
+    with LocalControlPlane(crds=[ROOT / "config" / "crd", CONFORMANCE / "crds", local_jobset_crd]) as running:
         authority = Authority(running.folder / "authority")
         data = {"ca.crt": base64.b64encode(authority.pem).decode()}
-        running.kubectl("create", "namespace", SHIPPED.namespace)
+        running.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SHIPPED.namespace}})
         metadata = {"name": SHIPPED.secret, "namespace": SHIPPED.namespace}
         running.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
         yield running

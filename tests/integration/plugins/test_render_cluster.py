@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`trainwright render --cluster` against a real API server: its runtimes, and the difference from what it has."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import yaml
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.cli.main import main
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.plugins.contract import OFFLINE
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, built_in
@@ -21,11 +19,9 @@ ROOT = Path(__file__).parents[3]
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ControlPlane]:
-    jobset = provide(["jobset-manager"]).manifests["jobset-crd.yaml"]
-    with ControlPlane(crds=[ROOT / "config" / "crd", jobset]) as running:
-        yield running
+@pytest.fixture
+def server(with_jobsets: ControlPlane) -> ControlPlane:
+    return with_jobsets
 
 
 def runtime(namespace: str) -> dict[str, Any]:
@@ -68,16 +64,14 @@ def render(server: ControlPlane, file: Path, document: dict[str, Any], *argument
 
 def create(server: ControlPlane, namespace: str) -> None:
     """What the manager would have made of the job."""
-    stored = yaml.safe_load(server.kubectl("get", "trainjobs", "tune", "--namespace", namespace, "--output", "yaml"))
+    stored = server.stored.get("trainjobs", "tune", namespace)
     pipeline = Pipeline(Registry.load(candidates=built_in()))
     rendering = pipeline.begin(
         msgspec.convert(stored, TrainJob), msgspec.convert(runtime(namespace), TrainingRuntime)
     ).render(OFFLINE)
     for component in rendering.components:
         document = component.generate(component.document) if component.generate else component.document
-        server.kubectl(
-            "apply", "--server-side", "--field-manager=trainer", "--filename=-", stdin=yaml.safe_dump(document)
-        )
+        server.stored.apply(document, field_manager="trainer")
 
 
 def test_new_objects_are_all_difference(
@@ -123,7 +117,7 @@ def test_objects_are_printed_with_the_uid_of_the_stored_job(
 ) -> None:
     namespace = server.create_namespace()
     server.apply(runtime(namespace), job(namespace))
-    uid = server.kubectl("get", "trainjobs", "tune", "--namespace", namespace, "--output=jsonpath={.metadata.uid}")
+    uid = (server.stored.get("trainjobs", "tune", namespace) or {})["metadata"]["uid"]
 
     assert render(server, tmp_path / "job.yaml", job(namespace), "-o", "yaml") == 0
 
@@ -158,6 +152,7 @@ def test_what_the_cluster_does_not_serve_concerns_that_job_alone(
     assert "+++ JobSet plain\n" in output.out
 
 
+@pytest.mark.real_control_plane("RBAC")
 def test_an_object_that_may_not_be_read_concerns_the_job_that_needs_it(
     server: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,7 +162,7 @@ def test_an_object_that_may_not_be_read_concerns_the_job_that_needs_it(
         {"apiGroups": ["trainer.kubeflow.org"], "resources": ["*"], "verbs": ["get"]},
         {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["get"]},
     ]
-    reader = server.add_user("reader", rules=rules, namespace=namespace)
+    reader = server.add_user(f"reader-{namespace}", rules=rules, namespace=namespace)
     simple, other = runtime(namespace), job(namespace)
     simple["metadata"]["name"], simple["spec"]["mlPolicy"] = "plain", {}
     other["metadata"]["name"], other["spec"]["runtimeRef"]["name"] = "other", "plain"

@@ -10,6 +10,8 @@ import yaml
 from tests.repository import ROOT
 from trainwright.controller.runtime.testing import ControlPlane
 
+pytestmark = pytest.mark.real_control_plane("kubectl")
+
 RUNTIMES = ROOT / "config" / "runtimes"
 
 

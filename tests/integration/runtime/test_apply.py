@@ -65,7 +65,7 @@ async def test_a_foreign_field_stays_and_a_foreign_edit_of_ours_goes(
 ) -> None:
     async with running(declared(config)) as m:
         await m.applier.apply([made("a", namespace, k="v")])
-        control_plane.kubectl("patch", "configmap", "a", "-n", namespace, "-p", '{"data":{"k":"other","l":"theirs"}}')
+        control_plane.stored.patch("configmap", "a", {"data": {"k": "other", "l": "theirs"}}, namespace)
         await settle_manager(m)
         results = await m.applier.apply([made("a", namespace, k="v")])
         assert results[0].action is Action.CHANGED
@@ -164,7 +164,7 @@ async def test_another_object_under_the_same_name_is_a_conflict(
     async with running(declared(config)) as m:
         before = (await m.applier.apply([made("a", namespace, k="v")]))[0].obj
         outside = m.client.with_defaults(field_manager="kubectl")
-        control_plane.kubectl("delete", "configmap", "a", "-n", namespace)
+        control_plane.stored.delete("configmap", "a", namespace)
         await eventually(lambda: m.cache.get(ConfigMap, "a", namespace), is_empty)
         with pytest.raises(Conflict):
             await m.applier._send(ConfigMap, {"metadata": {"name": "a", "namespace": namespace}}, before)
@@ -181,7 +181,7 @@ async def test_content_is_read_once_where_only_metadata_is_cached(
     async with running(manager) as m:
         assert (await m.applier.apply([made("a", namespace, k="v")]))[0].action is Action.CREATED
         assert (await m.applier.apply([made("a", namespace, k="v")]))[0].action is Action.UNCHANGED
-        control_plane.kubectl("patch", "configmap", "a", "-n", namespace, "-p", '{"data":{"k":"other"}}')
+        control_plane.stored.patch("configmap", "a", {"data": {"k": "other"}}, namespace)
         await settle_manager(m)
         assert (await m.applier.apply([made("a", namespace, k="v")]))[0].action is Action.CHANGED
         assert (await m.applier.apply([made("a", namespace, k="v")]))[0].action is Action.UNCHANGED

@@ -4,12 +4,9 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
@@ -21,13 +18,8 @@ def test_it_is_short() -> None:
     assert len(OPERATOR.read_text().splitlines()) < 60
 
 
-@pytest.mark.real_control_plane("Deployments")
-def test_the_documented_operator_works(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
-    try_operator(Path(sys.executable), control_plane, namespace, tmp_path)
-
-
 def try_operator(python: Path, control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
-    """Run the operator with an interpreter, and see it do its work."""
+    """Run the operator with an interpreter, and see it do its work; `tests/e2e/test_wheel.py` does, from the wheel."""
     log = tmp_path / "log"
     environment = {**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)}
     # The operator listens on the default ports, which another test may use now.

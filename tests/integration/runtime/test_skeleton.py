@@ -56,15 +56,13 @@ async def test_child_is_made_repaired_and_left_alone(
         assert [p.port for p in service.spec.ports or ()] == [8080]
         assert parent.actions == [Action.CREATED]
 
-        control_plane.kubectl(
-            "patch", "service", "shop", "-n", namespace, "-p", '{"spec":{"selector":{"app":"other"}}}'
-        )
+        control_plane.stored.patch("service", "shop", {"spec": {"selector": {"app": "other"}}}, namespace)
         await eventually(lambda: parent.actions, contains(Action.CHANGED))
         live = await manager.client.get(Service, "shop", namespace)
         assert live.spec is not None
         assert live.spec.selector == {"app": "shop"}
 
-        control_plane.kubectl("delete", "service", "shop", "-n", namespace)
+        control_plane.stored.delete("service", "shop", namespace)
         await eventually(lambda: parent.actions, lambda actions: actions.count(Action.CREATED) == 2)
 
     manager = quiet_manager(config)

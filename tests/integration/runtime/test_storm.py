@@ -78,6 +78,7 @@ async def trouble(
     raise AssertionError("the edits do not end, or the watches do not come back")
 
 
+@pytest.mark.local_is_enough
 async def test_the_cache_is_right_after_a_storm(
     monkeypatch: pytest.MonkeyPatch, own_control_plane: ControlPlane
 ) -> None:

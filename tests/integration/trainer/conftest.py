@@ -2,7 +2,6 @@
 """Our manager in the test's own event loop, on the shared API server, and a user who works in one namespace."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -60,10 +59,10 @@ class User:
         self.namespace = namespace
         self.manager = manager
 
-    async def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        return await asyncio.to_thread(
-            self.control_plane.kubectl, "--namespace", self.namespace, *arguments, stdin=stdin
-        )
+    async def make(self, document: dict[str, Any]) -> None:
+        """Create a whole document in the namespace."""
+        metadata = {"namespace": self.namespace, **document["metadata"]}
+        await asyncio.to_thread(self.control_plane.stored.create, {**document, "metadata": metadata})
 
     async def create(
         self, kind: str, name: str, spec: dict[str, Any], *, api: str = "trainer.kubeflow.org/v1alpha1"
@@ -81,8 +80,17 @@ class User:
     async def get(self, kind: str, name: str) -> dict[str, Any] | None:
         return await asyncio.to_thread(self.control_plane.stored.get, kind, name, self.namespace)
 
-    async def patch(self, kind: str, name: str, body: dict[str, Any], *options: str) -> None:
-        await self.kubectl("patch", kind, name, "--type=merge", "--patch", json.dumps(body), *options)
+    async def patch(self, kind: str, name: str, body: object, **options: str) -> None:
+        """See `Stored.patch`."""
+        await asyncio.to_thread(self.control_plane.stored.patch, kind, name, body, self.namespace, **options)
+
+    async def annotate(self, kind: str, name: str, annotation: str, value: str) -> None:
+        await self.patch(kind, name, {"metadata": {"annotations": {annotation: value}}})
+
+    async def delete(self, kind: str, *names: str, wait: bool = True) -> None:
+        """Delete objects, and wait until they are gone."""
+        for name in names:
+            await asyncio.to_thread(self.control_plane.stored.delete, kind, name, self.namespace, wait=wait)
 
     async def until(self, kind: str, name: str, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         """Wait for an object that satisfies the condition."""

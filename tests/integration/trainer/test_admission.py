@@ -12,16 +12,15 @@ import pytest
 from tests.integration.trainer.conftest import TEMPLATE
 from tests.managers import start_manager
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
-from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
 
 CRDS = Path(__file__).parents[3] / "config" / "crd"
 
 
 @pytest.fixture(scope="module")
-def admitted() -> Iterator[ControlPlane]:
+def admitted(new_control_plane: type[ControlPlane], jobset_crd: Path) -> Iterator[ControlPlane]:
     """An API server with our manager and its webhooks, registered by URL."""
-    with ControlPlane(crds=[CRDS, provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]) as control_plane:
+    with new_control_plane(crds=[CRDS, jobset_crd]) as control_plane:
         start_manager(control_plane, webhooks=True)
         yield control_plane
 
@@ -48,25 +47,26 @@ def document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def create(control_plane: ControlPlane, namespace: str, *documents: dict[str, Any]) -> None:
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(documents)})
-    control_plane.kubectl("create", "--namespace", namespace, "--filename=-", stdin=text)
+    for one in documents:
+        control_plane.stored.create(placed(one, namespace))
+
+
+def placed(document: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """The document in a namespace."""
+    return {**document, "metadata": {**document["metadata"], "namespace": namespace}}
 
 
 def refusal(control_plane: ControlPlane, namespace: str, wanted: dict[str, Any]) -> str:
     """Why the API server refuses the document; empty if it would take it."""
     try:
-        control_plane.kubectl(
-            "create", "--dry-run=server", "--namespace", namespace, "--filename=-", stdin=json.dumps(wanted)
-        )
+        control_plane.stored.create(placed(wanted, namespace), dry_run=True)
     except ControlPlaneError as error:
         return str(error)
     return ""
 
 
 def patch(control_plane: ControlPlane, namespace: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
-    arguments = ("--namespace", namespace, "--type=merge", "--patch", json.dumps(body), "--output=json")
-    found: dict[str, Any] = json.loads(control_plane.kubectl("patch", "trainjob", name, *arguments))
-    return found
+    return control_plane.stored.patch("trainjob", name, body, namespace)
 
 
 def test_runtime_and_job_may_come_together(admitted: ControlPlane, space: str) -> None:
@@ -149,10 +149,10 @@ def test_a_job_whose_runtime_is_gone_can_still_be_labelled_resumed_and_deleted(
     create(admitted, space, runtime("runtime"), job("job", suspend=True))
     # The snapshot is taken before the JobSet is made.
     eventually_sync(lambda: admitted.stored.get("jobset", "job", space))
-    admitted.kubectl("delete", "trainingruntime", "runtime", "--namespace", space)
+    admitted.stored.delete("trainingruntime", "runtime", space)
     assert patch(admitted, space, "job", {"metadata": {"labels": {"a": "b"}}})["metadata"]["labels"] == {"a": "b"}
     assert patch(admitted, space, "job", {"spec": {"suspend": False}})["spec"]["suspend"] is False
-    admitted.kubectl("delete", "trainjob", "job", "--namespace", space)
+    admitted.stored.delete("trainjob", "job", space, wait=False)
 
 
 def test_nothing_stands_in_the_way_of_a_job_that_is_going(admitted: ControlPlane, space: str) -> None:
@@ -163,11 +163,12 @@ def test_nothing_stands_in_the_way_of_a_job_that_is_going(admitted: ControlPlane
     change = {"spec": {"runtimePatches": [entry]}}
     with pytest.raises(ControlPlaneError, match="only while the TrainJob is suspended"):
         patch(admitted, space, "job", change)
-    admitted.kubectl("delete", "trainjob", "job", "--wait=false", "--namespace", space)
+    admitted.stored.delete("trainjob", "job", space, wait=False)
     patch(admitted, space, "job", {**change, "metadata": {"finalizers": None}})
-    assert not admitted.kubectl("get", "trainjob", "job", "--namespace", space, "--ignore-not-found")
+    assert admitted.stored.get("trainjob", "job", space) is None
 
 
+@pytest.mark.real_control_plane("kubectl")
 def test_a_name_that_is_too_long_for_its_pods_is_warned_of(admitted: ControlPlane, space: str) -> None:
     create(admitted, space, runtime("runtime"))
     long = "j" * 60
@@ -184,6 +185,7 @@ def test_a_name_that_is_too_long_for_its_pods_is_warned_of(admitted: ControlPlan
         )
 
 
+@pytest.mark.real_control_plane("kubectl")
 def test_a_deprecated_runtime_is_warned_of_at_every_change(admitted: ControlPlane, space: str) -> None:
     made = runtime(f"old-{space}")
     create(admitted, space, {**made, "kind": "ClusterTrainingRuntime"})

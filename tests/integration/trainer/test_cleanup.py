@@ -28,7 +28,7 @@ async def ended(user: User, name: str) -> None:
     await user.job(name)
     await user.until("jobset", name, bool)
     done = {"type": "Completed", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": TIME}
-    await user.patch("jobset", name, {"status": {"conditions": [done]}}, "--subresource=status")
+    await user.patch("jobset", name, {"status": {"conditions": [done]}}, subresource="status")
     await user.until("trainjob", name, lambda job: "Complete" in conditions(job))
 
 
@@ -41,13 +41,13 @@ async def test_a_finished_job_goes_in_time(with_jobsets: ControlPlane, namespace
         await user.create("TrainingRuntime", "runtime", RUNTIME)
         for name in ("by-default", "kept", "soon"):
             await ended(user, name)
-        await user.kubectl("annotate", "trainjob", "kept", f"{ANNOTATION_OBJECTS}=never")
-        await user.kubectl("annotate", "trainjob", "soon", f"{ANNOTATION_JOB}=0")
+        await user.annotate("trainjob", "kept", ANNOTATION_OBJECTS, "never")
+        await user.annotate("trainjob", "soon", ANNOTATION_JOB, "0")
         # Ended, too, but another controller's.
         await user.job("foreign", managedBy="kueue.x-k8s.io/multikueue")
-        await user.kubectl("annotate", "trainjob", "foreign", f"{ANNOTATION_JOB}=0")
+        await user.annotate("trainjob", "foreign", ANNOTATION_JOB, "0")
         done = {"type": "Complete", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": TIME}
-        await user.patch("trainjob", "foreign", {"status": {"conditions": [done]}}, "--subresource=status")
+        await user.patch("trainjob", "foreign", {"status": {"conditions": [done]}}, subresource="status")
         await user.job("later")
         await user.until("jobset", "later", bool)
         # Off unless the Configuration asks for it.

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The TrainJob controller on a real API server, with the test in the part of the JobSet controller."""
 
-import json
 from collections import Counter
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from tests.integration.trainer.conftest import POD, STEP, TEMPLATE, TIME, User, conditions, working
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.audit import Call
+from trainwright.controller.runtime.testing.waiting import eventually, is_empty
 
 MPI = {
     "mlPolicy": {"numNodes": 2, "mpi": {"mpiImplementation": "OpenMPI", "runLauncherAsNode": True}},
@@ -47,12 +47,12 @@ async def test_the_jobsets_end_is_the_jobs(user: User, theirs: str, ours: str) -
     end = {"type": theirs, "status": "True", "reason": "Because", "message": "so", "lastTransitionTime": TIME}
     counts = {"name": "node", "ready": 0, "succeeded": 1, "failed": 0, "active": 0, "suspended": 0}
     status = {"conditions": [end], "replicatedJobsStatus": [counts], "restarts": 0}
-    await user.patch("jobset", "job", {"status": status}, "--subresource=status")
+    await user.patch("jobset", "job", {"status": status}, subresource="status")
     job = await user.until("trainjob", "job", lambda job: ours in conditions(job))
     assert conditions(job)[ours] == end | {"type": ours}
     assert job["status"]["jobsStatus"] == [counts]
     # A finished job is over: its JobSet may go, and does not come back.
-    await user.kubectl("delete", "jobset", "job")
+    await user.delete("jobset", "job")
     await user.patch("trainjob", "job", {"metadata": {"labels": {"looked": "at"}}})
     await user.job("later")
     await user.until("jobset", "later", bool)
@@ -69,7 +69,7 @@ async def test_a_jobset_of_somebody_else_is_left_alone_and_named(user: User) -> 
     assert conditions(job)["Blocked"]["reason"] == "ApplyRefused"
     assert "JobSet" in conditions(job)["Blocked"]["message"]
     assert await user.get("jobset", "job") == before
-    await user.kubectl("delete", "jobset", "job")
+    await user.delete("jobset", "job")
     job = await user.until("trainjob", "job", lambda job: "Blocked" not in conditions(job))
     assert (await user.until("jobset", "job", bool))["spec"]["replicatedJobs"][0]["name"] == "node"
 
@@ -77,7 +77,7 @@ async def test_a_jobset_of_somebody_else_is_left_alone_and_named(user: User) -> 
 async def test_what_stands_in_the_way_is_told_in_one_event(user: User) -> None:
     await user.job("job")
     await user.until("trainjob", "job", lambda job: "Blocked" in conditions(job))
-    events = json.loads(await user.kubectl("get", "events.events.k8s.io", "--output=json"))["items"]
+    events = user.control_plane.stored.list("events.events.k8s.io", user.namespace)
     (event,) = [event for event in events if event["regarding"]["kind"] == "TrainJob"]
     assert (event["type"], event["reason"], event["action"], event["regarding"]["name"]) == (
         "Warning",
@@ -133,7 +133,8 @@ async def test_a_secret_of_somebody_else_is_tried_by_a_new_job_alone(
     name = "job-mpi-ssh-auth"
     async with working(with_jobsets, namespace) as user:
         await user.create("TrainingRuntime", "runtime", MPI)
-        await user.kubectl("create", "secret", "generic", name, "--from-literal=theirs=yes")
+        theirs = {"metadata": {"name": name}, "stringData": {"theirs": "yes"}}
+        await user.make({"apiVersion": "v1", "kind": "Secret", **theirs})
         await user.job("job")
         await user.until("jobset", "job", bool)
         tried = calls(user, name)
@@ -147,7 +148,7 @@ async def test_a_secret_of_somebody_else_is_tried_by_a_new_job_alone(
         kept = await user.get("secret", name)
         assert kept is not None
         assert list(kept["data"]) == ["theirs"]
-        await user.kubectl("delete", "secret", name)
+        await user.delete("secret", name)
         await built_again(user)
         made = await user.get("secret", name)
         assert made is not None
@@ -166,11 +167,11 @@ async def test_a_jobset_that_goes_while_no_manager_runs_is_not_run_twice(
             await user.until("jobset", name, bool)
         await shows_pods(user, "ran", ran)
         # A JobSet that this process saw was deleted by somebody: it is made again.
-        await user.kubectl("delete", "jobset", "ran")
+        await user.delete("jobset", "ran")
         await user.until("jobset", "ran", bool)
         await user.until("trainjob", "ran", lambda job: not job.get("status", {}).get("jobsStatus"))
         await shows_pods(user, "ran", ran)
-    await user.kubectl("delete", "jobset", "ran", "waited")
+    await user.delete("jobset", "ran", "waited")
     async with working(with_jobsets, namespace) as user:
         job = await user.until("trainjob", "ran", lambda job: "Failed" in conditions(job))
         failed = conditions(job)["Failed"]
@@ -184,7 +185,7 @@ async def test_a_jobset_that_goes_while_no_manager_runs_is_not_run_twice(
 async def shows_pods(user: User, name: str, counters: dict[str, Any]) -> None:
     """Let the JobSet have pods, and wait until the job shows them."""
     status = {"status": {"replicatedJobsStatus": [counters]}}
-    await user.patch("jobset", name, status, "--subresource=status")
+    await user.patch("jobset", name, status, subresource="status")
     await user.until("trainjob", name, lambda job: job.get("status", {}).get("jobsStatus") == [counters])
 
 
@@ -199,7 +200,7 @@ def calls(user: User, name: str) -> list[Call]:
 
 async def built_again(user: User) -> None:
     """Have the job's objects made again, the JobSet last."""
-    await user.kubectl("delete", "jobset", "job")
+    await user.delete("jobset", "job")
     await user.until("jobset", "job", bool)
 
 
@@ -210,7 +211,7 @@ async def test_a_job_beyond_its_deadline_fails_and_what_runs_it_goes(user: User)
     job = await user.until("trainjob", "job", lambda job: "Failed" in conditions(job))
     failed = conditions(job)["Failed"]
     assert (failed["reason"], failed["message"]) == ("DeadlineExceeded", "TrainJob exceeded its active deadline")
-    await user.kubectl("wait", "--for=delete", "--timeout=30s", "jobset/job")
+    await eventually(lambda: user.get("jobset", "job"), is_empty)
     # The rest stays with the job until that is deleted.
     assert await user.get("configmap", "job-runtime-snapshot") is not None
 
@@ -220,11 +221,11 @@ async def test_a_job_that_is_going_is_still_reported_and_gets_nothing_back(user:
     await user.job("job", activeDeadlineSeconds=3600)
     await user.until("jobset", "job", bool)
     await user.patch("trainjob", "job", {"metadata": {"finalizers": ["example.com/keep"]}})
-    await user.kubectl("delete", "trainjob", "job", "--wait=false")
-    await user.kubectl("delete", "configmap", "job-runtime-snapshot")
+    await user.delete("trainjob", "job", wait=False)
+    await user.delete("configmap", "job-runtime-snapshot")
     counters = {"ready": 0, "succeeded": 0, "failed": 0, "suspended": 0}
     status = {"replicatedJobsStatus": [{"name": "node", "active": 1, **counters}]}
-    await user.patch("jobset", "job", {"status": status}, "--subresource=status")
+    await user.patch("jobset", "job", {"status": status}, subresource="status")
     await user.until("trainjob", "job", lambda job: job.get("status", {}).get("jobsStatus"))
     assert await user.get("configmap", "job-runtime-snapshot") is None
     await user.patch("trainjob", "job", {"metadata": {"finalizers": None}})
@@ -255,6 +256,6 @@ async def test_what_others_change_of_a_suspended_jobset_is_put_right_each_time(u
         await user.until("jobset", "job", lambda jobset: jobset["spec"] == made["spec"])
     await user.patch("jobset", "job", {"spec": {"suspend": False}})
     await user.until("jobset", "job", lambda jobset: jobset["spec"]["suspend"])
-    await user.kubectl("delete", "jobset", "job")
+    await user.delete("jobset", "job")
     again = await user.until("jobset", "job", bool)
     assert again["spec"] == made["spec"]

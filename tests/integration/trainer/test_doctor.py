@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The doctor on a real API server: webhooks of a removed installation, rights that are missing."""
 
-import json
+from typing import Any
 
 import pytest
 
@@ -14,7 +14,7 @@ from trainwright.controller.trainer.doctor.gathering import Gatherer
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
 
-LEFT_OVER = {
+LEFT_OVER: dict[str, Any] = {
     "apiVersion": "admissionregistration.k8s.io/v1",
     "kind": "ValidatingWebhookConfiguration",
     "metadata": {"name": "validator.trainer.left-over.example"},
@@ -52,11 +52,11 @@ async def findings(kubeconfig: str, namespace: str) -> dict[str, list[tuple[Leve
 async def test_a_webhook_that_leads_nowhere_and_a_manager_that_is_missing(
     with_jobsets: ControlPlane, namespace: str
 ) -> None:
-    with_jobsets.kubectl("create", "--filename=-", stdin=json.dumps(LEFT_OVER))
+    with_jobsets.stored.create(LEFT_OVER)
     try:
         found = await findings(str(with_jobsets.kubeconfig), namespace)
     finally:
-        with_jobsets.kubectl("delete", "validatingwebhookconfiguration", LEFT_OVER["metadata"]["name"])  # type: ignore[index]
+        with_jobsets.stored.delete("validatingwebhookconfiguration", LEFT_OVER["metadata"]["name"])
     ((level, message),) = found["webhooks lead somewhere"]
     assert level is Level.PROBLEM
     assert "validator.trainer.left-over.example leads to Service gone/gone, which does not exist" in message

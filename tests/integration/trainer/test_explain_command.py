@@ -47,10 +47,8 @@ class Shell:
         self.create({**kind, "metadata": {"name": name}, "spec": {"runtimeRef": reference, **spec}})
 
     def create(self, document: dict[str, Any]) -> None:
-        self.kubectl("create", "--filename=-", stdin=json.dumps(document))
-
-    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        return self.control_plane.kubectl(f"--namespace={self.namespace}", *arguments, stdin=stdin)
+        metadata = {**document["metadata"], "namespace": self.namespace}
+        self.control_plane.stored.create({**document, "metadata": metadata})
 
     def explain(self, *arguments: str, kubeconfig: Path | None = None) -> tuple[int, str, str]:
         """Exit code, standard output and standard error."""
@@ -64,8 +62,8 @@ class Shell:
     def end(self, kind: str) -> None:
         condition = {"type": kind, "status": "True", "reason": "Test", "message": "the test ends it"}
         condition["lastTransitionTime"] = "2026-11-22T13:00:00Z"
-        patch = json.dumps({"status": {"conditions": [condition]}})
-        self.kubectl("patch", "trainjob", "j", "--subresource=status", "--type=merge", "--patch", patch)
+        body = {"status": {"conditions": [condition]}}
+        self.control_plane.stored.patch("trainjob", "j", body, self.namespace, subresource="status")
 
 
 @pytest.fixture
@@ -78,7 +76,7 @@ def test_a_job_that_waits(shell: Shell) -> None:
     code, out, err = shell.explain("j")
     assert (code, err) == (3, "")
     first, second = out.splitlines()
-    assert first == "Waiting: the job is suspended by its spec.suspend: set it to false to start the job"
+    assert first == "Suspended: the job is suspended by its spec.suspend: set it to false to start the job"
     assert second.startswith(f"  TrainJob {shell.namespace}/j, since 20")
 
 
@@ -138,7 +136,7 @@ def test_a_user_who_may_not_read_the_job(shell: Shell) -> None:
 
 def test_all_causes(shell: Shell) -> None:
     shell.job(suspend=True)
-    shell.kubectl("delete", "trainingruntime", "r")
+    shell.control_plane.stored.delete("trainingruntime", "r", shell.namespace)
     code, out, _ = shell.explain("j")
     assert code == 1
     lines = out.splitlines()
@@ -155,7 +153,7 @@ def test_watching_ends_with_the_job(shell: Shell) -> None:
     command = [sys.executable, "-m", "trainwright.controller.cli.main", "explain", "j", "--watch", *shell.place()]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
-        assert watching.stdout.readline().startswith("Waiting: the job is suspended")
+        assert watching.stdout.readline().startswith("Suspended: the job is suspended")
         shell.end("Complete")
         rest = watching.stdout.read()
         assert watching.wait() == 0

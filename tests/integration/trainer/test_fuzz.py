@@ -3,9 +3,13 @@
 
 import asyncio
 
+import pytest
+
 from tests.integration.trainer.fuzz import CRDS, fuzz
 from tests.managers import start_manager
 from trainwright.controller.runtime.testing import ControlPlane
+
+pytestmark = pytest.mark.real_control_plane("JobSet's manager")
 
 PAIRS = 200
 SEED = 20261121

@@ -17,7 +17,7 @@ from tests.integration.trainer.reporting import definitions
 from tests.repository import ROOT
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.kubernetes.core.v1 import ConfigMap, Secret
+from trainwright.api.kubernetes.core.v1 import ConfigMap, Namespace, Secret
 from trainwright.api.objects import controller_of, name_of, uid_of
 from trainwright.api.scheduling.v1alpha1 import PodGroup
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
@@ -33,7 +33,6 @@ from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
 from trainwright.controller.trainer.job import memory
 
-SPACE = "default"
 KINDS = {kind.RESOURCE.api_version: kind.RESOURCE for kind in (PodGroup, VolcanoPodGroup, JobSet)}
 OWNED = (ConfigMap.RESOURCE, Secret.RESOURCE, *KINDS.values())
 STEP = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
@@ -99,6 +98,14 @@ class World:
         self.api, self._tasks = api, tasks
         self.client = Client(api.transport(), user_agent="user")
         self._port = free_port()
+        self.space = "default"
+        self._spaces = [self.space]
+
+    async def move(self, space: str) -> None:
+        """Go on in a new namespace."""
+        await self.client.create({"metadata": {"name": space}}, kind=Namespace.RESOURCE)
+        self.space = space
+        self._spaces.append(space)
 
     async def start(self, *, settled: bool = True) -> Manager:
         """A manager that starts now, at rest unless `settled` is False."""
@@ -123,7 +130,7 @@ class World:
 
     async def create(self, kind: Any, name: str, spec: dict[str, Any], annotations: dict[str, str]) -> None:
         document = {"apiVersion": kind.RESOURCE.api_version, "kind": kind.RESOURCE.kind, "spec": spec}
-        metadata = {"name": name, "namespace": SPACE, "annotations": annotations}
+        metadata = {"name": name, "namespace": self.space, "annotations": annotations}
         await self.client.create({**document, "metadata": metadata}, kind=kind.RESOURCE)
 
     async def job(self, name: str, **spec: Any) -> None:
@@ -137,14 +144,26 @@ class World:
     async def serves_all(self) -> bool:
         """Raises NotFound while a kind is not served."""
         for resource in (*OWNED, TrainJob.RESOURCE, TrainingRuntime.RESOURCE):
-            await self.client.list(resource, SPACE)
+            await self.client.list(resource, self.space)
         return True
 
     async def owned(self) -> dict[tuple[Any, str], Any]:
-        """What the job `job` owns, by kind and name."""
+        """What the job `job` of the present namespace owns, by kind and name."""
+        return await self._owned(self.space)
+
+    async def versions(self) -> dict[tuple[str, Any, str], tuple[str, Any]]:
+        """What the jobs of all namespaces own: each with uid and version."""
+        found = {space: await self._owned(space) for space in self._spaces}
+        return {
+            (space, *key): (uid_of(obj), obj["metadata"]["resourceVersion"])
+            for space, owned in found.items()
+            for key, obj in owned.items()
+        }
+
+    async def _owned(self, space: str) -> dict[tuple[Any, str], Any]:
         found = {}
         for resource in OWNED:
-            for obj in (await self.client.list(resource, SPACE)).items:
+            for obj in (await self.client.list(resource, space)).items:
                 controller = controller_of(obj)
                 if controller is not None and controller.name == "job":
                     found[resource, name_of(obj)] = obj
@@ -152,12 +171,12 @@ class World:
 
     async def blocked(self) -> str:
         """The message of the job's condition `Blocked`; empty without one."""
-        status = (await self.client.get(TrainJob.RESOURCE, "job", SPACE)).get("status", {})
+        status = (await self.client.get(TrainJob.RESOURCE, "job", self.space)).get("status", {})
         found = [one["message"] for one in status.get("conditions", ()) if one["type"] == "Blocked"]
         return found[0] if found else ""
 
     async def label(self, resource: Any, name: str, **labels: str | None) -> None:
-        await self.client.patch(resource, name, SPACE, {"metadata": {"labels": labels}})
+        await self.client.patch(resource, name, self.space, {"metadata": {"labels": labels}})
 
 
 @asynccontextmanager
@@ -181,62 +200,73 @@ async def contents(world: World) -> dict[tuple[Any, str], dict[str, Any]]:
     return {key: content(obj) for key, obj in (await world.owned()).items()}
 
 
-async def stored(world: World) -> dict[tuple[Any, str], tuple[str, Any]]:
-    """Which objects the job owns: each with uid and version."""
-    return {key: (uid_of(obj), obj["metadata"]["resourceVersion"]) for key, obj in (await world.owned()).items()}
-
-
 async def nothing_is_left_to_do(world: World, manager: Manager) -> None:
     """A manager that starts now changes nothing."""
     await settle_manager(manager)
     manager.stop()
-    before = await stored(world)
+    before = await world.versions()
     fresh = await world.start()
-    assert await stored(world) == before
+    assert await world.versions() == before
     fresh.stop()
 
 
-@pytest.mark.parametrize("life", ["twice", "changed"])
 @pytest.mark.parametrize("name", RUNTIMES)
-async def test_each_object_of_a_job_is_made_again(name: str, life: str, tmp_path: Path) -> None:
+async def test_each_object_of_a_job_is_made_again_and_put_right(name: str, tmp_path: Path) -> None:
+    """Lives of a job, each in a namespace of its own, with one manager; then one that starts has nothing to do."""
     async with running(tmp_path) as world:
         manager = await world.start()
-        await world.job(name)
-        await settle_manager(manager)
-        objects = set(await world.owned())
-        assert MADE[name] == {(resource.kind, name) for resource, name in objects}
-        # The first of them in a new life is the PodGroup, if there is one.
-        for resource, own in sorted(objects, key=str, reverse=life == "twice"):
-            if life == "changed":
-                await world.label(TrainJob.RESOURCE, "job", changed=own.lower())
-                await settle_manager(manager)
-            for _ in range(2 if life == "twice" else 1):
-                await world.client.delete(resource, own, SPACE, propagation="Background")
-                await settle_manager(manager)
-                assert set(await world.owned()) == objects, f"after {resource.kind} {own} was deleted"
+        for life in (deleted_twice, deleted_after_a_change, changed_while_suspended):
+            await world.move(life.__name__.replace("_", "-"))
+            await life(world, manager, name)
         await nothing_is_left_to_do(world, manager)
 
 
-@pytest.mark.parametrize("name", RUNTIMES)
-async def test_each_object_of_a_suspended_job_that_is_changed_is_put_right(name: str, tmp_path: Path) -> None:
-    async with running(tmp_path) as world:
-        manager = await world.start()
-        await world.job(name, suspend=True)
-        await settle_manager(manager)
-        before = await world.owned()
+async def deleted_twice(world: World, manager: Manager, name: str) -> None:
+    objects = await made(world, manager, name)
+    # The first of them in a new life is the PodGroup, if there is one.
+    for resource, own in sorted(objects, key=str, reverse=True):
         for _ in range(2):
-            # The second time, what is seen is what was seen before it was put right.
-            for (resource, own), obj in before.items():
-                if change := changed(resource, obj):
-                    await world.client.patch(resource, own, SPACE, change)
-            await settle_manager(manager)
-            assert await contents(world) == {key: content(obj) for key, obj in before.items()}
-        await nothing_is_left_to_do(world, manager)
+            await delete(world, manager, resource, own, objects)
+
+
+async def deleted_after_a_change(world: World, manager: Manager, name: str) -> None:
+    objects = await made(world, manager, name)
+    for resource, own in sorted(objects, key=str):
+        await world.label(TrainJob.RESOURCE, "job", changed=own.lower())
+        await settle_manager(manager)
+        await delete(world, manager, resource, own, objects)
+
+
+async def made(world: World, manager: Manager, name: str) -> set[tuple[Any, str]]:
+    await world.job(name)
+    await settle_manager(manager)
+    objects = set(await world.owned())
+    assert MADE[name] == {(resource.kind, name) for resource, name in objects}
+    return objects
+
+
+async def delete(world: World, manager: Manager, resource: Any, own: str, objects: set[tuple[Any, str]]) -> None:
+    await world.client.delete(resource, own, world.space, propagation="Background")
+    await settle_manager(manager)
+    assert set(await world.owned()) == objects, f"{world.space}: after {resource.kind} {own} was deleted"
+
+
+async def changed_while_suspended(world: World, manager: Manager, name: str) -> None:
+    await world.job(name, suspend=True)
+    await settle_manager(manager)
+    before = await world.owned()
+    for _ in range(2):
+        # The second time, what is seen is what was seen before it was put right.
+        for (resource, own), obj in before.items():
+            if change := changed(resource, obj):
+                await world.client.patch(resource, own, world.space, change)
+        await settle_manager(manager)
+        assert await contents(world) == {key: content(obj) for key, obj in before.items()}
 
 
 async def foreign_group(world: World, kind: Any) -> None:
     document = {"apiVersion": kind.RESOURCE.api_version, "kind": "PodGroup", "spec": {"minMember": 1}}
-    await world.client.create({**document, "metadata": {"name": "job", "namespace": SPACE}}, kind=kind.RESOURCE)
+    await world.client.create({**document, "metadata": {"name": "job", "namespace": world.space}}, kind=kind.RESOURCE)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("coscheduling", PodGroup), ("volcano", VolcanoPodGroup)])
@@ -248,8 +278,8 @@ async def test_a_podgroup_of_somebody_else_is_used_until_it_goes(name: str, kind
         theirs = kind.RESOURCE, "job"
         made = await eventually(world.owned, lambda found: (JobSet.RESOURCE, "job") in found)
         assert theirs not in made
-        assert (await world.client.get(kind.RESOURCE, "job", SPACE))["spec"]["minMember"] == 1
-        await world.client.delete(kind.RESOURCE, "job", SPACE)
+        assert (await world.client.get(kind.RESOURCE, "job", world.space))["spec"]["minMember"] == 1
+        await world.client.delete(kind.RESOURCE, "job", world.space)
         made = await eventually(world.owned, lambda found: theirs in found)
         assert made[theirs]["spec"]["minMember"] == 2
         await nothing_is_left_to_do(world, manager)
@@ -268,7 +298,7 @@ async def test_the_secret_of_a_deleted_job_of_that_name_is_waited_out(
             "name": "job",
             "uid": "of-the-deleted",
         }
-        metadata = {"name": secret, "namespace": SPACE, "ownerReferences": [{**owner, "controller": True}]}
+        metadata = {"name": secret, "namespace": world.space, "ownerReferences": [{**owner, "controller": True}]}
         document = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
         earlier = await world.client.create(document, kind=Secret.RESOURCE)
         await settle_manager(manager)
@@ -276,7 +306,7 @@ async def test_the_secret_of_a_deleted_job_of_that_name_is_waited_out(
         blocked = await eventually(world.blocked, lambda message: message)
         assert blocked == f"Secret {secret} is controlled by TrainJob job and was not changed: use another name"
         assert (JobSet.RESOURCE, "job") not in await world.owned()
-        await world.client.delete(Secret.RESOURCE, secret, SPACE)
+        await world.client.delete(Secret.RESOURCE, secret, world.space)
         made = await eventually(world.owned, lambda found: (JobSet.RESOURCE, "job") in found)
         assert uid_of(made[Secret.RESOURCE, secret]) != uid_of(earlier)
         await nothing_is_left_to_do(world, manager)

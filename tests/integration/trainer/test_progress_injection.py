@@ -6,7 +6,7 @@ import base64
 import json
 import ssl
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing
 from http.client import HTTPSConnection
 from typing import Any
 
@@ -22,10 +22,11 @@ from trainwright.api.config.v1alpha1 import (
     ControllerWebhook,
     StatusServer,
 )
+from trainwright.api.kubernetes.core.v1 import ServiceAccount
 from trainwright.api.manifest import dump
 from trainwright.controller.runtime import load_config
 from trainwright.controller.runtime.manager.settings import ProcessSettings
-from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError
+from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
@@ -85,8 +86,7 @@ async def reporting(control_plane: ControlPlane, namespace: str) -> AsyncIterato
 @pytest.fixture
 def place(with_jobsets: ControlPlane, namespace: str) -> tuple[ControlPlane, str]:
     """The shared API server with the manager's namespace, which others may have made."""
-    with suppress(ControlPlaneError):
-        with_jobsets.kubectl("create", "namespace", SYSTEM)
+    with_jobsets.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
     return with_jobsets, namespace
 
 
@@ -95,8 +95,7 @@ async def put_secret(user: User, **data: str) -> None:
     encoded = {name.replace("_", "."): base64.b64encode(value.encode()).decode() for name, value in data.items()}
     metadata = {"name": user.namespace, "namespace": SYSTEM}
     document = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": encoded}
-    text = json.dumps(document)
-    await asyncio.to_thread(user.control_plane.kubectl, "apply", "--server-side", "--filename=-", stdin=text)
+    await asyncio.to_thread(user.control_plane.apply, document)
 
 
 def bundle(config_map: dict[str, Any]) -> str:
@@ -108,7 +107,7 @@ async def finish(user: User, name: str) -> None:
     """Play JobSet's controller: the JobSet is complete, and the TrainJob with it."""
     completed = {"type": "Completed", "status": "True", "reason": "R", "message": "m"}
     body = {"status": {"conditions": [{**completed, "lastTransitionTime": "2026-01-02T03:04:05Z"}]}}
-    await user.patch("jobset", name, body, "--subresource=status")
+    await user.patch("jobset", name, body, subresource="status")
     await user.until("trainjob", name, lambda job: "Complete" in conditions(job))
 
 
@@ -161,8 +160,7 @@ async def test_38_and_39_without_reports_nothing_is_added(place: tuple[ControlPl
         metadata = {"name": "runtime", "annotations": {"trainwright.dev/progress": "none"}}
         spec = {"mlPolicy": {"numNodes": 1}, "template": TEMPLATE}
         document = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainingRuntime"}
-        text = json.dumps({**document, "metadata": metadata, "spec": spec})
-        await user.kubectl("create", "--filename=-", stdin=text)
+        await user.make({**document, "metadata": metadata, "spec": spec})
         await user.job("quiet")
         jobset = await user.until("jobset", "quiet", bool)
         (replicated,) = jobset["spec"]["replicatedJobs"]
@@ -180,7 +178,7 @@ async def test_40_a_job_of_kubeflow_trainer_reports_on(place: tuple[ControlPlane
     runtime = yaml.safe_load((CASE / "runtime.yaml").read_text())
     job = yaml.safe_load((CASE / "trainjob.yaml").read_text())
     for document in (runtime, job):
-        await before.kubectl("create", "--filename=-", stdin=json.dumps(document))
+        await before.make(document)
     stored = await before.until("trainjob", "referee", bool)
     for document in yaml.safe_load((CASE / "expected.yaml").read_text())["objects"]:
         text = json.dumps(document).replace("<namespace>", namespace)
@@ -189,8 +187,7 @@ async def test_40_a_job_of_kubeflow_trainer_reports_on(place: tuple[ControlPlane
             owner["uid"] = stored["metadata"]["uid"]
         if "runtime" in left.get("data", {}):
             left["data"]["runtime"] = dump(await before.until("trainingruntime", "scoreboard", bool))
-        options = ("--server-side", "--field-manager=trainer", "--filename=-")
-        await before.kubectl("apply", *options, stdin=json.dumps(left))
+        control_plane.stored.apply(left, field_manager="trainer")
     jobset = await before.until("jobset", "referee", bool)
 
     await put_secret(before, ca_crt="NEW")
@@ -203,8 +200,10 @@ async def test_40_a_job_of_kubeflow_trainer_reports_on(place: tuple[ControlPlane
         pod = node["template"]["spec"]["template"]["spec"]
         (url,) = (v["value"] for v in pod["containers"][0]["env"] if v["name"] == "KUBEFLOW_TRAINER_SERVER_URL")
         audience = pod["volumes"][0]["projected"]["sources"][0]["serviceAccountToken"]["audience"]
-        await user.kubectl("create", "serviceaccount", "reporter")
-        token = (await user.kubectl("create", "token", "reporter", f"--audience={audience}")).strip()
+        await user.make({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reporter"}})
+        request = {"spec": {"audiences": [audience]}}
+        answer = await user.manager.client.post_subresource(ServiceAccount, "reporter", namespace, "token", request)
+        token = answer["status"]["token"]
         assert await user.report(url.partition(":10443")[2], token, 7) == 200
         job = await user.until("trainjob", "referee", lambda job: "trainerStatus" in job.get("status", {}))
         assert job["status"]["trainerStatus"]["progressPercentage"] == 7

@@ -24,7 +24,6 @@ from trainwright.api.trainer.v1alpha1 import TrainerStatus, TrainJob
 from trainwright.controller.runtime import Cache, Client, ClusterConfig, HTTPTransport, NotFound, load_config
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.fault_proxy import Fault, FaultProxy
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.runtime.tokens.issuer import DISCOVERY, KEYS
@@ -250,10 +249,10 @@ async def test_a_pod_whose_read_fails_is_accepted(with_jobsets: ControlPlane, te
 
 
 @pytest.mark.timeout(300)
-async def test_rights_and_keys_of_the_real_api_server() -> None:
+@pytest.mark.real_control_plane("RBAC")
+async def test_rights_and_keys_of_the_real_api_server(jobset_crd: Path) -> None:
     """What the local API server does not have: RBAC, and keys that an administrator exchanges."""
-    crds = [CRDS, provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]
-    with ControlPlane(crds=crds, audit=True) as own:
+    with ControlPlane(crds=[CRDS, jobset_crd], audit=True) as own:
         await _tokens_are_reviewed_without_the_keys(own)
         await _a_new_signing_key_is_found(own)
 

@@ -16,8 +16,8 @@ def image(jobset: dict[str, Any]) -> str:
 
 
 async def set_image(user: User, value: str) -> None:
-    body = f'[{{"op": "replace", "path": "{IMAGE}", "value": "{value}"}}]'
-    await user.kubectl("patch", "trainingruntime", "runtime", "--type=json", "--patch", body)
+    body = [{"op": "replace", "path": IMAGE, "value": value}]
+    await user.patch("trainingruntime", "runtime", body, style="json")
 
 
 async def test_it_is_the_runtime_as_it_is_stored_and_belongs_to_the_job(user: User) -> None:
@@ -37,10 +37,10 @@ async def test_a_changed_or_deleted_runtime_does_not_reach_a_job_that_exists(use
     await user.job("job", suspend=True)
     await user.until("jobset", "job", bool)
     await set_image(user, "example.com/other")
-    await user.kubectl("delete", "jobset", "job")
+    await user.delete("jobset", "job")
     jobset = await user.until("jobset", "job", bool)
     assert image(jobset) == "example.com/none"
-    await user.kubectl("delete", "trainingruntime", "runtime")
+    await user.delete("trainingruntime", "runtime")
     await user.patch("trainjob", "job", {"spec": {"suspend": False}})
     await user.until("jobset", "job", lambda jobset: not jobset["spec"].get("suspend"))
     assert "Blocked" not in conditions(await user.get("trainjob", "job") or {})
@@ -52,7 +52,7 @@ async def test_a_deleted_snapshot_is_taken_anew(user: User) -> None:
     before = await user.until("configmap", "job-runtime-snapshot", bool)
     await user.until("jobset", "job", bool)
     await set_image(user, "example.com/other")
-    await user.kubectl("delete", "configmap", "job-runtime-snapshot")
+    await user.delete("configmap", "job-runtime-snapshot")
     uid = before["metadata"]["uid"]
     await user.until("configmap", "job-runtime-snapshot", lambda found: found["metadata"]["uid"] != uid)
     await user.until("jobset", "job", lambda jobset: image(jobset) == "example.com/other")
@@ -60,7 +60,8 @@ async def test_a_deleted_snapshot_is_taken_anew(user: User) -> None:
 
 async def test_a_config_map_of_somebody_else_is_left_alone_and_named(user: User) -> None:
     await user.runtime()
-    await user.kubectl("create", "configmap", "job-runtime-snapshot", "--from-literal=theirs=yes")
+    theirs = {"metadata": {"name": "job-runtime-snapshot"}, "data": {"theirs": "yes"}}
+    await user.make({"apiVersion": "v1", "kind": "ConfigMap", **theirs})
     before = await user.get("configmap", "job-runtime-snapshot")
     await user.job("job")
     job = await user.until("trainjob", "job", lambda job: "Blocked" in conditions(job))
@@ -69,7 +70,7 @@ async def test_a_config_map_of_somebody_else_is_left_alone_and_named(user: User)
     assert "job-runtime-snapshot" in blocked["message"]
     assert await user.get("configmap", "job-runtime-snapshot") == before
     assert await user.get("jobset", "job") is None
-    await user.kubectl("delete", "configmap", "job-runtime-snapshot")
+    await user.delete("configmap", "job-runtime-snapshot")
     await user.until("jobset", "job", bool)
     await user.until("trainjob", "job", lambda job: "Blocked" not in conditions(job))
 

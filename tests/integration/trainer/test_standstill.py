@@ -81,9 +81,11 @@ async def test_a_job_stalls_recovers_and_finishes(tmp_path: Path) -> None:
             return condition.reason if condition is not None else ""
 
         await job("silent")
-        await eventually(lambda: stalled("silent"), equals("NeverReported"))
+        await report("silent", 0, 5)
+        await eventually(lambda: stalled("silent"), equals("NoReport"))
         await job("a")
-        await eventually(lambda: stalled("a"), equals("NeverReported"))
+        await report("a", 0, 5)
+        await eventually(lambda: stalled("a"), equals("NoReport"))
         await report("a", 1, 10, ("loss", "0.5"))
         await eventually(lambda: stalled("a"), equals(""))
         await eventually(lambda: stalled("a"), equals("NoReport"))

@@ -14,6 +14,8 @@ from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.trainer.job.decision import Attempt, decide
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason
 
+pytestmark = pytest.mark.real_control_plane("kubectl")
+
 BLOCKED = Obstacle(Reason.APPLY_REFUSED, "no", RuntimeError(), final=False)
 RUNNING, CREATED = Attempt(), Attempt(created=True)
 LATER = parse("2100-01-01T00:00:00Z")

@@ -5,6 +5,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,6 @@ from trainwright.api.times import format_micro_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import Component, ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.ports import free_port
 from trainwright.controller.runtime.testing.waiting import eventually, eventually_sync
 
@@ -25,10 +25,9 @@ ACCOUNT = "reporter"
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[ControlPlane]:
+def own(new_control_plane: type[ControlPlane], jobset_crd: Path) -> Iterator[ControlPlane]:
     """A control plane that a test may stop parts of."""
-    crds = [ROOT / "config" / "crd", provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]
-    with ControlPlane(crds=crds, audit=True) as control_plane:
+    with new_control_plane(crds=[ROOT / "config" / "crd", jobset_crd], audit=True) as control_plane:
         yield control_plane
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The condition `Waiting`, over the local API server."""
+"""The conditions that explain, over the local API server."""
 
 from pathlib import Path
 from typing import Any
@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.integration.trainer.reporting import definitions
-from trainwright.api.conditions import find
 from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET_UID
 from trainwright.api.kubernetes.core.v1 import Pod
+from trainwright.api.times import format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.local.cluster import api_server, install
 from trainwright.controller.runtime import Client, Manager
@@ -49,8 +50,8 @@ async def test_a_pod_that_is_ready_between_two_crashes_does_not_hide_the_loop(
 
         async def reason() -> str:
             found = await client.get(TrainJob, "j", "default")
-            condition = find(found.status.conditions if found.status is not None else None, "Waiting")
-            return condition.reason if condition is not None else ""
+            conditions = (found.status.conditions if found.status is not None else None) or ()
+            return " ".join(f"{one.type}/{one.reason}" for one in conditions)
 
         async def set_ready(count: int) -> None:
             status = {"replicatedJobsStatus": [{"name": "node", "ready": count, "active": 1}]}
@@ -59,26 +60,36 @@ async def test_a_pod_that_is_ready_between_two_crashes_does_not_hide_the_loop(
 
         job = await create(TrainJob, "trainer.kubeflow.org/v1alpha1", spec={"runtimeRef": {"name": "none"}})
         owner = {"apiVersion": job["apiVersion"], "kind": "TrainJob", "name": "j", "uid": job["metadata"]["uid"]}
-        await create(
+        made = await create(
             JobSet,
             "jobset.x-k8s.io/v1alpha2",
             metadata={"ownerReferences": [{**owner, "controller": True}]},
             spec={"replicatedJobs": [{"name": "node", "replicas": 1, "template": TEMPLATE}]},
         )
         await set_ready(0)
-        pod = TEMPLATE["spec"]["template"]["spec"]
-        await create(Pod, "v1", metadata={"name": "j-node-0-0-abcde", "labels": LABELS}, spec=pod)
+        pod, labels = TEMPLATE["spec"]["template"]["spec"], {**LABELS, LABEL_JOBSET_UID: made["metadata"]["uid"]}
+        await create(Pod, "v1", metadata={"name": "j-node-0-0-abcde", "labels": labels}, spec=pod)
         crashed = {"exitCode": 1, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}
         container = {"name": "node", "restartCount": 2, "image": "i", "imageID": "", "ready": False}
         container |= {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": crashed}}
-        status = {"phase": "Running", "containerStatuses": [container]}
-        await client.patch(Pod.RESOURCE, "j-node-0-0-abcde", "default", {"status": status}, subresource="status")
-        await eventually(reason, equals("CrashLoop"))
 
-        # The pod runs for a moment, which changes nothing of the TrainJob, and fails again.
+        async def set_state(state: dict[str, Any]) -> None:
+            status = {"phase": "Running", "containerStatuses": [{**container, "state": state}]}
+            await client.patch(Pod.RESOURCE, "j-node-0-0-abcde", "default", {"status": status}, subresource="status")
+
+        await set_state({"waiting": {"reason": "CrashLoopBackOff"}})
+        await eventually(reason, equals("Restarting/CrashLoop"))
+
+        # The pod runs for a moment, and fails again.
         await set_ready(1)
-        await eventually(reason, equals(""))
+        await set_state({"running": {"startedAt": format_time(wall_clock())}})
+        assert await reason() == "Restarting/CrashLoop"
         await set_ready(0)
-        await eventually(reason, equals("CrashLoop"))
+        await set_state({"waiting": {"reason": "CrashLoopBackOff"}})
+        assert await reason() == "Restarting/CrashLoop"
+        # It has run for longer than a kubelet remembers.
+        await set_ready(1)
+        await set_state({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
+        await eventually(reason, equals(""))
         manager.stop()
         await running

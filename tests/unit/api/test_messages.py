@@ -15,6 +15,29 @@ def test_a_long_message_keeps_what_it_is_about_and_what_is_wrong() -> None:
     assert message.endswith("x: field is immutable")
 
 
+@pytest.mark.parametrize("length", [10, 149, 150, 151, 200, 224])
+def test_the_advice_of_a_sentence_is_never_cut(length: int) -> None:
+    """Also one that is longer than the end of a text that is kept."""
+    advice = "; map the image to a command " + "y" * (length - len("; map the image to a command "))
+    message = shortened(f"container node cannot be created: {'x' * 500}{advice}")
+    assert len(message) == CONDITION_LIMIT
+    assert message.startswith("container node cannot be")
+    assert message.endswith(f"x{advice}")
+
+
+def test_of_several_clauses_the_last_ones_stay_whole() -> None:
+    text = f"it fails: {'x' * 300}; correct {'y' * 60}; its log ends with: {'z' * 60}"
+    assert shortened(text).endswith(f"x; correct {'y' * 60}; its log ends with: {'z' * 60}")
+    long = f"it fails: {'x' * 300}; correct {'y' * 60}; its log ends with: {'z' * 190}"
+    message = shortened(long)
+    assert (len(message), message.endswith(f"y; its log ends with: {'z' * 190}")) == (CONDITION_LIMIT, True)
+
+
+def test_advice_that_leaves_no_room_for_the_object_is_cut() -> None:
+    message = shortened(f"job a is wrong; {'x' * 400}")
+    assert (len(message), message.startswith("job a is wrong; ")) == (CONDITION_LIMIT, True)
+
+
 @pytest.mark.parametrize("limit", [7, 8, 120])
 def test_the_limit_is_kept_exactly(limit: int) -> None:
     assert len(shortened("0123456789" * 20, limit)) == limit

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from trainwright.api.extras import MissingExtraError
+from trainwright.api.extras import MissingExtraError, install
 from trainwright.api.validation.patterns import PatternError, compiled
 
 
@@ -119,4 +119,4 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(MissingExtraError) as error:
         compiled("a")
-    assert str(error.value) == "offline validation needs google-re2: pip install 'trainwright[validate]'"
+    assert str(error.value) == f"offline validation needs google-re2: {install(['google-re2'])}"

@@ -2,6 +2,8 @@
 """Without the libraries of an extra: what still works, and which extra to install for what does not."""
 
 import re
+import shlex
+import sys
 import tomllib
 from pathlib import Path
 
@@ -13,7 +15,14 @@ from trainwright.api import extras
 from trainwright.controller.cli.main import main
 
 SAMPLE = ROOT / "config" / "samples" / "02-torch.yaml"
-NOTE = "note: schemas and rules were not checked; pip install 'trainwright[validate]' checks them\n"
+NOTE = (
+    "note: schemas and rules were not checked; to check them: "
+    f"{extras.install(['cel-expr-python', 'jsonschema', 'google-re2'])}\n"
+)
+
+
+PIP = f"{sys.executable} -m pip install"
+LOCAL = ["cel-expr-python", "google-re2"]
 
 
 @pytest.fixture
@@ -40,8 +49,16 @@ def test_a_missing_library_is_found_and_a_present_one_is_not(monkeypatch: pytest
     assert extras.missing("local") == ["no-such-thing"]
     with pytest.raises(extras.MissingExtraError) as error:
         extras.require("local", "a local cluster")
-    assert str(error.value) == "a local cluster needs no-such-thing: pip install 'trainwright[local]'"
+    assert str(error.value) == f"a local cluster needs no-such-thing: {PIP} no-such-thing"
     extras.require("testing", "a test")
+
+
+def test_what_is_missing_is_installed_by_name_since_no_index_has_trainwright() -> None:
+    command = shlex.split(extras.install(LOCAL))
+    assert command[:4] == [sys.executable, "-m", "pip", "install"]
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["local"]
+    # With the bounds of the distribution: a later major version would be refused at the next start.
+    assert [Requirement(one) for one in command[4:]] == [Requirement(one) for one in declared]
 
 
 @pytest.mark.usefixtures("nothing_more")
@@ -79,7 +96,7 @@ def test_render_still_finds_wrong_types_unknown_fields_and_no_name(
 
 @pytest.mark.usefixtures("nothing_more")
 def test_a_local_cluster_needs_its_extra(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = "error: a local cluster needs cel-expr-python and google-re2: pip install 'trainwright[local]'\n"
+    said = f"error: a local cluster needs cel-expr-python and google-re2: {extras.install(LOCAL)}\n"
     assert main(["local", "up", f"--dir={tmp_path / 'cluster'}"]) == 1
     assert capsys.readouterr().err == said
     # Other codes are those of the job.

@@ -117,11 +117,33 @@ def test_a_job_that_admission_refuses_is_left_to_admission() -> None:
     assert feasibility.shipped_runtime_of(job_of("mine")) is None
 
 
-@pytest.mark.parametrize("runtime", RUNS)
-def test_a_script_starts_in_the_folder_of_the_command(tmp_path: Path, runtime: str) -> None:
-    job = job_of(runtime)
-    feasibility.start_in(tmp_path, job, objects_of(job))
+def annotations_of(job: Document) -> dict[str, str]:
+    """Those of the pods that the job becomes."""
     (jobset,) = (one for one in objects_of(job) if one["kind"] == "JobSet")
     (part,) = jobset["spec"]["replicatedJobs"]
-    annotations = part["template"]["spec"]["template"]["metadata"]["annotations"]
-    assert annotations["workdir.trainwright.dev/node"] == str(tmp_path)
+    found: dict[str, str] = part["template"]["spec"]["template"]["metadata"].get("annotations") or {}
+    return {name: value for name, value in found.items() if "trainwright.dev/" in name}
+
+
+@pytest.mark.parametrize("runtime", RUNS)
+def test_what_is_asked_of_the_local_node_reaches_the_pods(runtime: str) -> None:
+    job = job_of(runtime)
+    mine = {"manager": "example.com/me", "trainingRuntimeSpec": {"template": {"metadata": {"labels": {"a": "b"}}}}}
+    job["spec"]["runtimePatches"] = [mine]
+    assert not feasibility.has_output(objects_of(job))
+    feasibility.ask(
+        job, objects_of(job), {"workdir.trainwright.dev/": "/here", "runs.trainwright.dev/": "/runs"}, "example.com/us"
+    )
+    assert annotations_of(job) == {"workdir.trainwright.dev/node": "/here", "runs.trainwright.dev/node": "/runs"}
+    assert feasibility.has_output(objects_of(job))
+    # Asked again, what was asked before is forgotten, and what others have patched stays.
+    feasibility.ask(job, objects_of(job), {"output.trainwright.dev/": "/out"}, "example.com/us")
+    assert annotations_of(job) == {"output.trainwright.dev/node": "/out"}
+    assert job["spec"]["runtimePatches"][0] == mine
+
+
+def test_a_job_whose_name_is_generated_is_known_before_it_is_created() -> None:
+    job = job_of("torch-distributed")
+    job["metadata"] = {"generateName": "train-", "namespace": "default"}
+    assert objects_of(job)
+    assert job["metadata"] == {"generateName": "train-", "namespace": "default"}

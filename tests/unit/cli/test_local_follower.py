@@ -8,17 +8,24 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import pytest
+
 from tests.unit.cli.test_local_failures import ended, failed, pod
 from trainwright.api.objects import Document
 from trainwright.controller.cli.local.jobs import Followed, Follower
 from trainwright.controller.runtime.client.transport import Request, Response, Transport
 from trainwright.controller.runtime.errors import ConnectionLost
 
-JOB = {
+JOB: Document = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",
     "kind": "TrainJob",
     "metadata": {"name": "job", "namespace": "default", "uid": "job"},
 }
+
+
+GONE = {"kind": "Status", "apiVersion": "v1", "reason": "NotFound", "code": 404, "message": "not found"}
+DELETED = {**JOB, "metadata": {**JOB["metadata"], "deletionTimestamp": "2026-11-25T09:00:00Z"}}
+NAMESAKE = {**JOB, "metadata": {**JOB["metadata"], "uid": "later"}}
 
 
 class Answered:
@@ -37,8 +44,11 @@ class Answered:
 class Cluster:
     """An API server whose pods report what the test says, one state after the other."""
 
-    def __init__(self, *reports: tuple[str, Document], logs: dict[tuple[str, str], list[bytes]]) -> None:
+    def __init__(
+        self, *reports: tuple[str, Document], logs: dict[tuple[str, str], list[bytes]], later: Document | None = None
+    ) -> None:
         self._reports = list(reports)
+        self._jobs = [JOB, JOB if later is None else later]
         self._logs = logs
         self._deleted = asyncio.Event()
         self.asked: list[tuple[str, str]] = []
@@ -46,8 +56,8 @@ class Cluster:
     async def send(self, request: Request) -> Response:
         body: Document = {"metadata": {"resourceVersion": "1"}, "items": []}
         if request.path.endswith("/trainjobs/job"):
-            body = JOB
-        return Response(200, {"content-type": "application/json"}, json.dumps(body).encode())
+            body = self._jobs.pop(0) if len(self._jobs) > 1 else self._jobs[0]
+        return Response(404 if body == GONE else 200, {"content-type": "application/json"}, json.dumps(body).encode())
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Answered]:
@@ -130,3 +140,17 @@ async def test_a_pod_that_was_gone_a_moment_later_counts() -> None:
     reports: list[tuple[str, Any]] = [("ADDED", failed(0, 7, "00.100000")), ("DELETED LATE", failed(0, 7, "00.100000"))]
     found, lines = await follow(Cluster(*reports, logs={(name(0), "0"): [b"seven\n"]}))
     assert (found.code, lines) == (7, ["[node-0] seven"])
+
+
+@pytest.mark.parametrize("later", [GONE, DELETED, NAMESAKE], ids=["gone", "deleted", "namesake"])
+async def test_a_job_that_is_deleted_has_not_failed_although_its_pods_end(later: Document) -> None:
+    """Its pods get SIGTERM. A new job of the same name is not the one that is followed."""
+    cluster = Cluster(
+        ("ADDED", pod(0, state={"running": {}})),
+        ("MODIFIED", failed(0, 143, "00.100000", stopped=True)),
+        logs={(name(0), "0"): [b"step 1\n"]},
+        later=later,
+    )
+    found, lines = await follow(cluster)
+    assert (found.code, found.message) == (1, "TrainJob job was deleted")
+    assert lines == ["[node-0] step 1"]

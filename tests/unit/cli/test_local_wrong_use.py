@@ -93,6 +93,20 @@ def test_a_wrong_option_has_no_exit_code_that_a_container_may_have(run: Local, o
     assert "error: " in said.errors
 
 
+@pytest.mark.parametrize("name", ["Bad_Name", "1st", "a-", "-a", "a.b", "größe", "", "a" * 49])
+def test_a_job_name_that_the_server_would_refuse_starts_nothing(run: Local, folder: Path, name: str) -> None:
+    said = run("script.py", f"--job-name={name}")
+    assert said.code == 125
+    assert f"argument --job-name: {name!r} is not a name for a TrainJob: use lower case letters" in said.errors
+    assert not (folder / "state").exists()
+
+
+@pytest.mark.parametrize("name", ["a", "a1", "my-job-2", "a" * 48])
+def test_a_good_job_name_is_taken(run: Local, name: str) -> None:
+    said = run("absent.py", f"--job-name={name}")
+    assert (said.code, said.errors) == (125, "error: absent.py: there is no such file\n")
+
+
 def test_what_is_meant_for_the_script_is_shown_its_place(run: Local) -> None:
     said = run("a.py", "--lr=1")
     assert said.code == 125

@@ -60,10 +60,10 @@ def seen(*jobs: TrainJob) -> View:
         (600, 0, "10m"),
         (600, 60, "9m"),
         (600, 540, "60s"),
-        (600, 600, "0s"),
-        (600, 719, "0s"),
+        (600, 600, "soon"),
+        (600, 719, "soon"),
         (600, 721, "late"),
-        (5, 14, "0s"),
+        (5, 14, "soon"),
         (5, 16, "late"),
         (0, 11, "late"),
         (7000, -3600, "1h56m"),
@@ -132,13 +132,13 @@ def test_what_the_pods_before_told_is_no_time_to_go() -> None:
 def test_a_job_that_stands_still_says_so() -> None:
     view = seen(job(state="Stalled", progressPercentage=60, estimatedRemainingSeconds=60, ago=4000))
     assert (text.state(view), text.remaining(view)) == ("Stalled (Because)", "late")
-    assert (as_json(view)["state"], as_json(view)["stalled"]) == ("Running", "Because")
+    assert (as_json(view)["state"], as_json(view)["stalled"]) == ("Stalled", "Because")
 
 
 def test_a_job_that_waits_says_so_instead_of_running() -> None:
     view = seen(job(state="Waiting"))
     assert text.state(view) == "Waiting (Because)"
-    assert (as_json(view)["state"], as_json(view)["waiting"]) == ("Running", "Because")
+    assert (as_json(view)["state"], as_json(view)["waiting"]) == ("Waiting", "Because")
 
 
 def test_what_a_job_says_at_its_end_is_shown_beside_its_state() -> None:
@@ -334,6 +334,7 @@ def test_as_json() -> None:
         "name": "newer",
         "state": "Running",
         "reason": "",
+        "message": None,
         "stalled": None,
         "waiting": None,
         "attempt": None,

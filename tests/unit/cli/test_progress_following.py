@@ -42,7 +42,7 @@ class Busy:
     async def run(self) -> None:
         await asyncio.Event().wait()
 
-    async def read_attempt(self) -> None:
+    async def read_more(self) -> None:
         """Nothing is to be read."""
 
     def picture(self) -> Picture:

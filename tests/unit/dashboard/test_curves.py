@@ -26,3 +26,9 @@ def test_a_second_attempt_begins_a_segment_whether_the_first_was_known_or_not() 
     assert marks(1, 1, 2) == [(0, 1), (2, 2)]
     assert marks(None, None, 2) == [(0, None), (2, 2)]
     assert marks(None, None, None, starts={2: BEGIN + timedelta(seconds=1)}) == [(0, None), (1, 2)]
+
+
+def test_the_segments_of_attempts_do_not_mix() -> None:
+    # A late report of the first attempt, one whose attempt is not known, and clocks that were set back.
+    assert marks(1, 2, 1, 2, None) == [(0, 1), (1, 2)]
+    assert marks(2, None, starts={1: BEGIN}) == [(0, 2)]

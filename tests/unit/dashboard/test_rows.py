@@ -117,7 +117,7 @@ def test_a_sparkline_has_a_bound() -> None:
 
 def test_conditions_beside_the_state() -> None:
     found = row(job(conditions={"Stalled": "True", "Waiting": "True"}))
-    assert (found.state, found.reason) == ("Running", "")
+    assert (found.state, found.reason, found.message) == ("Waiting", "WaitingReason", "Waiting because")
     assert (found.stalled, found.stalled_message) == ("StalledReason", "Stalled because")
     assert (found.waiting, found.waiting_message) == ("WaitingReason", "Waiting because")
     calm = row(job(conditions={"Stalled": "False", "Waiting": "False"}))

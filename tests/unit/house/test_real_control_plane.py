@@ -4,23 +4,36 @@
 import re
 from collections import Counter
 
+from tests import skips
 from tests.repository import ROOT
 
 MARK = re.compile(r'pytest\.mark\.real_control_plane\("([^"]+)"\)')
 MOST = {
-    "RBAC": 11,
+    "RBAC": 14,
+    "kubectl": 12,
     "Deployments": 4,
+    "the whole chain": 3,
+    "kubelet": 3,
     "OIDC": 2,
+    "JobSet's manager": 2,
+    "starts and stops it": 2,
+    "the real controllers": 1,
     "foreign client certificates": 1,
-    "kubelet": 2,
     "webhooks behind Services": 1,
     "CronJobs": 1,
+    "etcd": 1,
     "Pod Security": 1,
     "compares with it": 1,
 }
+"""Of functions and modules."""
 
 
 def test_marks_are_counted() -> None:
     texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py") if path.name != "test_local_control_plane.py"]
     found = Counter(reason for text in texts for reason in MARK.findall(text))
     assert found == MOST
+
+
+def test_each_reason_may_be_left_out_and_no_other() -> None:
+    prefix = "real control plane: "
+    assert {reason.removeprefix(prefix) for reason in skips.listed() if reason.startswith(prefix)} == set(MOST)

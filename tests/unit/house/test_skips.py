@@ -38,13 +38,13 @@ import pytest
 def test_long():
     pass
 
-@pytest.mark.needs_environment("TRAINWRIGHT_KUBEFLOW")
+@pytest.mark.only_where(False, "namespaces: none")
 @pytest.mark.parametrize("number", [1, 2])
-def test_of_a_variable(number):
+def test_of_a_machine(number):
     pass
 
-@pytest.mark.only_where(False, "no such machine")
-def test_of_a_machine():
+@pytest.mark.needs_environment("TRAINWRIGHT_TORCH")
+def test_of_a_variable():
     pass
 
 def test_good():
@@ -58,7 +58,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     pytester.makeconftest(_CONFTEST)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("CI", "true")
-    monkeypatch.delenv("TRAINWRIGHT_KUBEFLOW", raising=False)
+    monkeypatch.delenv("TRAINWRIGHT_TORCH", raising=False)
     return pytester
 
 
@@ -80,15 +80,16 @@ def test_what_is_deselected_is_told_with_its_reason(project: pytest.Pytester, wo
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     told = [line for line in result.outlines if line.startswith("left out ")]
     assert told == result.outlines[-4:-1]
-    assert told[:2] == ['left out 1: -m "not parity"', "left out 2: TRAINWRIGHT_KUBEFLOW is not set"]
-    assert told[2].startswith("left out 1: no such machine; CI fails")
-    assert told[2].endswith("::test_of_a_machine")
+    assert told[0] == 'left out 1: -m "not parity"'
+    assert told[1].startswith("left out 1: TRAINWRIGHT_TORCH is not set; CI fails")
+    assert told[1].endswith("::test_of_a_variable")
+    assert told[2] == "left out 2: namespaces: none"
     assert re.search(r"1 passed.* in ", result.outlines[-1])
 
 
 @SIDE_BY_SIDE
 def test_what_is_listed_fails_nothing(project: pytest.Pytester, workers: str) -> None:
-    project.makepyfile(_LEFT_OUT.replace("only_where(False", "only_where(True"))
+    project.makepyfile(_LEFT_OUT.replace('needs_environment("TRAINWRIGHT_TORCH")', "only_where(True, '')"))
     result = project.runpytest_subprocess("-n", workers, "-m", "not parity")
     assert result.ret == pytest.ExitCode.OK
     assert "CI fails" not in result.stdout.str()
@@ -120,11 +121,11 @@ def test_each_listed_reason_is_one_that_a_test_or_a_command_gives() -> None:
     sources = [ROOT / "Makefile", *(ROOT / "tests").rglob("*.py")]
     text = "\n".join(path.read_text() for path in sources if path.name != "test_skips.py")
     for reason in skips.listed():
-        given = reason.partition("*")[0].removesuffix(" is not set").removeprefix('-m "').strip('" ')
+        given = reason.partition("*")[0].removeprefix('-m "').removeprefix("real control plane: ").strip('" ')
         assert given in text, reason
 
 
 def test_a_star_stands_for_any_text_and_nothing_else_does() -> None:
     assert skips.is_listed("this machine refuses namespaces: EPERM [1]")
-    assert not skips.is_listed("TRAINWRIGHT_KUBEFLOW is not set, nor is another")
+    assert not skips.is_listed("real control plane: RBAC and more")
     assert not skips.is_listed("-m not parity")

@@ -210,6 +210,47 @@ def test_a_broken_plugin_stops_the_start_by_name(case: str) -> None:
     name = candidates[0].name
     assert [text for text in expected if text.format(name=name) not in message] == []
     assert len(refused.value.problems) == 1
+    assert "\n" not in message
+
+
+def test_all_that_is_wrong_with_one_plugin_is_one_line_with_what_to_do() -> None:
+    class Twisted(Plain):
+        name = "Another"
+        after = "JobSet"
+
+        def build(self) -> None:
+            pass
+
+    sys.modules["plugin_shop"].__dict__["Twisted"] = Twisted
+    with pytest.raises(RegistryError) as refused:
+        load(candidate("Twisted"))
+    (problem,) = refused.value.problems
+    assert problem.startswith("plugin Twisted (distribution acme-trainer 1.2): name: expected 'Twisted'")
+    assert "; after: expected a tuple" in problem
+    assert "; hook build: expected (info, job), found ()" in problem
+    assert problem.endswith(
+        "; correct the plugin, or uninstall acme-trainer, or list Twisted under plugins.disabled in the manager's "
+        "Configuration"
+    )
+
+
+def test_a_module_that_ends_the_process_or_speaks_in_many_lines_is_one_line_too() -> None:
+    class Loud(Plain):
+        name = "Loud"
+
+        def __init__(self) -> None:
+            raise RuntimeError("one\ntwo")
+
+    def leave(name: str) -> None:
+        raise SystemExit(f"bye, {name}")
+
+    shop = sys.modules["plugin_shop"]
+    shop.__dict__["Loud"] = Loud
+    shop.__dict__["__getattr__"] = leave
+    with pytest.raises(RegistryError) as refused:
+        load(candidate("Loud"), candidate("Gone"))
+    assert ["cannot be created: RuntimeError: one two;" in one for one in refused.value.problems] == [True, False]
+    assert "cannot be imported from plugin_shop:Gone: SystemExit: bye, Gone;" in refused.value.problems[1]
 
 
 def test_one_start_shows_every_problem() -> None:

@@ -23,7 +23,7 @@ def holds(place: str) -> bool:
     return path.is_file() and bool(re.search(rf"^(async )?def {function}\(", path.read_text(), re.MULTILINE))
 
 
-def test_every_scenario_is_held_somewhere_or_has_a_reason() -> None:
+def test_every_scenario_names_places_that_are_there_or_a_reason() -> None:
     listed = yaml.safe_load((TESTS / "unit" / "plugins" / "scenarios.yaml").read_text())
     assert list(listed) == list(range(1, 184))
     places = {number: [place] if isinstance(place, str) else place for number, place in listed.items()}

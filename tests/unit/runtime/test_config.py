@@ -214,6 +214,25 @@ async def test_an_unknown_provider_is_refused(tmp_path: Path) -> None:
         await source.credential()
 
 
+@pytest.mark.parametrize("key", ["BearerToken", "authorization"])
+async def test_the_token_of_a_provider_is_found_in_each_version_of_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """The Kubeflow SDK needs one before 36, which stores it under another key."""
+
+    class Loader:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def load_and_set(self, configuration: Any) -> None:
+            configuration.api_key[key] = "Bearer token"
+
+    monkeypatch.setattr("kubernetes.config.kube_config.KubeConfigLoader", Loader)
+    user = {"auth-provider": {"name": "oidc"}}
+    source = authorization_of(load_config(kubeconfig(tmp_path / "config", user=user)))
+    assert (await source.credential()).header == "Bearer token"
+
+
 def test_files_of_a_tls_context_are_watched(tmp_path: Path) -> None:
     ca = tmp_path / "ca.pem"
     ca.write_text("not a certificate")

@@ -47,7 +47,7 @@ class Written:
 
     @property
     def notes(self) -> list[str]:
-        return [str(series.document["note"]) for series in self.correlator._series.values()]
+        return [str(series.document["message"]) for series in self.correlator._series.values()]
 
 
 def test_repetition_is_created_patched_once_then_counted() -> None:
@@ -175,13 +175,16 @@ async def test_event_on_the_wire() -> None:
         await settle()
     ((method, event),) = scene.sent
     assert method == "POST"
-    assert event["note"] == "100%s of {this} %d"
+    assert event["message"] == "100%s of {this} %d"
     assert event["action"] == event["reason"] == "Failed"
     assert (event["type"], event["eventTime"]) == ("Warning", "2026-01-01T00:00:00.000000Z")
-    assert (event["reportingController"], event["reportingInstance"]) == ("example.com/web", "web-0")
-    assert "resourceVersion" not in event["regarding"]
+    assert (event["reportingComponent"], event["reportingInstance"]) == ("example.com/web", "web-0")
+    assert "resourceVersion" not in event["involvedObject"]
     assert event["related"]["name"] == "other"
     assert "series" not in event
+    # What the Kubeflow SDK and older programs read.
+    assert (event["apiVersion"], event["firstTimestamp"], event["count"]) == ("v1", "2026-01-01T00:00:00Z", 1)
+    assert (event["lastTimestamp"], event["source"]) == ("2026-01-01T00:00:00Z", {"component": "example.com/web"})
 
 
 @jumping
@@ -284,7 +287,7 @@ async def test_what_is_queued_is_written_before_the_end() -> None:
             scene.recorder.event(config_map(f"m{number}"), "Normal", "Done", "well")
         await settle()
         assert len(scene.transport.requests) == 1
-    assert [e["regarding"]["name"] for _, e in scene.sent] == ["m0", "m0", "m1", "m2", "m3", "m4"]
+    assert [e["involvedObject"]["name"] for _, e in scene.sent] == ["m0", "m0", "m1", "m2", "m3", "m4"]
     assert scene.recorder.statistics().failed == 0
 
 
@@ -297,7 +300,7 @@ async def test_one_event_that_fails_at_the_end_costs_no_other() -> None:
         for number in range(3):
             scene.recorder.event(config_map(f"m{number}"), "Normal", "Done", "well")
         await settle()
-    assert [e["regarding"]["name"] for _, e in scene.sent] == ["m0", "m0", "m1", "m2"]
+    assert [e["involvedObject"]["name"] for _, e in scene.sent] == ["m0", "m0", "m1", "m2"]
     assert (scene.recorder.statistics().created, scene.recorder.statistics().failed) == (2, 1)
 
 

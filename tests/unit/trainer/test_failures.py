@@ -113,9 +113,10 @@ def test_the_record_holds_five_attempts_and_is_read_back() -> None:
     document = document_of(job, entries)
     assert document["metadata"] == {"name": "j-failures", "namespace": "n"}
     assert set(document["data"]) == {
-        "attempt-0",
-        *(f"attempt-{n}{suffix}" for n in (4, 5, 6, 7) for suffix in ("", ".log")),
+        "attempt-1",
+        *(f"attempt-{n}{suffix}" for n in (5, 6, 7, 8) for suffix in ("", ".log")),
     }
+    assert "attempt: 8\n" in document["data"]["attempt-8"]
     back = entries_of(document["data"])
     assert back == {n: entries[n] for n in (0, 4, 5, 6, 7)}
     assert len(back) == ATTEMPTS
@@ -140,6 +141,7 @@ def test_the_end_of_a_log_is_whole_lines() -> None:
 
 def test_a_record_of_another_version_is_read() -> None:
     older, newer = "attempt: 0\npod: p\n", "attempt: 1\npod: p\njobsetUid: s1\nsomethingNew: 1\n"
+    # It counted its attempts from 0.
     found = entries_of({"attempt-0": older, "attempt-1": newer})
     assert [(entry.attempt, entry.jobset_uid) for entry in found.values()] == [(0, ""), (1, "s1")]
 

@@ -2,6 +2,7 @@
 """The condition `Stalled`, for each state of a job and each source of its time (progress P-91)."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ import pytest
 
 from trainwright.api.conditions import find
 from trainwright.api.objects import Key
+from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
 from trainwright.controller.runtime import Done, Manager, RetryAfter
 from trainwright.controller.runtime.errors import TransportError
@@ -19,6 +21,8 @@ from trainwright.controller.trainer.progress.standstill import Standstill
 ANNOTATION = "trainwright.dev/progress-stall-after"
 READY = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
 T = "2026-01-01T00:00:00Z"
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+"""The time of day when the clock says 0."""
 BEGIN = 100_000.0
 """The clock when a manager looks first: it counts since the machine was started, not since the manager was."""
 
@@ -46,14 +50,25 @@ STATES: dict[str, dict[str, Any]] = {
 class World:
     """One job, and what a manager has."""
 
-    def __init__(self, default: float | None, runtime: dict[str, str] | None = None) -> None:
+    def __init__(self, default: float | None, runtime: dict[str, str] | None = None, *, is_alone: bool = False) -> None:
         self.now = 0.0
         self.job: TrainJob | None = None
         self.known: Arrivals | None = None
         self.events: list[tuple[str, str]] = []
+        self.pods: list[dict[str, Any]] = []
         self._runtime = runtime
         manager = cast("Manager", self)
-        self.standstill = Standstill(manager, self, self._runtime_of, default, self, monotonic=lambda: self.now)
+        self.standstill = Standstill(
+            manager,
+            self,
+            self._runtime_of,
+            default,
+            self,
+            pods_of=lambda _: self.pods,
+            is_alone=is_alone,
+            now=lambda: DAY + timedelta(seconds=self.now),
+            monotonic=lambda: self.now,
+        )
 
     # What Standstill uses of a manager, its client, its cache and the builder of its controller.
 
@@ -70,6 +85,9 @@ class World:
 
     def for_(self, _: type) -> "World":
         return self
+
+    def watches(self, *_: Any, **__: Any) -> None:
+        """Pods wake it."""
 
     def reconcile(self, _: Callable[..., Any]) -> None:
         """The test calls it."""
@@ -145,7 +163,8 @@ CONFIGURATIONS = (None, 900.0)
 async def test_the_table_of_states_and_sources(state: str) -> None:
     for (annotation, own), (runtime, theirs), default in product(ANNOTATIONS.items(), RUNTIMES, CONFIGURATIONS):
         world = World(default, runtime)
-        wanted = (own or theirs or default) if state == "running" else None
+        # Who says how long a job may be silent says that it reports; a Configuration does not know that.
+        wanted = (own or theirs) if state == "running" else None
         found = await world.stalls_after(state, annotation)
         assert found == wanted, (state, annotation, runtime, default)
         assert len(world.events) == (found is not None)
@@ -153,8 +172,8 @@ async def test_the_table_of_states_and_sources(state: str) -> None:
 
 @pytest.mark.parametrize("state", sorted(STATES.keys() - {"running", "being deleted"}))
 async def test_the_condition_is_removed_when_the_job_leaves_its_pods(state: str) -> None:
-    world = World(300.0)
-    assert await world.stalls_after("running", None) == 300
+    world = World(None)
+    assert await world.stalls_after("running", "5m") == 300
     world.put(state)
     assert await world.look(BEGIN + 360) == ("NeverReported" if state == "another manager's" else "")
 
@@ -172,8 +191,8 @@ async def test_70_silence_counts_from_the_start_of_this_leader_and_ends_with_a_r
 
 
 async def test_a_job_without_a_report_is_not_blamed_by_a_leader_that_begins() -> None:
-    world = World(300.0)
-    world.put()
+    world = World(None)
+    world.put(annotation="5m")
     assert [await world.look(BEGIN + seconds) for seconds in (0, 299)] == ["", ""]
     assert await world.look(BEGIN + 300) == "NeverReported"
     assert [reason for reason, _ in world.events] == ["Stalled"]
@@ -200,6 +219,107 @@ async def test_reports_that_say_the_same_are_a_standstill() -> None:
     for number in range(6):
         world.put(reported=f"2026-01-01T00:0{number}:00Z", step=7)
         assert await world.look(60.0 * number) == ("NoAdvance" if number == 5 else "")
+
+
+async def test_a_job_that_never_reports_is_not_blamed_by_a_limit_for_all_jobs() -> None:
+    world = World(300.0)
+    world.put()
+    assert [await world.look(BEGIN + 300 * number) for number in range(9)] == [""] * 9
+    world.put(reported=T, step=1)
+    assert [await world.look(BEGIN + seconds) for seconds in (3000, 3299, 3300)] == ["", "", "NoReport"]
+
+
+def pod(rank: int, *, ended: float | None = None, attempt: int = 0) -> dict[str, Any]:
+    finished = None if ended is None else format_time(DAY + timedelta(seconds=ended))
+    state = {"running": {}} if ended is None else {"terminated": {"exitCode": 0, "finishedAt": finished}}
+    labels = {
+        "jobset.sigs.k8s.io/replicatedjob-name": "node",
+        "jobset.sigs.k8s.io/restart-attempt": str(attempt),
+        "batch.kubernetes.io/job-completion-index": str(rank),
+    }
+    return {
+        "metadata": {"name": f"j-node-0-{rank}-{attempt}", "namespace": "n", "labels": labels},
+        "status": {
+            "phase": "Running" if ended is None else "Succeeded",
+            "containerStatuses": [{"name": "node", "state": state}],
+        },
+    }
+
+
+async def test_a_rank_that_ends_while_others_go_on_is_named() -> None:
+    world = World(300.0)
+    world.pods = [pod(0), pod(1, ended=100)]
+    for number in range(6):
+        # The other one reports and advances.
+        world.put(reported=f"2026-01-01T00:0{number}:00Z", step=number)
+        assert await world.look(60.0 * number + 99) == ""
+    assert await world.look(400) == "RankEnded"
+    text = (
+        "rank 1 ended with exit code 0 at 2026-01-01T00:01:40Z, and 1 other runs on; "
+        "look at their logs, they may wait for it"
+    )
+    assert world.events == [("Stalled", text)]
+    world.pods = [pod(0, attempt=1), pod(1, attempt=1)]
+    assert await world.look(401) == ""
+
+
+async def test_the_next_look_is_when_a_rank_has_been_gone_for_so_long() -> None:
+    world = World(300.0)
+    world.pods = [pod(0), pod(1, ended=100)]
+    world.put()
+    world.now = 150
+    result = await world.standstill.reconcile(Key("n", "j"))
+    assert isinstance(result, RetryAfter)
+    assert result.seconds == 250
+
+
+async def test_a_rank_that_stops_to_report_while_others_go_on_is_named() -> None:
+    world = World(300.0, is_alone=True)
+    world.pods = [pod(0), pod(1), pod(2)]
+    names = [one["metadata"]["name"] for one in world.pods]
+
+    async def look(now: float, *ranks: float, again: tuple[int, ...] = (0, 1)) -> str:
+        world.put(reported=format_time(DAY + timedelta(seconds=now)), step=int(now))
+        known = dict(zip(names, ranks, strict=False))
+        world.known = Arrivals(known, now, now, is_stuck=False, again=frozenset(names[one] for one in again))
+        return await world.look(now)
+
+    assert await look(100, 100, 100) == ""
+    assert await look(399, 399, 100) == ""
+    # A rank that has reported once never said that it would again.
+    assert await look(400, 400, 100, again=(0,)) == ""
+    assert await look(400, 400, 100) == "RankSilent"
+    assert await look(430, 425, 100) == "RankSilent"
+    text = "rank 1 has sent no report since 2026-01-01T00:01:40Z, and 1 other reports on; look at its log, it may hang"
+    assert world.events == [("Stalled", text)]
+    assert await look(440, 440, 440) == ""
+    # Its pod was made again: the one before it is silent for good.
+    world.pods = [pod(0, attempt=1), pod(1, attempt=1), pod(2, attempt=1)]
+    assert await look(900, 440, 440) == ""
+
+
+async def test_of_several_managers_none_knows_which_rank_is_silent() -> None:
+    world = World(300.0)
+    world.pods = [pod(0), pod(1)]
+    names = [one["metadata"]["name"] for one in world.pods]
+    world.put(reported=T, step=1)
+    await world.look(0)
+    world.known = Arrivals(dict(zip(names, (400.0, 0.0), strict=True)), 400.0, 400.0, False, again=frozenset(names))
+    world.put(reported="2026-01-01T00:06:40Z", step=2)
+    assert await world.look(400) == ""
+
+
+async def test_a_rank_that_says_that_it_is_done_is_not_said_to_hang() -> None:
+    world = World(300.0)
+    world.put(reported=T, step=9)
+    assert world.job is not None
+    assert world.job.status is not None
+    assert world.job.status.trainer_status is not None
+    world.job.status.trainer_status.progress_percentage = 100
+    assert [await world.look(now) for now in (0, 299, 300)] == ["", "", "NoReport"]
+    ((_, note),) = world.events
+    assert note.startswith("the rank that reports said more than 5 min ago that it is done, and the job runs on;")
+    assert "100" not in note
 
 
 async def test_silent_pods_are_named_as_far_as_they_are_known() -> None:

@@ -105,7 +105,7 @@ class Script(ScriptedTransport):
             self.job = {**self.job, "metadata": metadata, "status": {**self.job.get("status", {}), **patch["status"]}}
             return Response(200, {}, msgspec.json.encode(self.job))
         if request.method == "POST" and request.path.endswith("/events"):
-            note = msgspec.json.decode(request.body or b"")["note"]
+            note = msgspec.json.decode(request.body or b"")["message"]
             self.events.append((asyncio.get_running_loop().time(), note))
         return await super().send(request)
 

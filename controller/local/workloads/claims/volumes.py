@@ -6,7 +6,15 @@ Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/
 
 from pathlib import Path
 
-from trainwright.api.objects import Document, annotations_of, name_of, namespace_of, resource_version_of, uid_of
+from trainwright.api.objects import (
+    Document,
+    annotations_of,
+    finalizers_of,
+    name_of,
+    namespace_of,
+    resource_version_of,
+    uid_of,
+)
 from trainwright.controller.local.workloads.documents import spec_of, status_of
 from trainwright.controller.local.workloads.kinds import CLAIM, VOLUME
 
@@ -15,7 +23,8 @@ _BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-c
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
 PROTECTION = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION = "kubernetes.io/pv-protection"
-"""Finalizers that the API server adds, so that nothing vanishes under a pod."""
+"""Finalizers so that nothing vanishes under a pod. Kubernetes' API server adds them. Ours may run alone, where nothing
+would remove them, and does not; so the controller adds the claim's, as Kubernetes' own does where it is missing."""
 
 
 def volume_name(claim: Document) -> str:
@@ -65,13 +74,16 @@ def volume_of(claim: Document, root: Path) -> Document:
 
 
 def binding(claim: Document, volume: Document) -> Document:
-    """The merge patch that binds a claim to its volume; empty if it is bound."""
+    """The merge patch that binds a claim to its volume and protects it while pods use it; empty if both is done."""
     patch: Document = {}
+    metadata: Document = {}
     if spec_of(claim).get("volumeName") != name_of(volume):
         patch["spec"] = {"volumeName": name_of(volume)}
     if not _BOUND.items() <= annotations_of(claim).items():
-        patch["metadata"] = {"annotations": _BOUND}
-    return patch
+        metadata["annotations"] = _BOUND
+    if PROTECTION not in finalizers_of(claim):
+        metadata["finalizers"] = [*finalizers_of(claim), PROTECTION]
+    return {**patch, "metadata": metadata} if metadata else patch
 
 
 def bound_status(claim: Document, volume: Document) -> Document:

@@ -27,6 +27,7 @@ from trainwright.controller.trainer.explain.words import (
     verb,
 )
 from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
+from trainwright.controller.trainer.job.restarts import loops
 from trainwright.plugins.contract import About, Cause, Picture, Severity, holds
 from trainwright.plugins.contract.picture import created_at, index_of, moment, place_of, pod_order
 
@@ -44,7 +45,10 @@ def failed(picture: Picture) -> Iterator[Cause]:
     good = made_good(picture)
     lasting_ones = [one for one in found if not _runs_again(one) and uid_of(one.pod) not in good]
     if not lasting_ones:
-        yield _recovered(picture, found)
+        recovered = _recovered(picture, found)
+        if any(loops(one.pod, picture.now) for one in found):
+            recovered = replace(recovered, severity=Severity.TEMPORARY, failed=True)
+        yield recovered
         return
     first = told(picture, lasting_ones)
     is_once = first.reason not in ("CrashLoop", "ProgramMissing")

@@ -18,7 +18,9 @@ from trainwright.controller.trainer.explain.checks.jobset import (
 from trainwright.controller.trainer.explain.checks.nodes import is_of_lost_node
 from trainwright.controller.trainer.explain.checks.refusals import about_jobset
 from trainwright.controller.trainer.explain.words import counted, listed, pods_wanted, replicated_jobs, role_of, verb
-from trainwright.controller.trainer.job.silence import Reason
+from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
+from trainwright.controller.trainer.job.silence import COMPLETE, Reason
+from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.plugins.contract import About, Cause, Picture, Severity, created_at, holds, since_of
 from trainwright.plugins.contract.picture import JOBSET, POD, condition_of, earliest, index_of, moment
 from trainwright.plugins.contract.picture import counted as share
@@ -124,9 +126,27 @@ def _probe(pod: Document) -> str | None:
     return ""
 
 
+def left_alone(picture: Picture) -> Iterator[Cause]:
+    """A rank has ended, or reports no longer, while others go on for longer than the job declares."""
+    ended = ended_ranks(picture.present_pods)
+    text, _ = standing(ended, _limit(picture) or DEFAULT_SECONDS, picture.now)
+    if text:
+        about = About(kind="Pod", namespace=picture.namespace, name=ended[0].pod)
+        yield cause("RankEnded", text, about=about, since=ended[0].at)
+        return
+    # What the manager alone knows, or the user may not read.
+    stalled = holds(picture.job, CONDITION_STALLED) or {}
+    reason = {"RankEnded": "RankEnded", "RankSilent": "NoReport"}.get(str(stalled.get("reason")))
+    if reason is not None:
+        message = str(stalled.get("message") or "")
+        yield cause(reason, message, about=About.of(picture.job, "TrainJob"), since=since_of(stalled))
+
+
 def silent(picture: Picture) -> Iterator[Cause]:
     """The job reports its progress, and has not done so for longer than it declares."""
-    stalled = holds(picture.job, "Stalled")
+    stalled = holds(picture.job, CONDITION_STALLED)
+    if (stalled or {}).get("reason") in (Reason.RANK_ENDED, Reason.RANK_SILENT):
+        return
     pods = picture.present_pods
     ready = [pod for pod in pods if holds(pod, "Ready")]
     reported = (picture.job.get("status") or {}).get("trainerStatus") or {}
@@ -134,7 +154,8 @@ def silent(picture: Picture) -> Iterator[Cause]:
     if stalled is None and not (ready and _is_late(picture, moment(reported.get("lastUpdatedTime")), began)):
         return
     percent = reported.get("progressPercentage")
-    last = f" (last: {percent} %)" if percent is not None else ""
+    is_done = (percent or 0) >= COMPLETE
+    last = " (the rank that reports is done)" if is_done else f" (last: {percent} %)" if percent is not None else ""
     since, advice = moment(reported.get("lastUpdatedTime")) or since_of(stalled), "it may hang"
     match (stalled or {}).get("reason"):
         case Reason.NEVER_REPORTED:
@@ -152,13 +173,17 @@ def _is_late(picture: Picture, reported: datetime | None, began: datetime | None
 
     `began`: when these pods became ready. The report of a job that was resumed may be one of the pods before them.
     """
+    limit = _limit(picture)
+    return limit is not None and reported is not None and picture.lasted(max(reported, began or reported), limit)
+
+
+def _limit(picture: Picture) -> float | None:
+    """How long the job may stand still, in seconds, if it says so."""
     declared = annotations_of(picture.job).get(ANNOTATION_PROGRESS_STALL_AFTER)
-    if not declared or reported is None:
-        return False
     try:
-        return picture.lasted(max(reported, began or reported), parse_duration(declared).total_seconds())
+        return parse_duration(declared).total_seconds() if declared else None
     except ValueError:
-        return False  # not a duration: the job is not watched for silence
+        return None  # not a duration
 
 
 def ordinary(picture: Picture) -> Cause:

@@ -16,6 +16,8 @@ from trainwright.controller.local.cluster import local_cluster
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime.testing.binaries import provide
 
+pytestmark = pytest.mark.real_control_plane("kubectl")
+
 SECONDS = 60.0
 PROGRAM = "import time\nprint('first', flush=True)\ntime.sleep(600)"
 

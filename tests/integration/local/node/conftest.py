@@ -130,7 +130,11 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-@pytest.fixture(params=MODES)
+MOST = [pytest.param(mode, marks=pytest.mark.local_is_enough) for mode in MODES[:-1]]
+"""The API server sees the same of all modes, so the default, the last one, is enough on the real one."""
+
+
+@pytest.fixture(params=[*MOST, *MODES[-1:]])
 def isolation(request: pytest.FixtureRequest) -> Isolation:
     """Each mode that this machine has."""
     found: Isolation = request.param

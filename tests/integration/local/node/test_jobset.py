@@ -18,6 +18,8 @@ from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.waiting import eventually
 
+pytestmark = pytest.mark.real_control_plane("the real controllers")
+
 Document = dict[str, Any]
 JOBSET = Resource(group="jobset.x-k8s.io", version="v1alpha2", kind="JobSet", plural="jobsets", namespaced=True)
 

@@ -33,6 +33,8 @@ from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.progress.policy import exec_policy
 from trainwright.controller.trainer.progress.reading import PYTHON, Place, Result, read_file
 
+pytestmark = pytest.mark.real_control_plane("kubelet")
+
 POD = Pod.RESOURCE
 MAIN = {"name": "main", "image": "python"}
 WAITS = "import time\nprint('begun', flush=True)\ntime.sleep(600)"

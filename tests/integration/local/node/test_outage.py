@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.local.node.conftest import POD, Pods, container, python, running_node
-from trainwright.controller.local.node import Isolation, NodeSettings
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.errors import TransportError
 from trainwright.controller.runtime.testing import ControlPlane
@@ -16,9 +16,9 @@ from trainwright.controller.runtime.testing.waiting import eventually
 
 
 @pytest.fixture
-def mortal() -> Iterator[ControlPlane]:
+def mortal(new_control_plane: type[ControlPlane]) -> Iterator[ControlPlane]:
     """An API server of this test's own."""
-    with ControlPlane() as running:
+    with new_control_plane() as running:
         yield running
 
 

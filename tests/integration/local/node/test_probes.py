@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.integration.local.node.conftest import POD, Document, Pods, container, python, status
 from tests.unit.local.node.modes import IN_ONE_MODE
 from trainwright.api.kubernetes.events.v1 import Event
@@ -112,6 +114,7 @@ async def test_a_hook_that_fails_ends_the_container(pods: Pods) -> None:
     await eventually(lambda: notes(pods, "unhooked"), contains("FailedPostStartHook: PostStartHook failed: no"))
 
 
+@pytest.mark.real_control_plane("etcd")
 async def test_the_health_service_of_a_real_server(control_plane: ControlPlane) -> None:
     """etcd has one: gRPC in Go."""
     (urls,) = [one for one in control_plane.components["etcd"].command if one.startswith("--listen-client-urls=")]

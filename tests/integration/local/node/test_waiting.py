@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The condition `Waiting`: a job that no node takes says so, and no longer once it runs."""
+"""The condition `Stuck`: a job that no node takes says so, and no longer once it runs."""
 
 import sys
 from pathlib import Path
@@ -49,12 +49,12 @@ async def test_a_job_that_no_node_takes_says_so_until_it_runs(tmp_path: Path, mo
 
         async def condition() -> Condition | None:
             found = await client.get(TrainJob, "j", "default")
-            return find(found.status.conditions if found.status is not None else None, "Waiting")
+            return find(found.status.conditions if found.status is not None else None, "Stuck")
 
-        shown = await eventually(condition, lambda found: found is not None, what="the condition Waiting")
+        shown = await eventually(condition, lambda found: found is not None, what="the condition Stuck")
         assert shown is not None
         assert shown.status == "True"
         assert "j-node-0" in shown.message or "node" in shown.message
         assert "here" in shown.message
         await client.patch(Node, "laptop", "", {"metadata": {"labels": {"here": "yes"}}})
-        await eventually(condition, lambda found: found is None, what="no condition Waiting")
+        await eventually(condition, lambda found: found is None, what="no condition Stuck")

@@ -32,14 +32,13 @@ from trainwright.controller.local.workloads.kinds import (
     VOLUME,
 )
 from trainwright.controller.runtime.testing import ControlPlane
-from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.waiting import eventually
 
 
 @pytest.fixture(scope="module")
-def alone() -> Iterator[ControlPlane]:
+def alone(new_control_plane: type[ControlPlane], jobset_crd: Path) -> Iterator[ControlPlane]:
     """An API server on which our controllers may work in all namespaces."""
-    with ControlPlane(crds=[provide(["jobset-manager"]).manifests["jobset-crd.yaml"]]) as running:
+    with new_control_plane(crds=[jobset_crd]) as running:
         yield running
 
 
@@ -169,12 +168,12 @@ async def test_a_kind_that_comes_later_is_collected(world: World, alone: Control
     alone.install_crds(file)
     gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g", "namespace": world.namespace}}
     alone.apply(gadget)
-    uid = alone.kubectl("get", "gadget", "g", "-n", world.namespace, "-o", "jsonpath={.metadata.uid}")
+    uid = (alone.stored.get("gadget", "g", world.namespace) or {})["metadata"]["uid"]
     reference = {"apiVersion": "example.com/v1", "kind": "Gadget", "name": "g", "uid": uid}
     await world.create(CONFIG_MAP, "part", {}, ownerReferences=[reference])
-    alone.kubectl("delete", "gadget", "g", "-n", world.namespace)
+    await asyncio.to_thread(alone.stored.delete, "gadget", "g", world.namespace)
     await world.gone(CONFIG_MAP, "part")
-    alone.kubectl("delete", "crd", "gadgets.example.com")
+    await asyncio.to_thread(alone.stored.delete, "crd", "gadgets.example.com")
     await world.create(
         CONFIG_MAP, "other", {}, ownerReferences=[{**reference, "kind": "ConfigMap", "apiVersion": "v1"}]
     )

@@ -2,21 +2,35 @@
 """The order of ends where no program could be watched, and how it reaches the reader of a pod."""
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from tests.unit.local.node.pods import container, pod
-from trainwright.controller.local.node.ends import Ends
+from trainwright.controller.local.node import spawning
+from trainwright.controller.local.node.ends import Ends, Ticket
+from trainwright.controller.local.node.guard import announce
 from trainwright.controller.local.node.state import EPOCH, ContainerState, PodState, Terminated, Waiting
 from trainwright.controller.local.node.status import FAILURES, annotations_to_report, status_document
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, 123456, UTC)
 
 
-async def test_a_program_that_ended_before_it_could_be_watched_has_the_time_of_its_guard() -> None:
-    ends = Ends()
-    late, early = ends.watch(0), ends.watch(0)
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    """An observer that gives its descriptors back."""
+    made = Ends()
+    yield made
+    made.close()
+
+
+async def test_a_program_that_nobody_saw_ending_has_the_time_of_its_guard(ends: Ends) -> None:
+    (late, _), (early, _) = ends.expect(), ends.expect()
     late.report(NOW + timedelta(seconds=1))
     early.report(NOW)
     assert await early.at() == NOW
@@ -32,15 +46,80 @@ async def test_a_program_that_ended_before_it_could_be_watched_has_the_time_of_i
         (timedelta(hours=-2), timedelta(hours=-2)),  # the clock was set back
     ],
 )
-async def test_times_ascend_in_the_order_of_the_ends(second: timedelta, wanted: timedelta) -> None:
-    ends = Ends()
-    one, two = ends.watch(0), ends.watch(0)
+async def test_times_ascend_in_the_order_of_the_ends(ends: Ends, second: timedelta, wanted: timedelta) -> None:
+    (one, _), (two, _) = ends.expect(), ends.expect()
     for end in (one, two):
         ends.put(end)
     two.report(NOW + second)
     one.report(NOW)
     assert await one.at() == NOW
     assert await two.at() == NOW + wanted
+
+
+ANNOUNCED = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("program", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+module.announce(*map(int, sys.argv[2:]))
+print("announced", flush=True)
+input()
+"""
+
+
+@pytest.mark.only_where(sys.platform == "linux", "descriptors of processes")
+@pytest.mark.parametrize("program", ["guard", "launcher"])
+async def test_the_observer_sees_the_order_of_ends_however_late_it_looks(ends: Ends, program: str) -> None:
+    """Nothing of this loop runs while the programs announce themselves and end."""
+    expected = [ends.expect() for _ in range(6)]
+    order = [3, 0, 5, 1, 4, 2]
+    end_in_order(spawning.GUARD.with_name(f"{program}.py"), [ticket for _, ticket in expected], order)
+    for index, (end, _) in enumerate(expected):
+        # The guard of what ended last reports first, and says that it was the first.
+        end.report(NOW - timedelta(milliseconds=order.index(index)))
+    times = [await end.at() for end, _ in expected]
+    assert sorted(range(6), key=lambda index: times[index]) == order
+
+
+def end_in_order(file: Path, tickets: list[Ticket | None], order: list[int]) -> None:
+    """Start a program for each ticket, and end them one after the other."""
+    with ExitStack() as stack:
+        running = []
+        for ticket in tickets:
+            assert ticket is not None
+            command = [sys.executable, "-I", "-S", "-c", ANNOUNCED, str(file), *map(str, ticket)]
+            one = subprocess.Popen(command, pass_fds=ticket[:2], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            running.append(stack.enter_context(one))
+            assert one.stdout is not None
+            assert one.stdout.readline() == b"announced\n"
+        for index in order:
+            running[index].communicate(b"\n")
+
+
+async def test_a_program_that_could_not_be_started_holds_up_nobody(ends: Ends) -> None:
+    (failed, _), (other, _) = ends.expect(), ends.expect()
+    for end in (failed, other):
+        ends.put(end)
+    other.report(NOW)
+    assert not other.settled.done()
+    ends.forget(failed)
+    assert await other.at() == NOW
+
+
+@pytest.mark.only_where(sys.platform == "linux", "descriptors of processes")
+async def test_descriptors_of_programs_are_given_back(ends: Ends) -> None:
+    before = descriptors()
+    _, ticket = ends.expect()
+    assert ticket is not None
+    announce(*ticket)
+    assert descriptors() > before
+    ends.close()
+    assert descriptors() == before
+
+
+def descriptors() -> int:
+    """How many this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def ended(code: int, moment: datetime) -> Terminated:

@@ -5,7 +5,9 @@ import base64
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -47,6 +49,7 @@ class Objects:
     def __init__(self) -> None:
         self.config_maps: dict[str, Document] = {}
         self.secrets: dict[str, Document] = {}
+        self.job_sets: dict[str, Document] = {}
 
     async def config_map(self, namespace: str, name: str) -> Document | None:
         assert namespace == "ns"
@@ -61,6 +64,9 @@ class Objects:
 
     async def claim_folder(self, namespace: str, claim: str) -> str:
         raise NotImplementedError
+
+    async def job_set(self, pod: Document) -> Document | None:
+        return self.job_sets.get(pod["metadata"].get("labels", {}).get("jobset.sigs.k8s.io/jobset-name", ""))
 
     def allocatable(self) -> dict[str, str]:
         return {"cpu": "4", "memory": "8Gi"}
@@ -238,6 +244,8 @@ async def plan(one: Document, objects: Objects, tmp_path: Path, images: Images, 
         rewrite=rewrite,
         allocatable=objects.allocatable,
         pods=lambda: [one],
+        job_set=objects.job_set,
+        cluster=tmp_path / "cluster",
     )
     volumes = Volumes(tmp_path / "volumes", objects)
     await volumes.prepare(one)
@@ -257,8 +265,10 @@ async def test_layers_of_the_environment(objects: Objects, images: Images, tmp_p
     assert found.folder == str(tmp_path / "work")
 
 
-def said(command: list[str]) -> str:
-    return subprocess.check_output(command, text=True)
+def said(command: list[str], environment: dict[str, str] | None = None) -> str:
+    # A folder of its own: Python imports from the one that it starts in.
+    with TemporaryDirectory() as folder:
+        return subprocess.check_output(command, text=True, env=environment, cwd=folder)
 
 
 @pytest.mark.parametrize(
@@ -409,3 +419,125 @@ def test_delays_between_restarts() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(10, "10s"), (80, "1m20s"), (300, "5m0s")])
 def test_durations_as_go_prints_them(seconds: float, text: str) -> None:
     assert go_duration(seconds) == text
+
+
+def asking(index: int = 0, **annotations: str) -> Document:
+    """A pod of the JobSet `mnist`, which asks the local node for something."""
+    one = member(index)
+    one["metadata"]["annotations"] = {f"{key}.trainwright.dev/main": value for key, value in annotations.items()}
+    return one
+
+
+def job_set(job: str = "train-x7k2p", uid: str = "12345678-abcd") -> Document:
+    """The JobSet of a TrainJob."""
+    owner = {"kind": "TrainJob", "name": job, "uid": uid, "controller": True}
+    return {"metadata": {"name": "mnist", "namespace": "ns", "uid": "of-the-set", "ownerReferences": [owner]}}
+
+
+async def test_all_ranks_of_a_job_have_one_output(objects: Objects, tmp_path: Path) -> None:
+    objects.job_sets["mnist"] = job_set()
+    runs = tmp_path / "runs"
+    found = {
+        (await plan(asking(index, runs=str(runs)), objects, tmp_path, Images())).environment["TRAINWRIGHT_OUTPUT_DIR"]
+        for index in (0, 1, 0)
+    }
+    assert found == {str(runs / "train-x7k2p-12345678")}
+    assert (runs / "latest").resolve() == runs / "train-x7k2p-12345678"
+    # A later job, and an attempt of the first one after that.
+    objects.job_sets["mnist"] = job_set("train-zzzzz", "87654321-abcd")
+    await plan(asking(runs=str(runs)), objects, tmp_path, Images())
+    objects.job_sets["mnist"] = job_set()
+    await plan(asking(runs=str(runs)), objects, tmp_path, Images())
+    assert (runs / "latest").resolve() == runs / "train-zzzzz-87654321"
+
+
+async def test_a_pod_that_asks_for_a_folder_of_its_own_gets_one_that_is_kept(objects: Objects, tmp_path: Path) -> None:
+    objects.job_sets["mnist"] = job_set()
+    output = tmp_path / "out"
+    found = [
+        (await plan(asking(index, output=str(output), workdir="pod"), objects, tmp_path, Images(), rewrite=rewrite))
+        for index in (0, 1)
+        for rewrite in (True, False)
+    ]
+    assert {one.environment["TRAINWRIGHT_OUTPUT_DIR"] for one in found} == {str(output)}
+    assert {one.folder for one in found} == {str(output / "pods" / f"mnist-node-0-{index}-abcde") for index in (0, 1)}
+    assert sorted(one.name for one in (output / "pods").iterdir()) == ["mnist-node-0-0-abcde", "mnist-node-0-1-abcde"]
+    # Without an output there is nothing that it could be kept with.
+    assert (await plan(asking(workdir="pod"), objects, tmp_path, Images())).folder == str(tmp_path / "work")
+
+
+async def test_an_output_with_files_of_another_job_is_left_alone(objects: Objects, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    objects.job_sets["mnist"] = job_set()
+    await plan(asking(output=str(output)), objects, tmp_path, Images())
+    objects.job_sets["mnist"] = job_set("other", "2")
+    # Nothing was written yet.
+    await plan(asking(output=str(output)), objects, tmp_path, Images())
+    (output / "model").touch()
+    (output / "more").touch()
+    objects.job_sets["mnist"] = job_set()
+    with pytest.raises(CreateError, match="out is the output of TrainJob other and holds model and 1 more"):
+        await plan(asking(output=str(output)), objects, tmp_path, Images())
+    # A later job of the same name goes on in it.
+    objects.job_sets["mnist"] = job_set("other", "3")
+    await plan(asking(output=str(output)), objects, tmp_path, Images())
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis").touch()
+    with pytest.raises(CreateError, match="mine is not the output of a job and holds thesis"):
+        await plan(asking(output=str(tmp_path / "mine")), objects, tmp_path, Images())
+    with pytest.raises(CreateError, match=r"thesis/x cannot be made: Not a directory"):
+        await plan(asking(output=str(tmp_path / "mine" / "thesis" / "x")), objects, tmp_path, Images())
+    assert (output / "model").exists()
+
+
+async def test_the_python_that_a_pod_asks_for_goes_before_that_of_its_image(
+    objects: Objects, images: Images, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    (other / "bin").mkdir(parents=True)
+    (other / "bin" / "python").write_text("#!/bin/sh\necho other\n")
+    (other / "bin" / "python").chmod(0o700)
+    one = pod({"name": "main", "image": "pytorch/x"})
+    one["metadata"]["annotations"] = {"python.trainwright.dev/main": str(other)}
+    found = await plan(one, objects, tmp_path, images)
+    assert said([str(shutil.which("python", path=found.environment["PATH"]))]) == "other\n"
+    # What else the entry of the image says stays.
+    assert found.environment["A"] == "1"
+    one["metadata"]["annotations"] = {"python.trainwright.dev/main": str(tmp_path / "absent")}
+    with pytest.raises(CreateError, match=r"the Python that the job names: .*absent is neither an interpreter nor"):
+        await plan(one, objects, tmp_path, images)
+
+
+@pytest.fixture
+def venv(tmp_path: Path) -> Path:
+    """An empty virtual environment."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    return tmp_path / "venv"
+
+
+async def test_another_environment_imports_the_writer_and_nothing_else_of_ours(
+    objects: Objects, tmp_path: Path, venv: Path
+) -> None:
+    one = asking(python=str(venv))
+    one["spec"]["containers"][0]["env"] = [{"name": "PYTHONPATH", "value": str(tmp_path)}]
+    found = await plan(one, objects, tmp_path, Images())
+    again = await plan(one, objects, tmp_path, Images())
+    assert found.environment["PYTHONPATH"] == again.environment["PYTHONPATH"]
+    assert found.environment["PYTHONPATH"].startswith(f"{tmp_path}{os.pathsep}")
+    assert found.environment["VIRTUAL_ENV"] == str(venv)
+    program = (
+        "import trainwright.progress as one; print(one.Reporter.__name__)\n"
+        "for name in ('msgspec', 'trainwright.api', 'aiohttp'):\n"
+        "    try: __import__(name); print('has', name)\n"
+        "    except ImportError: pass\n"
+    )
+    run = [str(venv / "bin" / "python"), "-c", program]
+    assert said(run, found.environment) == "Reporter\n"
+    # An environment with a Trainwright of its own keeps the rest of it.
+    site = next((venv / "lib").glob("*/site-packages")) / "trainwright"
+    (site / "api").mkdir(parents=True)
+    for file in (site / "__init__.py", site / "api" / "__init__.py"):
+        file.touch()
+    assert said(run, found.environment) == "Reporter\nhas trainwright.api\n"
+    # Ours needs none of it.
+    assert "PYTHONPATH" not in (await plan(pod(container()), objects, tmp_path, Images())).environment

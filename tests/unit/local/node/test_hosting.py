@@ -23,6 +23,9 @@ class Sources:
     def allocatable(self) -> dict[str, str]:
         return {}
 
+    async def job_set(self, _pod: Document) -> Document | None:
+        return None
+
 
 async def test_an_older_text_is_not_the_last_that_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = member(0), member(1)

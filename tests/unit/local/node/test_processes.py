@@ -21,7 +21,7 @@ from trainwright.controller.local.node import containers, processes, recovery
 from trainwright.controller.local.node import ends as ends_module
 from trainwright.controller.local.node import guard as guard_module
 from trainwright.controller.local.node.containers import ContainerProcess, Order, StartError, start
-from trainwright.controller.local.node.ends import End, Ends
+from trainwright.controller.local.node.ends import End, Ends, Ticket
 from trainwright.controller.local.node.logs import parse
 from trainwright.controller.local.node.spawning import GUARD, SPAWNER, Spawner
 from trainwright.controller.local.node.spawning import alone as alone_
@@ -129,9 +129,18 @@ class Watched(Ends):
         super().__init__()
         self.ends: list[End] = []
 
-    def watch(self, pid: int) -> End:
-        self.ends.append(super().watch(pid))
-        return self.ends[-1]
+    def expect(self) -> tuple[End, Ticket | None]:
+        end, ticket = super().expect()
+        self.ends.append(end)
+        return end, ticket
+
+
+@pytest.fixture
+async def ends() -> AsyncIterator[Watched]:
+    """An observer that gives its descriptors back."""
+    made = Watched()
+    yield made
+    made.close()
 
 
 async def two_sleepers(folder: Path, tasks: TaskScope, spawner: Spawner, ends: Ends) -> list[ContainerProcess]:
@@ -158,10 +167,9 @@ def guard_of(folder: Path) -> int:
 
 @pytest.mark.only_where(sys.platform == "linux", "descriptors of processes")
 async def test_ends_have_the_order_in_which_the_programs_ended_whichever_guard_wakes_first(
-    folder: Path, tasks: TaskScope, spawner: Spawner, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tasks: TaskScope, spawner: Spawner, ends: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ends_module, "LATE_SECONDS", 600.0)
-    ends = Watched()
     first, second = await two_sleepers(folder, tasks, spawner, ends)
     os.kill(guard_of(folder / "0"), signal.SIGSTOP)
     for process in (first, second):
@@ -175,10 +183,10 @@ async def test_ends_have_the_order_in_which_the_programs_ended_whichever_guard_w
 
 @pytest.mark.only_where(sys.platform == "linux", "descriptors of processes")
 async def test_the_end_of_a_program_does_not_wait_for_a_guard_that_is_stopped(
-    folder: Path, tasks: TaskScope, spawner: Spawner, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tasks: TaskScope, spawner: Spawner, ends: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ends_module, "LATE_SECONDS", 0.01)
-    first, second = await two_sleepers(folder, tasks, spawner, Ends())
+    first, second = await two_sleepers(folder, tasks, spawner, ends)
     guard = guard_of(folder / "0")
     os.kill(guard, signal.SIGSTOP)
     for process in (first, second):
@@ -442,8 +450,10 @@ async def test_a_guard_that_does_not_obey_is_killed(
 
 
 @pytest.mark.only_where(sys.platform == "linux", "adoption of orphans")
-async def test_a_killed_guard_takes_nothing_of_others_along(folder: Path, tasks: TaskScope, spawner: Spawner) -> None:
-    first, second = await two_sleepers(folder, tasks, spawner, Ends())
+async def test_a_killed_guard_takes_nothing_of_others_along(
+    folder: Path, tasks: TaskScope, spawner: Spawner, ends: Watched
+) -> None:
+    first, second = await two_sleepers(folder, tasks, spawner, ends)
     os.kill(guard_of(folder / "0"), signal.SIGKILL)
     assert (await first.wait()).code == 137
     assert lives(second.pid)

@@ -139,6 +139,7 @@ def test_a_claim_is_bound_to_its_folder() -> None:
     assert volume["spec"]["claimRef"]["uid"] == "u"
     patch = binding(claim, volume)
     assert patch["spec"] == {"volumeName": "pvc-u"}
+    assert patch["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"], "or its folder goes under a running pod"
     claim["metadata"] |= patch["metadata"]
     claim["spec"] |= patch["spec"]
     assert binding(claim, volume) == {}

@@ -207,14 +207,17 @@ def test_a_job_that_is_over_says_nothing_of_what_waited_elsewhere() -> None:
     assert reasons(world) == ["RankFailed"]
 
 
+NODE = {"name": "node", "active": 1, "ready": 0, "succeeded": 0, "failed": 0, "suspended": 0}
+
+
 def test_without_the_right_to_read_pods_the_status_and_the_rights_are_said() -> None:
     world = World()
     world.unreadable = ("pods", "events")
-    world.job["status"] = {"jobsStatus": [{"name": "node", "active": 1, "ready": 1}]}
+    world.job["status"] = {"jobsStatus": [{**NODE, "ready": 1}]}
     assert world.explained().cause.message == (
         "the pods of all replicated jobs are ready, by the status of the job; pods may not be read"
     )
-    world.job["status"] = {"jobsStatus": [{"name": "node", "active": 1, "ready": 0}]}
+    world.job["status"] = {"jobsStatus": [NODE]}
     found = world.explained()
     assert found.cause.message == (
         "pods of node are not ready, by the status of the job; pods may not be read, which would say why"
@@ -241,7 +244,7 @@ def test_a_user_with_the_usual_rights_reads_neither_jobsets_nor_nodes() -> None:
 def test_nothing_may_be_read_but_the_job() -> None:
     world = World()
     world.unreadable = ("pods", "events", "jobs", "jobsets", "services", "configmaps", "clustertrainingruntimes")
-    assert world.explained().outcome == "Waiting"
+    assert (world.explained().outcome, world.explained().exit_code) == ("Pending", 3)
     assert "no right to get jobsets.jobset.x-k8s.io in namespace n" in world.explained().unread
 
 

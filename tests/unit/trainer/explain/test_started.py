@@ -2,12 +2,14 @@
 """Faults of containers that cannot start, of those that run, and of jobs that are over."""
 
 import json
+from datetime import timedelta
 
 import pytest
 
 from tests.unit.trainer.explain.world import NOW, World, at, condition, container
 from trainwright.api.manifest import dump
 from trainwright.api.times import format_time
+from trainwright.plugins.contract import About
 
 # ---------------------------------------------------------------------- containers cannot start
 
@@ -652,7 +654,7 @@ def test_a_job_that_tries_again_is_not_stuck() -> None:
     assert world.explained().outcome == "Stuck"
     # Its container starts again in place.
     pod["status"]["phase"], pod["spec"]["restartPolicy"] = "Running", "OnFailure"
-    assert (world.says()[:24], world.explained().outcome) == ("RankFailed: rank 0 faile", "Waiting")
+    assert (world.says()[:24], world.explained().outcome) == ("RankFailed: rank 0 faile", "Restarting")
     pod["status"]["containerStatuses"][0]["restartCount"] = 6
     assert world.explained().outcome == "Stuck"
     # The Job has made another pod.
@@ -661,7 +663,7 @@ def test_a_job_that_tries_again_is_not_stuck() -> None:
     again = world.add_pod(job, "node", 0, ago=5)
     again["metadata"] |= {"name": "j-node-0-0-again", "uid": "again"}
     again["status"]["conditions"] = []
-    assert (world.says()[:24], world.explained().outcome) == ("RankFailed: rank 0 faile", "Waiting")
+    assert (world.says()[:24], world.explained().outcome) == ("RankFailed: rank 0 faile", "Restarting")
     job["status"] = {"conditions": [condition("FailureTarget", "BackoffLimitExceeded")]}
     assert world.explained().outcome == "Stuck"
 
@@ -675,7 +677,7 @@ def test_a_pod_that_its_node_has_ended_has_not_failed(reason: str) -> None:
     pod = world.terminated(1, 143)
     pod["status"] |= {"reason": reason, "message": "Pod was terminated in response to imminent node shutdown."}
     assert "exit code" not in world.says()
-    assert world.explained().outcome == "Waiting"
+    assert world.explained().exit_code == 3
     pod["status"]["conditions"].append(condition("DisruptionTarget", "TerminationByKubelet"))
     assert world.explained().outcome == "Waiting"
     assert "exit code" not in world.says()
@@ -776,3 +778,45 @@ def test_50_a_mount_that_may_succeed_later_is_waited_for() -> None:
     world.pods[0]["spec"]["volumes"] = [{"name": "cfg", "configMap": {"name": "c"}}]
     world.pods[0]["status"]["conditions"][0] = condition("PodScheduled", "", ago=12)
     assert world.says().startswith("VolumeSourceMissing: volume cfg is made from ConfigMap c")
+
+
+# ---------------------------------------------------------------------- ranks that end before the others
+
+
+def ended_rank(world: World, index: int, *, ago: float) -> None:
+    world.terminated(index, 0, ago=ago, reason="Completed")["status"]["phase"] = "Succeeded"
+
+
+def test_a_rank_that_ends_while_others_run_on_is_told_without_a_manager() -> None:
+    world = World()
+    ended_rank(world, 2, ago=599)
+    assert world.says().startswith("Running: 3 of 3 pods run, 1 pod completed")
+    ended_rank(world, 2, ago=600)
+    assert world.says() == (
+        f"RankEnded: rank 2 ended with exit code 0 at {at(600)}, and 3 others run on; "
+        "look at their logs, they may wait for it"
+    )
+    found = world.explained()
+    assert (found.outcome, found.exit_code) == ("Stalled", 1)
+    assert (found.cause.about, found.cause.since) == (
+        About(kind="Pod", namespace="n", name="j-node-0-2-abcde"),
+        NOW - timedelta(seconds=600),
+    )
+
+
+def test_the_job_says_how_long_others_may_run_on() -> None:
+    world = World()
+    ended_rank(world, 2, ago=700)
+    world.job["metadata"]["annotations"] = {"trainwright.dev/progress-stall-after": "15m"}
+    assert world.says().startswith("Running: ")
+    world.job["metadata"]["annotations"] = {"trainwright.dev/progress-stall-after": "2m"}
+    ended_rank(world, 2, ago=130)
+    assert world.says().startswith("RankEnded: ")
+
+
+@pytest.mark.parametrize(("reason", "said"), [("RankEnded", "RankEnded"), ("RankSilent", "NoReport")])
+def test_what_the_manager_knows_of_a_rank_is_said_in_its_words(reason: str, said: str) -> None:
+    world = World()
+    world.job["status"] = {"conditions": [condition("Stalled", reason, "rank 1 has sent no report")]}
+    assert world.says() == f"{said}: rank 1 has sent no report"
+    assert world.explained().outcome == "Stalled"

@@ -9,8 +9,9 @@ import pytest
 
 from trainwright.api.kubernetes.meta.v1 import Condition
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
-from trainwright.controller.trainer.explain import Explanation, Outcome
-from trainwright.controller.trainer.explain.waiting import told, with_waiting
+from trainwright.controller.trainer.explain import Explanation
+from trainwright.controller.trainer.explain.waiting import told, with_cause
+from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.job.status import wanted_status
 from trainwright.plugins.contract import Cause, Severity
 
@@ -43,27 +44,27 @@ def condition(kind: str, reason: str = "R") -> dict[str, Any]:
     ],
 )
 def test_only_what_asks_for_attention_is_shown(severity: Severity, shown: bool) -> None:
-    explanation = Explanation(namespace="n", name="j", outcome=Outcome.WAITING, cause=cause(severity=severity))
+    explanation = Explanation(namespace="n", name="j", outcome=Word.WAITING, cause=cause(severity=severity))
     assert (told(job(), explanation) is not None) is shown
 
 
 def test_what_blocked_says_is_not_said_twice() -> None:
-    explanation = Explanation(namespace="n", name="j", outcome=Outcome.STUCK, cause=cause())
+    explanation = Explanation(namespace="n", name="j", outcome=Word.STUCK, cause=cause())
     assert told(job(condition("Blocked")), explanation) is None
 
 
 def test_the_time_is_that_of_the_cause() -> None:
     had = [msgspec.convert(condition("Suspended"), Condition)]
-    first = with_waiting(had, cause(), lambda: NOW)
+    first = with_cause(had, cause(), lambda: NOW)
     assert [(one.type, one.reason, one.last_transition_time) for one in first[1:]] == [
         ("Waiting", "NoFreeNode", "2026-01-01T00:00:00Z")
     ]
-    again = with_waiting(first, cause(message="other"), lambda: LATER)
+    again = with_cause(first, cause(message="other"), lambda: LATER)
     assert (again[1].message, again[1].last_transition_time) == ("other", "2026-01-01T00:00:00Z")
-    assert with_waiting(again, cause(message="other"), lambda: LATER) == again
-    other = with_waiting(again, cause("ImageMissing"), lambda: LATER)
+    assert with_cause(again, cause(message="other"), lambda: LATER) == again
+    other = with_cause(again, cause("ImageMissing"), lambda: LATER)
     assert (other[1].reason, other[1].last_transition_time) == ("ImageMissing", "2026-01-01T00:01:00Z")
-    assert with_waiting(other, None, lambda: LATER) == had
+    assert with_cause(other, None, lambda: LATER) == had
 
 
 def test_an_end_removes_it_and_other_conditions_come_first() -> None:

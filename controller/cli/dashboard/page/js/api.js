@@ -2,19 +2,15 @@
 // Requests and event streams of `contract.py`.
 
 import { setClock } from "./clock.js";
+import { Problem } from "./problem.js";
+import { actionToken, hold, lost, proved, suspect } from "./session.js";
+
+export { Problem };
 
 const ROOT = "api/v1";
 const SILENCE_MS = 45_000;
 const HIDDEN_MS = 60_000;
 const DELAYS_MS = [500, 1000, 2000, 4000, 8000];
-
-/** Why a request was not answered; `reason` is a word of the contract, or `Lost` if the dashboard does not answer. */
-export class Problem extends Error {
-  constructor(reason, message) {
-    super(message);
-    this.reason = reason;
-  }
-}
 
 export const paths = {
   jobs: () => `${ROOT}/jobs`,
@@ -22,13 +18,15 @@ export const paths = {
 };
 
 /** A response, checked. Throws Problem. */
-export async function request(path, signal) {
+export async function request(path, signal, more = {}) {
+  await proved();
   let response;
   try {
-    response = await fetch(path, { signal, credentials: "same-origin", cache: "no-store" });
+    response = await fetch(path, { signal, credentials: "same-origin", cache: "no-store", ...more });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem("Lost", "The dashboard does not answer. Is `trainwright dashboard` still running?");
+    suspect();
+    throw lost();
   }
   if (response.ok) return response;
   const told = await response.json().catch(() => null);
@@ -40,6 +38,21 @@ export async function read(path, signal) {
   const document = await (await request(path, signal)).json();
   if (document.now) setClock(document.now);
   return document;
+}
+
+/** Ask for a change. Throws Problem. */
+export async function change(path) {
+  const headers = { "X-Trainwright-Action": actionToken() };
+  return (await request(path, undefined, { method: "POST", headers })).json();
+}
+
+/** Read what this page needs to come back after the dashboard was away. */
+export async function readSession() {
+  try {
+    hold(await read(`${ROOT}/session`));
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+  }
 }
 
 /**
@@ -97,9 +110,16 @@ export class Stream {
     this.#source = null;
   }
 
-  #open() {
+  async #open() {
     this.#stop();
     this.#onLink("connecting", null);
+    try {
+      await proved();
+    } catch (problem) {
+      this.#lost(problem.message);
+      return;
+    }
+    if (this.#closed || this.#source !== null) return;
     const source = new EventSource(this.#path);
     this.#source = source;
     for (const [name, handler] of Object.entries(this.#handlers)) {
@@ -114,7 +134,10 @@ export class Stream {
       setClock(JSON.parse(event.data).now);
       this.#heard();
     });
-    source.addEventListener("bye", () => this.#lost("The dashboard was stopped."));
+    source.addEventListener("bye", () => {
+      suspect();
+      this.#lost("The dashboard was stopped.");
+    });
     source.onerror = () => this.#lost("The dashboard does not answer.");
   }
 
@@ -128,6 +151,7 @@ export class Stream {
   async #lost(why) {
     this.#stop();
     if (this.#closed) return;
+    suspect();
     const delay = DELAYS_MS[Math.min(this.#failures, DELAYS_MS.length - 1)];
     this.#failures += 1;
     this.#timer = setTimeout(() => this.#open(), delay);
@@ -136,7 +160,7 @@ export class Stream {
     try {
       await (await request(this.#probe)).body?.cancel();
     } catch (problem) {
-      if (this.#closed || problem.reason === "Lost") return;
+      if (this.#closed || ["Lost", "Stranger"].includes(problem.reason)) return;
       if (["NoToken", "ForeignHost", "ForeignOrigin"].includes(problem.reason)) this.#stop();
       this.#onLink("ended", problem);
     }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame of the page: which view is shown, how the dashboard is connected, theme and keys.
 
+import { readSession } from "./api.js";
 import { announce, el, fill, put, say } from "./dom.js";
 import { clock, secondsOf, sentence } from "./format.js";
 import { JobView } from "./job/view.js";
 import { JobsView } from "./jobs/view.js";
+import { command } from "./session.js";
 
 const main = document.getElementById("main");
 const link = document.getElementById("link");
@@ -50,7 +52,8 @@ function standing() {
   if (stream.state === "ended") return ["lost", "Disconnected", sentence(stream.detail.message)];
   if (stream.state === "paused") return ["stale", "Paused", ""];
   if (stream.state === "lost") {
-    return ["lost", "Connection lost", `${stream.detail} What is shown may be old. Trying again.`];
+    const mend = command() ? ` If it does not come back by itself, use the address that this prints: ${command()}` : "";
+    return ["lost", "Connection lost", `${stream.detail} What is shown may be old. Trying again.${mend}`];
   }
   if (server === null || server.state === "connecting") return ["connecting", "Connecting", ""];
   if (server.state === "live") return stream.state === "open" ? ["live", "Live", ""] : ["connecting", "Connecting", ""];
@@ -65,20 +68,29 @@ let view = null;
 let shown = null;
 
 function route() {
-  const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
+  const [path, query = ""] = cut(location.hash.replace(/^#/, ""));
   const parts = path.split("/").filter(Boolean).map(decode);
   const wanted = parts[0] === "jobs" && parts.length === 3 ? `${parts[1]}/${parts[2]}` : "";
-  if (view !== null && wanted === "" && shown === "") return;
+  if (view !== null && wanted === shown) {
+    view.ask(query);
+    return;
+  }
   const first = view === null;
   view?.close();
   shown = wanted;
   server = null;
   scrollTo({ top: 0 });
   view = wanted
-    ? new JobView(main, { namespace: parts[1], name: parts[2] }, shell)
+    ? new JobView(main, { namespace: parts[1], name: parts[2] }, query, shell)
     : new JobsView(main, query, shell);
   // After a change of the view, the next key belongs to it.
   if (!first) view.title.focus({ preventScroll: true });
+}
+
+/** Path and query of the address; a query may hold a question mark. */
+function cut(text) {
+  const place = text.indexOf("?");
+  return place < 0 ? [text] : [text.slice(0, place), text.slice(place + 1)];
 }
 
 function decode(part) {
@@ -122,4 +134,5 @@ addEventListener("keydown", (event) => {
 });
 addEventListener("hashchange", route);
 showTheme();
+readSession();
 route();

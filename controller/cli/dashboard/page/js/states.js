@@ -6,7 +6,9 @@ import { draw, el, put, say } from "./dom.js";
 const TONES = {
   Running: "running",
   Stalled: "warning",
+  Restarting: "warning",
   Waiting: "warning",
+  Stuck: "failed",
   Pending: "quiet",
   Blocked: "failed",
   Suspended: "quiet",
@@ -21,6 +23,8 @@ export const STATES = Object.keys(TONES);
 const SIGNS = {
   Running: "M5 3.2v9.6L13 8z",
   Stalled: "M8 1.5 15 14H1zM8 6v4M8 12v.4",
+  Restarting: "M13 5.5A5.5 5.5 0 1 0 13.5 9M13 2v3.7H9.3",
+  Stuck: "M5.3 2h5.4L14 5.3v5.4L10.7 14H5.3L2 10.7V5.3zM8 5v4M8 11v.4",
   Waiting: "M4 2h8M4 14h8M5 2c0 4 6 4 6 6s-6 2-6 6M11 2c0 4-6 4-6 6s6 2 6 6",
   Pending: "M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2M8 5v3.2l2.2 1.4",
   Blocked: "M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2M4 12 12 4",
@@ -39,14 +43,8 @@ const POD_TONES = {
   Unknown: ["warning", "Stalled"],
 };
 
-/** The word for a row. */
-export function stateOf(row) {
-  if (row.state === "Complete" || row.state === "Failed") return row.state;
-  if (row.deleting) return "Deleting";
-  if (row.stalled) return "Stalled";
-  if (row.waiting && (row.state === "Pending" || row.state === "Running")) return "Waiting";
-  return row.state;
-}
+/** Where nothing is said of a job but that it is on its way. */
+export const ON_ITS_WAY = ["Running", "Pending"];
 
 export function toneOf(state) {
   return TONES[state] ?? "quiet";
@@ -54,20 +52,9 @@ export function toneOf(state) {
 
 /** Why a job does not train, as far as the row says; empty for one that does. */
 export function whyOf(row) {
-  switch (stateOf(row)) {
-    case "Stalled":
-      return row.stalledMessage || row.stalled;
-    case "Waiting":
-      return row.waitingMessage || row.waiting;
-    case "Failed":
-    case "Blocked":
-    case "Suspended":
-      return row.message || row.reason;
-    case "Pending":
-      return row.managedBy ? `${row.managedBy} works on this job.` : "";
-    default:
-      return "";
-  }
+  if (row.state === "Complete") return "";
+  if (row.state === "Pending" && row.managedBy) return `${row.managedBy} works on this job.`;
+  return row.message || row.reason;
 }
 
 export function sign(state) {

@@ -5,7 +5,7 @@ import { announce, el, fill, put, say } from "../dom.js";
 import { NONE, clock, counted, number, tick } from "../format.js";
 import { PROGRESS, titleOf } from "./series.js";
 
-const HEIGHT = 200;
+const HEIGHT = 208;
 const TABLE_ROWS = 60;
 const SHORTEST_SECONDS = 20;
 const probe = document.createElement("span");
@@ -70,17 +70,24 @@ export class Chart {
   }
 
   draw() {
-    const { series, by, logarithmic } = this.#group;
-    this.#data = series.drawn(this.#name, by);
-    const { xs, columns, segments } = this.#data;
+    const { series, by, logarithmic, attempt } = this.#group;
+    this.#data = series.drawn(this.#name, by, attempt);
+    const { segments, band } = this.#data;
+    const columns = this.#columns();
     const positive = logarithmic && this.#name !== PROGRESS && columns.flat().every((value) => value === null || value > 0);
-    const shape = [by, positive, segments.map(({ attempt }) => attempt)].join();
+    const shape = [by, positive, band !== null, segments.map(({ begins }) => begins)].join();
     if (shape !== this.#shape || !this.#plot) this.#make(shape, by, positive);
-    this.#plot.setData([xs, ...columns], false);
+    this.#plot.setData([this.#data.xs, ...columns], false);
     this.range();
     this.#read(null);
     this.#describe();
     if (this.details.open) this.#table();
+  }
+
+  /** The curve of each segment, then the edges of its band. */
+  #columns() {
+    const { columns, band } = this.#data;
+    return band === null ? columns : [...columns, ...band.lows, ...band.highs];
   }
 
   /** Show the range that all charts share. */
@@ -115,6 +122,9 @@ export class Chart {
     const axis = { stroke: muted, font, grid: { stroke: grid, width: 1 }, ticks: { show: false } };
     const count = this.#data.segments.length;
     const percent = this.#name === PROGRESS;
+    const edge = { stroke: "transparent", width: 0, spanGaps: true, points: { show: false } };
+    const edges = this.#data.band === null ? [] : new Array(2 * count).fill(edge);
+    const bands = edges.length ? this.#data.segments.map((_, place) => ({ series: [1 + 2 * count + place, 1 + count + place], fill: faint(line) })) : [];
     this.#plot = new uPlot(
       {
         ...this.#size(),
@@ -131,7 +141,7 @@ export class Chart {
           y: percent ? { range: [0, 100] } : logarithmic ? { distr: 3 } : { range: (_, low, high) => roomy(low, high) },
         },
         axes: [
-          { ...axis, space: 90, size: 34, values: by === "time" ? TIMES : (_, ticks) => ticks.map((value) => number(value)) },
+          { ...axis, space: 90, size: 40, gap: 10, values: by === "time" ? TIMES : (_, ticks) => ticks.map((value) => number(value)) },
           { ...axis, size: 58, values: (_, ticks) => ticks.map((value) => (value === null ? "" : tick(value))) },
         ],
         series: [
@@ -141,14 +151,16 @@ export class Chart {
             const now = place === count - 1;
             return { stroke: line, width: 2, alpha: now ? 1 : 0.6, dash: now ? [] : [6, 4], spanGaps: true, points: { size: 5 } };
           }),
+          ...edges,
         ],
+        bands,
         hooks: {
           draw: [(plot) => this.#marks(plot, muted, line)],
           setCursor: [(plot) => this.#pointed(plot)],
           setSelect: [(plot) => this.#selected(plot)],
         },
       },
-      [this.#data.xs, ...this.#data.columns],
+      [this.#data.xs, ...this.#columns()],
       this.#frame,
     );
   }
@@ -184,7 +196,9 @@ export class Chart {
     ctx.lineWidth = ratio;
     const { series, by } = this.#group;
     const at = by === "step" ? series.steps : series.times;
-    for (const { from, attempt } of this.#data.segments.slice(1)) {
+    // The newest first: where labels have no room beside each other, it is the one to keep.
+    const taken = [];
+    for (const { from, begins } of this.#data.segments.slice(1).reverse()) {
       if (at[from] === null) continue;
       const x = Math.round(plot.valToPos(at[from], "x", true)) + 0.5;
       ctx.setLineDash([3 * ratio, 3 * ratio]);
@@ -192,10 +206,14 @@ export class Chart {
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      const text = attempt === null ? "earlier step" : `attempt ${attempt}`;
-      const room = bbox.left + bbox.width - x > ctx.measureText(text).width + 8 * ratio;
-      ctx.textAlign = room ? "left" : "right";
-      ctx.fillText(text, x + (room ? 4 : -4) * ratio, bbox.top - 2 * ratio);
+      const text = begins === null ? "earlier step" : `attempt ${begins}`;
+      const width = ctx.measureText(text).width;
+      const room = bbox.left + bbox.width - x > width + 8 * ratio;
+      const left = room ? x + 4 * ratio : x - 4 * ratio - width;
+      if (taken.some(([begin, end]) => left < end && left + width > begin)) continue;
+      taken.push([left - 6 * ratio, left + width + 6 * ratio]);
+      ctx.textAlign = "left";
+      ctx.fillText(text, left, bbox.top - 2 * ratio);
     }
     ctx.textAlign = "center";
     ctx.fillStyle = line;
@@ -293,6 +311,11 @@ export class Chart {
       return el("table.plain.number", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, ...shown.map(row)));
     });
   }
+}
+
+/** The colour of a line, for the area around it. */
+function faint(line) {
+  return line.replace(/^rgb\((.*)\)$/, "rgba($1, 0.18)");
 }
 
 /** A little room above and below; a flat curve lies in the middle. */

@@ -28,8 +28,21 @@ export class Curves {
   logarithmic = false;
   range = null;
 
-  constructor(job) {
+  #keep;
+  /** Null: all of them. */
+  attempt = null;
+
+  /**
+   * @param asked what the address asks for
+   * @param keep called with what is chosen, for the address
+   */
+  constructor(job, asked, keep) {
     this.#job = job;
+    this.#keep = keep;
+    this.by = asked.by;
+    this.logarithmic = asked.logarithmic;
+    this.range = asked.range;
+    this.attempt = asked.attempt;
     this.grid = el("div.charts");
     this.note = el("p.note.muted", { hidden: true });
     this.none = el("p.none.muted");
@@ -39,8 +52,8 @@ export class Curves {
       return button;
     };
     this.buttons = [choice("by", "time", "Time"), choice("by", "step", "Step")];
-    this.log = el("button.button", { type: "button", "aria-pressed": "false", onclick: () => this.#choose("logarithmic", !this.logarithmic) }, "Log scale");
-    this.whole = el("button.button", { type: "button", disabled: true, onclick: () => this.zoom(null) }, "Whole run");
+    this.log = el("button.button", { type: "button", "aria-pressed": String(this.logarithmic), onclick: () => this.#choose("logarithmic", !this.logarithmic) }, "Log scale");
+    this.whole = el("button.button", { type: "button", disabled: this.range === null, onclick: () => this.zoom(null) }, "Whole run");
     this.more = el("button.button", { type: "button", hidden: true, onclick: () => this.#showAll() });
     this.tools = el(
       "div.panel-tools",
@@ -63,6 +76,14 @@ export class Curves {
     addEventListener("theme", this.#theme);
   }
 
+  /** The address asks for something else. */
+  ask({ by, logarithmic, range, attempt }) {
+    Object.assign(this, { by, logarithmic, attempt });
+    this.#showChoices();
+    this.zoom(range, false);
+    this.#draw();
+  }
+
   close() {
     this.#abort.abort();
     this.#observer.disconnect();
@@ -75,6 +96,10 @@ export class Curves {
   refresh(row) {
     this.#loss = row.loss?.metric ?? null;
     const over = row.state === "Complete" || row.state === "Failed";
+    if (this.series.isOver !== over) {
+      this.series.isOver = over;
+      this.#later();
+    }
     say(this.none, over ? "No report with numbers was seen." : "No report with numbers has come yet. Curves appear with the first one.");
     if (row.uid !== this.series.uid) this.#wanted = true;
     if (this.#wanted) this.#load();
@@ -125,9 +150,10 @@ export class Curves {
 
   #tell(answer) {
     const since = secondsOf(answer.since);
+    const joined = answer.joined > 1 ? `Each point stands for up to ${counted(answer.joined, "report")}; the band is from the lowest to the highest.` : "";
     const isPart = !answer.recorded && since !== null && this.series.times.length;
     const began = isPart ? `Reports since ${clock(since)}, when this dashboard was started.` : "";
-    say(this.note, answer.unread ? sentence(answer.unread) : began);
+    say(this.note, [answer.unread ? sentence(answer.unread) : began, joined].filter(Boolean).join(" "));
     this.note.hidden = !this.note.textContent;
   }
 
@@ -138,7 +164,7 @@ export class Curves {
   #draw() {
     clearTimeout(this.#timer);
     this.#timer = 0;
-    const names = this.series.names(this.#loss);
+    const names = this.series.names(this.#loss, this.attempt);
     const shown = this.#all ? names : names.slice(0, FIRST);
     this.none.hidden = names.length > 0;
     this.tools.hidden = names.length === 0;
@@ -182,10 +208,15 @@ export class Curves {
   #choose(name, value) {
     this[name] = value;
     if (name === "by") this.range = null;
-    for (const button of this.buttons) put(button, "aria-pressed", String(this[button.choice[0]] === button.choice[1]));
-    put(this.log, "aria-pressed", String(this.logarithmic));
+    this.#showChoices();
+    this.#keep({ by: this.by, logarithmic: this.logarithmic });
     this.zoom(this.range);
     this.#draw();
+  }
+
+  #showChoices() {
+    for (const button of this.buttons) put(button, "aria-pressed", String(this[button.choice[0]] === button.choice[1]));
+    put(this.log, "aria-pressed", String(this.logarithmic));
   }
 
   #theme = () => {
@@ -193,9 +224,10 @@ export class Curves {
   };
 
   /** Show a range of the horizontal axis in all charts; null: all of it. */
-  zoom(range) {
+  zoom(range, keep = true) {
     const was = this.range;
     this.range = range;
+    if (keep) this.#keep({ range });
     this.whole.disabled = range === null;
     for (const chart of this.#charts.values()) chart.range();
     if (range === null && was !== null) announce("The whole run is shown");

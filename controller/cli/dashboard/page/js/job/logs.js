@@ -1,39 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log of a container: its last lines, and those that come.
+// The log of a container, or of all ranks: which one, and what can be done with it.
 
-import { Problem, request } from "../api.js";
+import { Problem, paths, read, request } from "../api.js";
 import { el, fill, put, say } from "../dom.js";
-import { plain, sentence } from "../format.js";
+import { number, sentence } from "../format.js";
+import { LogLines } from "./lines.js";
 import { rankOf } from "./pods.js";
 
-const TAIL = 500;
-const MOST_LINES = 5000;
 const RETRY_MS = 3000;
+const SEARCH_MS = 250;
+/** In place of a pod. */
+const ALL = "*";
 
 export class Logs {
+  #key;
+  #keep;
   #pods = [];
   #pod = "";
   #container = "";
   #previous = false;
+  #attempt = null;
   #chosen = false;
   #opened = "";
+  #query = "";
   #abort = null;
   #retry = 0;
-  #rest = "";
-  #fresh = false;
   #job = null;
+  #words = "";
+  #found = { lines: [], more: false, place: -1 };
+  #searching = 0;
 
-  constructor() {
+  /**
+   * @param asked what the address asks for
+   * @param keep called with what is chosen, for the address
+   */
+  constructor(key, asked, keep) {
+    this.#key = key;
+    this.#keep = keep;
+    const button = (text, run, more = {}) => el("button.button", { type: "button", onclick: run, ...more }, text);
     this.pods = el("select.choice", { "aria-label": "Pod", onchange: () => this.open(this.pods.value, "") });
     this.containers = el("select.choice", { "aria-label": "Container", onchange: () => this.open(this.#pod, this.containers.value) });
-    this.before = el("button.button", { type: "button", "aria-pressed": "false", onclick: () => this.#toggleBefore() }, "Run before");
-    this.follow = el("button.button", { type: "button", "aria-pressed": "true", onclick: () => this.#toggleFollow() }, "Follow");
-    this.wrap = el("button.button", { type: "button", "aria-pressed": "false", onclick: () => this.#toggleWrap() }, "Wrap");
-    this.views = el("div.views", {}, this.wrap, this.follow);
-    // Lines come fast: a screen reader reads them on demand only.
-    this.lines = el("pre.log.mono", { tabindex: "0", role: "log", "aria-live": "off", "aria-label": "Log" });
+    this.before = button("Run before", () => this.#toggleBefore(), { "aria-pressed": "false" });
+    this.follow = button("Follow", () => this.lines.setFollow(!this.lines.follow), { "aria-pressed": "true" });
+    this.wrap = button("Wrap", () => this.#toggleWrap(), { "aria-pressed": "false" });
+    this.save = el("a.button", { download: "" }, "Download");
+    this.views = el("div.views", {}, this.wrap, this.follow, this.save);
+    /** A name may be longer than a list can show. */
+    this.name = el("p.log-name.mono.muted");
+    this.find = el("input.field.log-find", {
+      type: "search",
+      placeholder: "Find in all lines",
+      "aria-label": "Find in the log",
+      autocomplete: "off",
+      spellcheck: "false",
+      oninput: () => this.#searchSoon(),
+      onkeydown: (event) => this.#searchKey(event),
+    });
+    this.count = el("span.muted.small.number", { role: "status" });
+    this.earlier = button("↑", () => this.#step(-1), { "aria-label": "Previous match" });
+    this.later = button("↓", () => this.#step(1), { "aria-label": "Next match" });
+    this.search = el("div.log-search", { role: "search" }, this.find, this.earlier, this.later, this.count);
+    this.lines = new LogLines(
+      (from, count) => this.#range(from, count),
+      (on) => put(this.follow, "aria-pressed", String(on)),
+    );
     this.state = el("p.log-state.muted.small", { role: "status" });
-    this.lines.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.node = el(
       "section.panel",
       { "aria-labelledby": "log-title", id: "log" },
@@ -43,21 +74,42 @@ export class Logs {
         el("h2", { id: "log-title", tabindex: "-1" }, "Log"),
         el("div.panel-tools", {}, this.pods, this.containers, this.before, this.views),
       ),
-      this.lines,
+      this.name,
+      this.search,
+      this.lines.node,
       this.state,
     );
+    this.#ask(asked);
   }
 
   close() {
     this.#abort?.abort();
     clearTimeout(this.#retry);
+    clearTimeout(this.#searching);
+    this.lines.close();
+  }
+
+  /** The address asks for something else. */
+  ask(asked) {
+    this.#ask(asked);
+    this.#opened = "";
+  }
+
+  #ask({ log, attempt, find }) {
+    this.#chosen = log !== null;
+    this.#pod = log?.pod ?? "";
+    this.#container = log?.container ?? "";
+    this.#previous = log?.previous ?? false;
+    this.#attempt = attempt;
+    this.find.value = find;
   }
 
   show(job) {
     this.#job = job;
     this.#pods = job.pods;
     const unread = job.unread.find(({ part }) => part === "pods");
-    if (!this.#pods.some(({ name }) => name === this.#pod) || (!this.#chosen && !this.#opened)) this.#pickPod();
+    const isThere = this.#pod === ALL ? this.#pods.length > 0 : this.#pods.some(({ name }) => name === this.#pod);
+    if (!isThere || (!this.#chosen && !this.#opened)) this.#pickPod();
     const pod = this.#pods.find(({ name }) => name === this.#pod);
     fill(this.pods, JSON.stringify(this.#pods.map(({ name, current, attempt }) => [name, current, attempt])), () => this.#podOptions());
     this.pods.value = this.#pod;
@@ -72,8 +124,17 @@ export class Logs {
     if (this.#previous && !container?.previousLog) this.#previous = false;
     this.before.hidden = !container?.previousLog;
     put(this.before, "aria-pressed", String(this.#previous));
+    say(this.name, pod?.name ?? "");
+    this.name.hidden = !pod;
+    if (this.#pod === ALL) {
+      const readable = this.#pods.some((one) => one.containers.some(({ log, init }) => log && !init));
+      if (readable) this.#openLog({ pod: ALL, attempt: this.#attempt }, "");
+      else this.#leave("No rank has started yet. Its log appears as soon as it does.");
+      return;
+    }
     if (!pod) {
-      this.#leave(unread ? `Logs are not shown: ${unread.message}.` : "There are no pods, and so no log.");
+      if (!unread && this.#attempt !== null) this.#showRecorded();
+      else this.#leave(unread ? `Logs are not shown: ${unread.message}.` : "There are no pods, and so no log.");
       return;
     }
     const path = this.#previous ? container?.previousLog : container?.log;
@@ -82,25 +143,38 @@ export class Logs {
       return;
     }
     // Another run of the container writes a log of its own.
-    const wanted = `${path} ${container.started ?? ""} ${pod.uid}`;
-    if (wanted !== this.#opened) {
-      this.#opened = wanted;
-      this.#read(path, !this.#previous);
-    }
+    this.#openLog({ pod: pod.name, container: this.#container, previous: this.#previous || null }, `${container.started ?? ""} ${pod.uid}`);
   }
 
   /** Show the log of a container; without one, the pod's first. */
   open(pod, container) {
     this.#chosen = true;
     this.#pod = pod;
-    this.#container = container;
+    this.#container = pod === ALL ? "" : container;
     this.#previous = false;
     this.#opened = "";
-    this.#setFollow(true);
     this.show(this.#job);
+    this.#keepChoice();
+  }
+
+  #keepChoice() {
+    this.#keep({ log: { pod: this.#pod, container: this.#container, previous: this.#previous } });
+  }
+
+  #openLog(wanted, run) {
+    const query = new URLSearchParams(Object.entries(wanted).filter(([, value]) => value)).toString();
+    if (`${query} ${run}` === this.#opened) return;
+    this.#opened = `${query} ${run}`;
+    this.#query = query;
+    this.#found = { lines: [], more: false, place: -1 };
+    this.save.href = `${paths.job(this.#key)}/lines/file?${query}`;
+    this.lines.clear();
+    this.lines.setFollow(true);
+    this.#read();
   }
 
   #pickPod() {
+    this.#chosen = false;
     const failed = this.#job.row.state === "Failed" ? this.#job.attempts.findLast(({ failure }) => failure)?.failure : null;
     const current = this.#pods.filter((pod) => pod.current);
     const among = current.length ? current : this.#pods;
@@ -111,102 +185,178 @@ export class Logs {
       among.find((pod) => pod.replicatedJob === "node" && pod.rank === 0) ??
       among[0];
     this.#pod = found?.name ?? "";
+    this.#container = "";
+    this.#previous = false;
   }
 
   #podOptions() {
-    const option = (pod) => el("option", { value: pod.name }, `${rankOf(pod)} · ${pod.name}${pod.current || pod.attempt === null ? "" : ` · attempt ${pod.attempt}`}`);
+    const option = (pod) => el("option", { value: pod.name }, `${rankOf(pod)} · ${pod.name.split("-").at(-1)}${pod.current || pod.attempt === null ? "" : ` · attempt ${pod.attempt}`}`);
+    const all = this.#pods.length > 1 ? [el("option", { value: ALL }, "All ranks, merged by time")] : [];
     const [now, before] = [this.#pods.filter((pod) => pod.current), this.#pods.filter((pod) => !pod.current)];
-    if (!before.length || !now.length) return this.#pods.map(option);
-    return [el("optgroup", { label: "This attempt" }, ...now.map(option)), el("optgroup", { label: "Earlier attempts" }, ...before.map(option))];
+    if (!before.length || !now.length) return [...all, ...this.#pods.map(option)];
+    return [...all, el("optgroup", { label: "This attempt" }, ...now.map(option)), el("optgroup", { label: "Earlier attempts" }, ...before.map(option))];
+  }
+
+  /** Of an attempt whose pods are gone: the last lines of the pod that failed first, if they were recorded. */
+  #showRecorded() {
+    const failure = this.#job.attempts.find(({ number: one }) => one === this.#attempt)?.failure;
+    const texts = failure?.log ?? [];
+    this.#leave(`The pods of attempt ${this.#attempt} are gone${texts.length ? `. These are the last lines of pod ${failure.pod}, as they were recorded.` : ", and their logs with them."}`);
+    if (!texts.length) return;
+    this.lines.clear();
+    this.lines.take({ total: texts.length, first: 0, texts, times: texts.map(() => ""), sources: texts.map(() => 0), names: [] });
+    this.lines.node.hidden = false;
   }
 
   #leave(text) {
-    if (this.#opened) this.lines.replaceChildren();
     this.#abort?.abort();
+    clearTimeout(this.#retry);
     this.#opened = "";
-    this.lines.hidden = true;
-    this.views.hidden = true;
+    this.#show(false);
     say(this.state, text);
   }
 
-  async #read(path, follow) {
+  #show(on) {
+    for (const node of [this.lines.node, this.views, this.search]) node.hidden = !on;
+  }
+
+  #path(more) {
+    return `${paths.job(this.#key)}/lines?${this.#query}${more}`;
+  }
+
+  /** Lines of a range; null if another log was opened meanwhile, or they cannot be read now. */
+  async #range(from, count) {
+    const [abort, query] = [this.#abort, this.#query];
+    try {
+      const lines = await read(this.#path(`&from=${from}&count=${count}`), abort?.signal);
+      return query === this.#query ? lines : null;
+    } catch (error) {
+      // The loop of `#read` says what is wrong.
+      if (error instanceof Problem || error.name === "AbortError") return null;
+      throw error;
+    }
+  }
+
+  /** Ask how many lines there are, again and again as they come; those that are seen are asked for by `lines`. */
+  async #read() {
     this.#abort?.abort();
     clearTimeout(this.#retry);
     const abort = new AbortController();
     this.#abort = abort;
-    this.#rest = "";
-    this.#fresh = true;
-    this.lines.hidden = false;
-    this.views.hidden = false;
+    this.#show(true);
     say(this.state, "Reading the log …");
+    let known = null;
     try {
-      const response = await request(`${path}&tail=${TAIL}${follow ? "&follow=true" : ""}`, abort.signal);
-      say(this.state, follow ? "New lines appear as they come." : "");
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       for (;;) {
-        const { done, value } = await reader.read();
-        if (done) break;
-        this.#add(value);
+        const lines = await read(this.#path(known === null ? "&known=-1&from=-200&count=200" : `&known=${known}`), abort.signal);
+        if (abort.signal.aborted) return;
+        known = lines.total;
+        this.lines.take(lines);
+        this.#tell(lines);
+        if (this.find.value && this.find.value !== this.#words) this.#search();
+        if (!lines.follows && !lines.reading) return;
       }
-      this.#add("", true);
-      say(this.state, this.lines.childElementCount || this.lines.textContent ? "The log ends here." : "The log is empty.");
     } catch (error) {
       if (abort.signal.aborted) return;
-      this.lines.hidden = !this.lines.textContent;
-      this.views.hidden = this.lines.hidden;
-      const told = error instanceof Problem ? error.message : "The connection to the log was lost.";
-      const lasting = error instanceof Problem && ["Forbidden", "NotFound", "BadRequest", "NoToken"].includes(error.reason);
-      say(this.state, lasting ? sentence(told) : `${sentence(told)} Trying again.`);
-      if (!lasting) this.#retry = setTimeout(() => this.#read(path, follow), RETRY_MS);
+      if (!(error instanceof Problem)) throw error;
+      this.#show(this.lines.total > 0);
+      const lasting = ["Forbidden", "NotFound", "BadRequest", "NoToken"].includes(error.reason);
+      say(this.state, lasting ? sentence(error.message) : `${sentence(error.message)} Trying again.`);
+      // After a break the lines are numbered again.
+      if (!lasting) this.#retry = setTimeout(() => this.#again(), RETRY_MS);
     }
   }
 
-  #add(text, last = false) {
-    const all = this.#rest + text;
-    const end = last ? all.length : all.lastIndexOf("\n") + 1;
-    this.#rest = all.slice(end);
-    // After a break the last lines come again: they replace what was shown, so that none is shown twice.
-    if (this.#fresh) this.lines.replaceChildren();
-    this.#fresh = false;
-    if (!end) return;
-    const lines = all.slice(0, end).replace(/\n$/, "").split("\n").map(plain);
-    const follows = this.follow.getAttribute("aria-pressed") === "true";
-    const block = el("span", {}, `${lines.join("\n")}\n`);
-    block.lines = lines.length;
-    this.lines.append(block);
-    let count = 0;
-    for (const child of this.lines.children) count += child.lines;
-    while (count > MOST_LINES && this.lines.childElementCount > 1) {
-      count -= this.lines.firstElementChild.lines;
-      this.lines.firstElementChild.remove();
+  #again() {
+    this.lines.clear();
+    this.#words = "";
+    this.#read();
+  }
+
+  #tell({ total, reading, follows, problems, cut }) {
+    this.#show(total > 0 || problems.length === 0);
+    const size = `${number(total)} ${total === 1 ? "line" : "lines"}.`;
+    const state = reading
+      ? `Reading the log: ${size}`
+      : follows
+        ? `${size} New lines appear as they come.`
+        : total
+          ? `${size} The log ends here.`
+          : problems.length
+            ? ""
+            : "The log is empty.";
+    const more = cut ? "The log is too large to be shown; its end is missing here and in the download." : "";
+    say(this.state, [state, more, ...problems.map(sentence)].filter(Boolean).join(" "));
+  }
+
+  // -------------------------------------------------------------------- search
+
+  #searchSoon() {
+    clearTimeout(this.#searching);
+    this.#searching = setTimeout(() => this.#search(), SEARCH_MS);
+  }
+
+  #searchKey(event) {
+    if (event.key === "Enter") {
+      event.preventDefault();
+      if (this.find.value !== this.#words) this.#search();
+      else this.#step(event.shiftKey ? -1 : 1);
+    } else if (event.key === "Escape" && this.find.value) {
+      event.preventDefault();
+      this.find.value = "";
+      this.#search();
     }
-    if (follows) this.lines.scrollTop = this.lines.scrollHeight;
   }
 
-  #scrolled() {
-    const { scrollTop, scrollHeight, clientHeight } = this.lines;
-    const atEnd = scrollHeight - scrollTop - clientHeight < 30;
-    // Who scrolls up wants to read; who scrolls to the end wants to follow.
-    put(this.follow, "aria-pressed", String(atEnd));
+  async #search() {
+    clearTimeout(this.#searching);
+    const words = this.find.value;
+    this.#words = words;
+    this.#keep({ find: words });
+    if (!words) {
+      this.#found = { lines: [], more: false, place: -1 };
+      this.lines.mark("", -1);
+      say(this.count, "");
+      return;
+    }
+    try {
+      const asked = `${paths.job(this.#key)}/lines/find?${this.#query}&text=${encodeURIComponent(words)}`;
+      const { lines, more } = await (await request(asked, this.#abort?.signal)).json();
+      if (words !== this.#words) return;
+      // The last one first: it is the nearest to the end, where one looks.
+      this.#found = { lines, more, place: lines.length - 1 };
+      this.#showMatch();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (!(error instanceof Problem)) throw error;
+      say(this.count, error.message);
+    }
   }
 
-  #setFollow(on) {
-    put(this.follow, "aria-pressed", String(on));
-    if (on) this.lines.scrollTop = this.lines.scrollHeight;
+  #step(by) {
+    const { lines, place } = this.#found;
+    if (!lines.length) return;
+    this.#found.place = (place + by + lines.length) % lines.length;
+    this.#showMatch();
   }
 
-  #toggleFollow() {
-    this.#setFollow(this.follow.getAttribute("aria-pressed") !== "true");
+  #showMatch() {
+    const { lines, more, place } = this.#found;
+    this.lines.mark(this.#words, lines[place] ?? -1);
+    say(this.count, lines.length ? `${number(place + 1)} of ${number(lines.length)}${more ? " and more" : ""}` : "No line has this text");
   }
 
   #toggleWrap() {
-    put(this.wrap, "aria-pressed", String(this.lines.classList.toggle("wrapped")));
+    this.lines.setWrap(!this.lines.wrap);
+    put(this.wrap, "aria-pressed", String(this.lines.wrap));
   }
 
   #toggleBefore() {
     this.#previous = !this.#previous;
+    this.#chosen = true;
     this.#opened = "";
     this.show(this.#job);
+    this.#keepChoice();
   }
 }
 

@@ -2,6 +2,9 @@
 // The reports that the page holds of one job, as columns. Pure.
 
 export class Series {
+  /** Whether the job has ended. One rank reports, and its 100 % is not that of a job that runs on. */
+  isOver = false;
+
   constructor() {
     this.clear("");
   }
@@ -14,6 +17,9 @@ export class Series {
     this.curves = new Map();
     /** Indices of values that were NaN or infinite, by name. */
     this.notFinite = new Map();
+    /** The lowest and the highest values by name, which differ where a point stands for several reports. */
+    this.lows = new Map();
+    this.highs = new Map();
     this.marks = [];
   }
 
@@ -29,15 +35,17 @@ export class Series {
     this.times.push(...points.times);
     this.steps.push(...points.steps);
     const given = [{ name: PROGRESS, values: points.percentages, notFinite: [] }, ...points.curves];
-    for (const { name, values, notFinite } of given) {
-      if (!this.curves.has(name)) this.curves.set(name, new Array(before).fill(null));
-      this.curves.get(name).push(...values);
+    for (const { name, values, notFinite, lows = [], highs = [] } of given) {
+      for (const [held, added] of [[this.curves, values], [this.lows, lows.length ? lows : values], [this.highs, highs.length ? highs : values]]) {
+        if (!held.has(name)) held.set(name, new Array(before).fill(null));
+        held.get(name).push(...added);
+      }
       const odd = this.notFinite.get(name) ?? [];
       odd.push(...notFinite.map((index) => before + index));
       this.notFinite.set(name, odd);
     }
-    for (const values of this.curves.values()) {
-      while (values.length < this.times.length) values.push(null);
+    for (const held of [this.curves, this.lows, this.highs]) {
+      for (const values of held.values()) while (values.length < this.times.length) values.push(null);
     }
     this.marks.push(...points.marks.map((mark) => ({ ...mark, index: before + mark.index })));
   }
@@ -47,48 +55,77 @@ export class Series {
   }
 
   /** The names of the curves: percentage, losses, then the others by name. */
-  names(loss) {
+  names(loss, attempt = null) {
+    const parts = this.segments(attempt);
+    const isIn = (index) => parts.some(({ from, to }) => index >= from && index < to);
     const rank = (name) => (name === PROGRESS ? 0 : name === loss ? 1 : name.endsWith("loss") ? 2 : 3);
     return [...this.curves.keys()]
-      .filter((name) => this.curves.get(name).some((value) => value !== null) || this.notFinite.get(name).length)
+      .filter((name) => this.curves.get(name).some((value, index) => value !== null && isIn(index)) || this.notFinite.get(name).some(isIn))
       .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
   }
 
-  /** Segments as ranges of indices: a new one begins where the training started or fell back to an earlier step. */
-  segments() {
+  /**
+   * Segments as ranges of indices: a new one begins where the training started or fell back to an earlier step. `begins`:
+   * the attempt that begins there; null where it is the one before, as after the restart of a container, or not known.
+   * @param wanted of this attempt only; null: all
+   */
+  segments(wanted = null) {
     const begins = [...new Set([0, ...this.marks.map((mark) => mark.index)])].sort((a, b) => a - b);
     const attempts = new Map(this.marks.map((mark) => [mark.index, mark.attempt]));
+    let before = null;
     return begins
       .map((from, place) => ({ from, to: begins[place + 1] ?? this.times.length, attempt: attempts.get(from) ?? null }))
-      .filter(({ from, to }) => to > from);
+      .filter(({ from, to }) => to > from)
+      .map((segment) => {
+        const isNew = segment.attempt !== null && segment.attempt !== before;
+        before = segment.attempt ?? before;
+        return { ...segment, begins: isNew ? segment.attempt : null };
+      })
+      .filter(({ from }) => wanted === null || this.#attemptAt(from) === wanted);
+  }
+
+  /** The attempt of a report: the last one that began and is known, else the first. */
+  #attemptAt(index) {
+    return this.marks.findLast((mark) => mark.index <= index && mark.attempt !== null)?.attempt ?? 1;
   }
 
   /**
    * One curve for drawing: x rising, and a column for each segment, since steps begin again with each.
    * @param by `time` or `step`
+   * @param attempt only this one; null: all
    */
-  drawn(name, by) {
-    const values = this.curves.get(name) ?? [];
+  drawn(name, by, attempt = null) {
+    const told = this.curves.get(name) ?? [];
+    const values = name === PROGRESS && !this.isOver ? told.map((value) => (value === null ? null : Math.min(value, ALMOST))) : told;
     const at = by === "step" ? this.steps : this.times;
     const odd = new Set(this.notFinite.get(name));
-    const segments = this.segments();
-    const xs = [...new Set(at.filter((x, index) => x !== null && (values[index] !== null || odd.has(index))))].sort((a, b) => a - b);
+    const segments = this.segments(attempt);
+    const isIn = (index) => attempt === null || segments.some(({ from, to }) => index >= from && index < to);
+    const xs = [...new Set(at.filter((x, index) => x !== null && (values[index] !== null || odd.has(index)) && isIn(index)))].sort((a, b) => a - b);
     const place = new Map(xs.map((x, index) => [x, index]));
     const sources = new Array(xs.length).fill(-1);
     const notFinite = [];
+    const [low, high] = [this.lows.get(name) ?? values, this.highs.get(name) ?? values];
+    const lows = [];
+    const highs = [];
     const columns = segments.map(({ from, to }) => {
-      const column = new Array(xs.length).fill(null);
+      const [column, below, above] = [0, 1, 2].map(() => new Array(xs.length).fill(null));
+      lows.push(below);
+      highs.push(above);
       for (let index = from; index < to; index += 1) {
         if (at[index] === null || !place.has(at[index])) continue;
         const here = place.get(at[index]);
         if (odd.has(index)) notFinite.push(here);
         if (values[index] === null) continue;
         column[here] = values[index];
+        below[here] = low[index];
+        above[here] = high[index];
         sources[here] = index;
       }
       return column;
     });
-    return { xs, columns, segments, notFinite, sources };
+    const hasBand = lows.some((column, place) => column.some((value, index) => value !== highs[place][index]));
+    return { xs, columns, segments, notFinite, sources, band: hasBand ? { lows, highs } : null };
   }
 }
 
@@ -103,10 +140,18 @@ export function laterThan(points, time) {
     times: cut(points.times),
     steps: cut(points.steps),
     percentages: cut(points.percentages),
-    curves: points.curves.map((curve) => ({ ...curve, values: cut(curve.values), notFinite: moved(curve.notFinite) })),
+    curves: points.curves.map((curve) => ({
+      ...curve,
+      values: cut(curve.values),
+      lows: cut(curve.lows),
+      highs: cut(curve.highs),
+      notFinite: moved(curve.notFinite),
+    })),
     marks: from < 0 ? [] : points.marks.filter(({ index }) => index >= from).map((mark) => ({ ...mark, index: mark.index - from })),
   };
 }
+
+const ALMOST = 99;
 
 /** The name of the curve of percentages. Metrics have names of one character or more. */
 export const PROGRESS = "";

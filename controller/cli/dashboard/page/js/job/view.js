@@ -3,10 +3,13 @@
 
 import { Stream, paths } from "../api.js";
 import { now } from "../clock.js";
-import { announce, el, put, say } from "../dom.js";
+import { announce, el, fill, put, say } from "../dom.js";
 import { age, clock, counted, duration, number, secondsOf, sentence } from "../format.js";
-import { eta, etaTitle, steps } from "../jobs/row.js";
-import { showState, stateElement, stateOf, toneOf } from "../states.js";
+import { eta, etaTitle, hrefOf, steps } from "../jobs/row.js";
+import { listAddress } from "../jobs/view.js";
+import { ON_ITS_WAY, showState, stateElement, toneOf } from "../states.js";
+import { Actions } from "./actions.js";
+import { format, parse } from "./address.js";
 import { Curves } from "./curves.js";
 import { Logs } from "./logs.js";
 import { Objects } from "./objects.js";
@@ -21,9 +24,12 @@ export class JobView {
   #state = "";
   #ticker;
 
-  constructor(root, key, shell) {
+  #asked;
+
+  constructor(root, key, query, shell) {
     this.#key = key;
     this.#shell = shell;
+    this.#asked = parse(query);
     this.#build(root);
     this.stream = new Stream(
       `${paths.job(key)}/stream`,
@@ -40,8 +46,33 @@ export class JobView {
     addEventListener("keydown", this.#pressed);
   }
 
+  /** The address has changed, as by the way back. */
+  ask(query) {
+    const asked = parse(query);
+    if (format(asked) === format(this.#asked)) return;
+    this.#asked = asked;
+    this.curves.ask(asked);
+    this.logs.ask(asked);
+    if (this.#job) this.#show(this.#job);
+  }
+
+  /** Show something else of the job, and keep it in the address. */
+  #choose(part) {
+    this.#asked = { ...this.#asked, ...part };
+    const asked = format(this.#asked);
+    history.replaceState(null, "", `${hrefOf(this.#key)}${asked ? `?${asked}` : ""}`);
+  }
+
+  #chooseAttempt(attempt) {
+    this.#choose({ attempt, log: null, range: null });
+    this.curves.ask(this.#asked);
+    this.logs.ask(this.#asked);
+    this.#show(this.#job);
+  }
+
   close() {
     this.stream.close();
+    this.actions.close();
     this.curves.close();
     this.logs.close();
     this.objects.close();
@@ -58,9 +89,12 @@ export class JobView {
     this.bar = el("div.bar.big-bar", { "aria-hidden": "true" }, this.fill);
     this.facts = new Map(["ETA", "Last report", "Step", "Epoch", "Attempt", "Duration"].map((name) => [name, el("dd.number")]));
     this.why = new Why();
-    this.curves = new Curves(this.#key);
+    this.actions = new Actions(this.#key);
+    const choose = (part) => this.#choose(part);
+    this.attempts = el("select.choice", { "aria-label": "Attempt", hidden: true, onchange: () => this.#chooseAttempt(Number(this.attempts.value) || null) });
+    this.curves = new Curves(this.#key, this.#asked, choose);
     this.timeline = new Timeline();
-    this.logs = new Logs();
+    this.logs = new Logs(this.#key, this.#asked, choose);
     this.objects = new Objects(this.#key);
     this.pods = new Pods((pod, container) => {
       this.logs.open(pod, container);
@@ -90,9 +124,10 @@ export class JobView {
     );
     this.loading = el("div.empty.card", {}, "Reading the job …");
     root.replaceChildren(
-      el("nav.crumbs", { "aria-label": "Way back" }, el("a", { href: "#/" }, "← All jobs")),
-      el("div.job-head", {}, this.title, this.state),
+      el("nav.crumbs", { "aria-label": "Way back" }, el("a", { href: listAddress() }, "← All jobs")),
+      el("div.job-head", {}, this.title, this.state, this.attempts, this.actions.node),
       this.about,
+      this.actions.done,
       this.loading,
       this.missing,
       this.content,
@@ -115,11 +150,13 @@ export class JobView {
     this.loading.hidden = true;
     this.content.hidden = true;
     this.state.hidden = true;
+    this.attempts.hidden = true;
+    this.actions.node.hidden = true;
     this.missing.hidden = false;
     // The API server has answered.
     this.#shell.connection({ state: "live", message: "", lastContact: null });
     const text = sentence(message);
-    this.missing.replaceChildren(el("h2", {}, "The job is not there"), el("p", {}, text), el("p.actions", {}, el("a.button", { href: "#/" }, "All jobs")));
+    this.missing.replaceChildren(el("h2", {}, "The job is not there"), el("p", {}, text), el("p.actions", {}, el("a.button", { href: listAddress() }, "All jobs")));
     announce(text);
   }
 
@@ -154,16 +191,35 @@ export class JobView {
     ];
     say(this.about, about.filter(Boolean).join(" · "));
     this.#tick();
+    this.#show(job);
+    this.actions.show(job);
     this.why.show(job);
     this.curves.refresh(row);
     this.#showMetrics(job.metrics);
     this.timeline.show(job);
-    this.pods.show(job);
-    this.logs.show(job);
     this.objects.show(job);
     const missing = job.unread.filter(({ part }) => part !== "pods").map(({ part, message }) => `${part}: ${message}`);
     this.unread.hidden = missing.length === 0;
     say(this.unread, `Not everything could be read. ${missing.map(sentence).join(" ")}`);
+  }
+
+  /** What depends on the attempt that was chosen. */
+  #show(job) {
+    const last = job.attempt ?? 1;
+    const numbers = Array.from({ length: last }, (_, place) => place + 1);
+    const { attempt } = this.#asked;
+    if (attempt !== null && attempt > last) numbers.push(attempt);
+    this.attempts.hidden = numbers.length < 2;
+    fill(this.attempts, numbers.join(), () => [
+      el("option", { value: "" }, "All attempts"),
+      ...numbers.map((number) => el("option", { value: number }, `Attempt ${number}`)),
+    ]);
+    this.attempts.value = attempt ?? "";
+    const pods = attempt === null ? job.pods : job.pods.filter((pod) => pod.attempt === attempt || pod.attempt === null);
+    // Of an earlier attempt, its own pods are the ones to look at.
+    const shown = attempt === null ? job : { ...job, pods: pods.map((pod) => ({ ...pod, current: true })) };
+    this.pods.show(shown);
+    this.logs.show(shown);
   }
 
   #showMetrics(metrics) {
@@ -205,13 +261,12 @@ export class JobView {
   #pressed = (event) => {
     if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
     if (event.target.closest?.("select, input")) return;
-    location.hash = "#/";
+    location.hash = listAddress();
   };
 }
 
-/** The state of the row, unless it is known already that the job waits: the row says so only after some time. */
+/** The state of the row, unless it is known already why the job does not train: the row says so only after some time. */
 function standing({ row, explanation }) {
-  const state = stateOf(row);
-  const waits = explanation?.outcome === "Stuck" || explanation?.outcome === "Waiting";
-  return waits && ["Running", "Pending"].includes(state) && explanation.cause.reason !== "Unknown" ? "Waiting" : state;
+  const isKnown = explanation && !["Unknown", "Starting"].includes(explanation.cause.reason) && !["Complete", "Failed"].includes(explanation.outcome);
+  return isKnown && ON_ITS_WAY.includes(row.state) ? explanation.outcome : row.state;
 }

@@ -8,8 +8,14 @@ import { sign } from "../states.js";
 
 const TITLES = {
   Failed: ["failed", "Failed", "Why it failed"],
-  Stuck: ["failed", "Blocked", "Why it does not train"],
+  Blocked: ["failed", "Blocked", "Why it does not train"],
+  Stuck: ["failed", "Stuck", "Why it does not train"],
+  Restarting: ["warning", "Restarting", "Why it restarts"],
+  Stalled: ["warning", "Stalled", "Why it stands still"],
+  Suspended: ["quiet", "Suspended", "Why it is suspended"],
+  Deleting: ["quiet", "Deleting", "What its deletion waits for"],
   Waiting: ["warning", "Waiting", "What it waits for"],
+  Pending: ["quiet", "Pending", "What it waits for"],
 };
 
 export class Why {

@@ -4,7 +4,7 @@
 import { now } from "../clock.js";
 import { el, put, say } from "../dom.js";
 import { NONE, age, counted, duration, number, secondsOf, spokenDuration } from "../format.js";
-import { showState, stateElement, stateOf, toneOf, whyOf } from "../states.js";
+import { showState, stateElement, toneOf, whyOf } from "../states.js";
 import { showSpark, spark } from "./spark.js";
 
 export const hrefOf = (row) => `#/jobs/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}`;
@@ -42,7 +42,7 @@ export function makeRow() {
 /** Show a job in a row, as of now. */
 export function showRow(made, row) {
   const { parts } = made;
-  const state = stateOf(row);
+  const state = row.state;
   const why = whyOf(row);
   const moment = now();
   say(parts.link, row.name);

@@ -2,7 +2,7 @@
 // Which jobs are listed, and in which order. Pure, and kept in the address, so that a view can be shared and found again.
 
 import { secondsOf } from "../format.js";
-import { STATES, stateOf } from "../states.js";
+import { STATES } from "../states.js";
 
 export const COLUMNS = [
   { id: "name", title: "Job" },
@@ -46,9 +46,9 @@ export function select(rows, selection) {
   const found = [];
   for (const row of rows) {
     if (selection.namespace && row.namespace !== selection.namespace) continue;
-    if (selection.states.size && !selection.states.has(stateOf(row))) continue;
+    if (selection.states.size && !selection.states.has(row.state)) continue;
     if (words.length) {
-      const text = `${keyOf(row)} ${row.runtime.name} ${stateOf(row)} ${row.reason} ${row.waiting} ${row.stalled}`.toLowerCase();
+      const text = `${keyOf(row)} ${row.runtime.name} ${row.state} ${row.reason} ${row.waiting} ${row.stalled}`.toLowerCase();
       if (!words.every((word) => text.includes(word))) continue;
     }
     found.push(row);
@@ -64,7 +64,7 @@ export function select(rows, selection) {
 export function countStates(rows) {
   const counts = new Map();
   for (const row of rows) {
-    const state = stateOf(row);
+    const state = row.state;
     counts.set(state, (counts.get(state) ?? 0) + 1);
   }
   return counts;
@@ -72,7 +72,7 @@ export function countStates(rows) {
 
 const ORDERS = {
   name: (row) => row.name,
-  state: (row) => STATES.indexOf(stateOf(row)),
+  state: (row) => STATES.indexOf(row.state),
   progress: (row) => row.percentage,
   eta: (row) => (row.remaining ? secondsOf(row.remaining.at) : null),
   report: (row) => {

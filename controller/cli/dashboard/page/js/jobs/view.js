@@ -12,6 +12,24 @@ import { VirtualRows } from "./virtual.js";
 const ANNOUNCE_MS = 700;
 /** Where the list was left, to return to it. */
 let left = { key: null, scroll: 0 };
+const ADDRESS = "list";
+
+/** The address of the list as it was left, with its filter, also after a reload. */
+export function listAddress() {
+  try {
+    return sessionStorage.getItem(ADDRESS) || "#/";
+  } catch {
+    return "#/";
+  }
+}
+
+function keepAddress(address) {
+  try {
+    sessionStorage.setItem(ADDRESS, address);
+  } catch {
+    // Without storage, the way back leads to the whole list.
+  }
+}
 
 export class JobsView {
   #shell;
@@ -38,6 +56,17 @@ export class JobsView {
     );
     this.#ticker = setInterval(this.virtual.draw, 1000);
     addEventListener("keydown", this.#key);
+    keepAddress(this.#address());
+  }
+
+  /** The address has changed, as by the way back. */
+  ask(query) {
+    if (format(this.#selection) !== format(parse(query))) this.#choose(parse(query));
+  }
+
+  #address() {
+    const asked = format(this.#selection);
+    return `#/${asked ? `?${asked}` : ""}`;
   }
 
   close() {
@@ -251,8 +280,8 @@ export class JobsView {
   #choose(part) {
     this.#selection = { ...this.#selection, ...part };
     if (this.text.value !== this.#selection.text) this.text.value = this.#selection.text;
-    const asked = format(this.#selection);
-    history.replaceState(null, "", `#/${asked ? `?${asked}` : ""}`);
+    history.replaceState(null, "", this.#address());
+    keepAddress(this.#address());
     if (this.#snapshot === null) return;
     this.#refresh();
     clearTimeout(this.#announceTimer);

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reports of whole runs, kept in a file beside the database of a local cluster for as long as their job.
+
+`append` takes a report, `read` gives the run of a job, `forget` deletes it. A run has a bounded number of rows: when
+there are too many, rows are joined two by two. A joined row keeps what a chart must not lose: the last value of each
+metric, the lowest and the highest one, and whether one was not finite. Rows of different attempts, and of before and
+after the training fell back to an earlier step, are never joined.
+
+SQLite is written by one thread at a time, shortly after a report, so that the event loop never waits for the disk. A
+process that is killed loses the reports of the last half second; the last one is in the TrainJob itself.
+"""
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from trainwright.controller.cli.progress.view import COUNTERS
+
+log = logging.getLogger(__name__)
+
+FILE = "curves.db"
+"""In the folder of the cluster."""
+MOST = 4096
+"""Rows of one run."""
+SHOWN = 1000
+"""Rows of a run that are given to a chart: a screen has not many more columns."""
+WRITE_SECONDS = 0.5
+_PENDING = 20_000
+"""Reports that are kept while the file cannot be written."""
+_STEP = "current_step"
+_TABLE = """
+CREATE TABLE IF NOT EXISTS reports (
+  uid TEXT NOT NULL, number INTEGER NOT NULL, at REAL NOT NULL, percentage INTEGER, attempt INTEGER,
+  count INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (uid, number)
+) WITHOUT ROWID
+"""
+_READ = "SELECT at, percentage, attempt, count, body FROM reports WHERE uid = ?"
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One report of a training, or several in a row that were joined."""
+
+    at: float
+    """Seconds since 1970, by the clock of the training; of several: of the last."""
+    percentage: int | None = None
+    attempt: int | None = None
+    """1 for the first. None: not known."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """Metrics that are finite, the steps and epochs among them; of several reports: the last value of each."""
+    not_finite: frozenset[str] = frozenset()
+    """Metrics that were NaN or infinite at least once."""
+    count: int = 1
+    """How many reports it stands for."""
+    lows: Mapping[str, float] = field(default_factory=dict)
+    """The lowest value of a metric, where several reports were joined and it is not the only one."""
+    highs: Mapping[str, float] = field(default_factory=dict)
+    """The same, the highest."""
+
+    @property
+    def step(self) -> float | None:
+        """The step, if the training told it."""
+        return self.values.get(_STEP)
+
+    def low(self, metric: str) -> float | None:
+        """The lowest value of a metric."""
+        return self.lows.get(metric, self.values.get(metric))
+
+    def high(self, metric: str) -> float | None:
+        """The highest value of a metric."""
+        return self.highs.get(metric, self.values.get(metric))
+
+
+class _Body(msgspec.Struct, rename={"values": "v", "not_finite": "n", "lows": "l", "highs": "h"}, omit_defaults=True):
+    values: dict[str, float]
+    not_finite: list[str] = []
+    lows: dict[str, float] = {}
+    highs: dict[str, float] = {}
+
+
+_ENCODER, _DECODER = msgspec.json.Encoder(), msgspec.json.Decoder(_Body)
+
+
+def falls(before: Report, report: Report) -> bool:
+    """Whether the training fell back to an earlier step between two reports, or another attempt began."""
+    if before.attempt is not None and report.attempt is not None and before.attempt != report.attempt:
+        return True
+    if before.step is not None and report.step is not None:
+        return report.step < before.step
+    return before.percentage is not None and report.percentage is not None and report.percentage < before.percentage
+
+
+def joined(first: Report, second: Report) -> Report:
+    """One report for two in a row."""
+    names = [name for name in {**first.values, **second.values} if name not in COUNTERS]
+    values = {**first.values, **second.values}
+    lows = {name: min(_known(first.low(name), second.low(name))) for name in names}
+    highs = {name: max(_known(first.high(name), second.high(name))) for name in names}
+    return Report(
+        at=second.at,
+        percentage=second.percentage if second.percentage is not None else first.percentage,
+        attempt=second.attempt if second.attempt is not None else first.attempt,
+        values=values,
+        not_finite=first.not_finite | second.not_finite,
+        count=first.count + second.count,
+        lows={name: low for name, low in lows.items() if low != values[name]},
+        highs={name: high for name, high in highs.items() if high != values[name]},
+    )
+
+
+def _known(*values: float | None) -> Iterable[float]:
+    return (value for value in values if value is not None)
+
+
+def thinned(reports: Sequence[Report], most: int) -> list[Report]:
+    """The same run in at most so many rows, or in as few as its segments allow."""
+    found = list(reports)
+    while len(found) > most:
+        made: list[Report] = []
+        is_open = False
+        for report in found:
+            if is_open and not falls(made[-1], report):
+                made[-1] = joined(made[-1], report)
+                is_open = False
+            else:
+                made.append(report)
+                is_open = True
+        if len(made) == len(found):  # each is a segment of its own
+            return made
+        found = made
+    return found
+
+
+@dataclass(slots=True)
+class _Tail:
+    """The end of a run in the file."""
+
+    number: int
+    """Of the last row; -1: there is none."""
+    rows: int
+    last: Report | None
+    stride: int
+    """How many reports a row stands for."""
+
+
+class Reports:
+    """The runs of one cluster. Its methods are for the event loop."""
+
+    def __init__(self, path: Path | None) -> None:
+        """`path`: of the file; None keeps the runs in memory. Blocks for some milliseconds."""
+        self._path = path
+        self._pending: deque[tuple[str, Report | None]] = deque()
+        """None: the run is to be forgotten."""
+        self._tails: dict[str, _Tail] = {}
+        self._lock = asyncio.Lock()
+        self._wake = asyncio.Event()
+        self._connection = _opened(path)
+        self.problem = ""
+        """Why reports are not kept at the moment; empty: they are."""
+
+    # ------------------------------------------------------------------ the interface
+
+    def append(self, uid: str, report: Report) -> None:
+        """Take in the next report of the job with this uid."""
+        if len(self._pending) < _PENDING:
+            self._pending.append((uid, report))
+            self._wake.set()
+
+    async def read(self, uid: str, *, most: int = SHOWN) -> list[Report]:
+        """The whole run of a job, oldest first, in at most about so many rows."""
+        return await self._in_thread(lambda: thinned(self._rows(uid), most))
+
+    async def last(self, uid: str) -> Report | None:
+        """The last report of a job."""
+        return await self._in_thread(lambda: self._tail(uid).last)
+
+    def forget(self, uid: str) -> None:
+        """The job was deleted: its run goes, too."""
+        self._pending.append((uid, None))
+        self._wake.set()
+
+    async def keep_only(self, uids: Collection[str]) -> None:
+        """Forget the runs of all other jobs: they were deleted while this process did not run."""
+        kept = set(uids)
+        for uid in await self._in_thread(self._uids):
+            if uid not in kept:
+                self.forget(uid)
+
+    async def all(self, most: int) -> dict[str, list[Report]]:
+        """All runs by uid, each in at most about so many rows."""
+        return await self._in_thread(lambda: {uid: thinned(self._rows(uid), most) for uid in self._uids()})
+
+    async def run(self) -> None:
+        """Write what comes, until cancelled."""
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._in_thread(lambda: None)
+                await asyncio.sleep(WRITE_SECONDS)
+        finally:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is left and close the file. Blocks."""
+        self._flush()
+        self._connection.close()
+
+    # ------------------------------------------------------------------ the file; of one thread at a time
+
+    async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
+        def flushed() -> _Result:
+            self._flush()
+            return work()
+
+        async with self._lock:
+            return await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(flushed)))
+
+    def _flush(self) -> None:
+        """Write what is pending, in one transaction. What cannot be written waits for the next time."""
+        taken = list(self._pending)
+        if not taken:
+            return
+        try:
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                for uid, report in taken:
+                    if report is None:
+                        self._connection.execute("DELETE FROM reports WHERE uid = ?", (uid,))
+                        self._tails.pop(uid, None)
+                    else:
+                        self._write(uid, report)
+        except sqlite3.Error as error:
+            self._tails.clear()  # they may be ahead of the file
+            if not self.problem:
+                log.warning("%s cannot be written: %s; curves since then are kept in memory", self._path, error)
+            self.problem = f"{self._path} cannot be written ({error})"
+            return
+        self.problem = ""
+        for _ in taken:
+            self._pending.popleft()
+
+    def _write(self, uid: str, report: Report) -> None:
+        tail = self._tail(uid)
+        last = tail.last
+        if last is not None and _is_same(last, report):
+            return
+        if last is not None and last.count < tail.stride and not falls(last, report):
+            tail.last = joined(last, report)
+        else:
+            tail.number, tail.rows, tail.last = tail.number + 1, tail.rows + 1, report
+        self._put(uid, tail.number, tail.last)
+        if tail.rows > MOST:
+            self._thin(uid)
+
+    def _thin(self, uid: str) -> None:
+        rows = thinned(self._rows(uid), MOST // 2)
+        self._connection.execute("DELETE FROM reports WHERE uid = ?", (uid,))
+        for number, row in enumerate(rows):
+            self._put(uid, number, row)
+        self._tails.pop(uid)
+
+    def _put(self, uid: str, number: int, row: Report) -> None:
+        body = _ENCODER.encode(_Body(dict(row.values), sorted(row.not_finite), dict(row.lows), dict(row.highs)))
+        self._connection.execute(
+            "INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (uid, number, row.at, row.percentage, row.attempt, row.count, body),
+        )
+
+    def _tail(self, uid: str) -> _Tail:
+        if uid not in self._tails:
+            run = self._connection.execute
+            rows, number, stride = run(
+                "SELECT count(*), coalesce(max(number), -1), coalesce(max(count), 1) FROM reports WHERE uid = ?", (uid,)
+            ).fetchone()
+            row = run(f"{_READ} AND number = ?", (uid, number)).fetchone()
+            self._tails[uid] = _Tail(number, rows, _report(*row) if row is not None else None, stride)
+        return self._tails[uid]
+
+    def _rows(self, uid: str) -> list[Report]:
+        return [_report(*row) for row in self._connection.execute(f"{_READ} ORDER BY number", (uid,))]
+
+    def _uids(self) -> list[str]:
+        return [uid for (uid,) in self._connection.execute("SELECT DISTINCT uid FROM reports")]
+
+
+def _is_same(last: Report, report: Report) -> bool:
+    """Whether a report is seen again, as after a restart."""
+    return last.at == report.at and report.values.items() <= last.values.items()
+
+
+def _report(at: float, percentage: int | None, attempt: int | None, count: int, body: bytes) -> Report:
+    told = _DECODER.decode(body)
+    return Report(
+        at=at,
+        percentage=percentage,
+        attempt=attempt,
+        values=told.values,
+        not_finite=frozenset(told.not_finite),
+        count=count,
+        lows=told.lows,
+        highs=told.highs,
+    )
+
+
+def _opened(path: Path | None) -> sqlite3.Connection:
+    """Open the file; one that is damaged is put aside, since curves are no reason not to start a cluster."""
+    if path is None:
+        return _connected(":memory:")
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # nobody else may read it, not even for a moment
+    try:
+        return _connected(str(path))
+    except sqlite3.DatabaseError as error:
+        aside = path.with_name(f"{path.name}.damaged")
+        log.warning("%s is damaged (%s): it is put aside as %s, and curves begin again", path, error, aside)
+        path.replace(aside)
+        for more in ("-wal", "-shm", "-journal"):
+            path.with_name(path.name + more).unlink(missing_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        return _connected(str(path))
+
+
+def _connected(name: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(name, isolation_level=None, check_same_thread=False, timeout=5.0)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(_TABLE)
+        connection.execute("SELECT count(*) FROM (SELECT 1 FROM reports LIMIT 1)").fetchone()
+    except sqlite3.DatabaseError:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why jobs have failed, for lists: the sentence of `trainwright explain` from the record of failures.
+
+The condition `Failed` has JobSet's general sentence alone. The record is read by name, once for each job that failed.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import timedelta
+
+from trainwright.api.kubernetes.core.v1 import ConfigMap
+from trainwright.api.objects import Document, uid_of, wire
+from trainwright.api.times import Now, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.errors import Forbidden, KubernetesError, NotFound
+from trainwright.controller.trainer.failures.record import entries_of, name_of_record
+from trainwright.controller.trainer.job.state import State, entered, state_of
+
+AT_ONCE = 4
+LATE = timedelta(minutes=1)
+"""A record that is not there so long after the end will not come."""
+MOST = 200
+"""Jobs whose records are read for one list; the others have the sentence of their condition."""
+
+
+class Ended:
+    """The sentences that are known, by uid of the job."""
+
+    def __init__(self, client: Client, *, now: Now = wall_clock) -> None:
+        self._client, self._now = client, now
+        self._told: dict[str, str] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._is_forbidden = False
+
+    def sentence(self, job: TrainJob) -> str:
+        """Why the job failed; empty if that is not known, or it has not failed."""
+        return self._told.get(uid_of(job), "") if _has_failed(job) else ""
+
+    def is_unread(self, job: TrainJob) -> bool:
+        """Whether the job has failed and its record was not read."""
+        return not self._is_forbidden and _has_failed(job) and uid_of(job) not in self._told
+
+    def forget(self, uid: str) -> None:
+        """The job is gone."""
+        self._told.pop(uid, None)
+
+    async def read(self, jobs: Iterable[TrainJob]) -> None:
+        """Read the records of the latest jobs among these that failed. What cannot be read is asked for again."""
+        unread = sorted(filter(self.is_unread, jobs), key=_created, reverse=True)[:MOST]
+        await asyncio.gather(*map(self._read, unread))
+
+    async def _read(self, job: TrainJob) -> None:
+        async with self._places:
+            if not self.is_unread(job):
+                return
+            try:
+                record: Document = await self._client.get(ConfigMap.RESOURCE, name_of_record(job.name), job.namespace)
+            except NotFound:
+                ended = entered(job, State.FAILED)
+                if ended is None or self._now() - ended > LATE:
+                    self._told[uid_of(job)] = ""
+            except Forbidden:
+                self._is_forbidden = True
+            except KubernetesError:
+                pass  # a list is shown without it
+            else:
+                self._told[uid_of(job)] = sentence_of(job, record, self._now)
+
+
+def sentence_of(job: TrainJob, record: Document, now: Now = wall_clock) -> str:
+    """What `trainwright explain` says of a job that failed and of which nothing but the record is left."""
+    # Imported here: a list without a failed job needs none of it.
+    from trainwright.controller.trainer.explain import Objects, explain  # noqa: PLC0415
+
+    document = {"apiVersion": TrainJob.RESOURCE.api_version, "kind": TrainJob.RESOURCE.kind, **wire(job)}
+    kind = {"apiVersion": ConfigMap.RESOURCE.api_version, "kind": ConfigMap.RESOURCE.kind}
+    picture = Objects((document, {**record, **kind})).picture(document, now())
+    if not picture.is_controller_of(record) or not entries_of(record.get("data")):
+        return ""
+    return explain(picture).cause.message
+
+
+def _has_failed(job: TrainJob) -> bool:
+    return state_of(job).state is State.FAILED
+
+
+def _created(job: TrainJob) -> str:
+    return (job.metadata.creation_timestamp if job.metadata is not None else None) or ""

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job of `trainwright local run` leaves: where its output lies, and what it wrote there."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+from trainwright.api.objects import Document, name_of, namespace_of, uid_of
+from trainwright.api.times import format_time, parse
+from trainwright.api.trainer.v1alpha1.constants import NODE
+from trainwright.controller.cli.local.requested import WrongUseError
+from trainwright.controller.local.node.asked import Asked
+from trainwright.controller.local.node.outputs import LATEST, MARKER, PODS, Owner, folder_of, point, read_owner, refusal
+
+_SHOWN = 10
+"""Files of an output that are named one by one."""
+
+
+class File(NamedTuple):
+    """One file of an output, or a folder that counts as one."""
+
+    size: int
+    changed: int
+    """In nanoseconds."""
+
+
+def folder_of_job(job: Document) -> Path | None:
+    """The output of a job that was created; None if it has none."""
+    asked = _asked_of(job)
+    if asked.output:
+        return Path(asked.output)
+    return folder_of(Path(asked.runs), name_of(job), uid_of(job)) if asked.runs else None
+
+
+def _asked_of(job: Document) -> Asked:
+    """What the job asks the local node for, by its own patches."""
+    found: dict[str, str] = {}
+    for patch in job["spec"].get("runtimePatches") or ():
+        template = ((patch.get("trainingRuntimeSpec") or {}).get("template") or {}).get("spec") or {}
+        for part in template.get("replicatedJobs") or ():
+            pod = ((part.get("template") or {}).get("spec") or {}).get("template") or {}
+            found.update((pod.get("metadata") or {}).get("annotations") or {})
+    return Asked.of({"metadata": {"annotations": found}}, NODE)
+
+
+def check(folder: Path, job: Document) -> None:
+    """Raises WrongUseError if the folder cannot be the output of a job that is about to be created."""
+    try:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        if not there.is_dir():
+            raise WrongUseError(f"--output: {there} is not a folder")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise WrongUseError(f"--output: {there} cannot be written")
+        why = refusal(folder, Owner(namespace=namespace_of(job), job=name_of(job), uid=""))
+    except OSError as error:
+        raise WrongUseError(f"--output: {folder}: {error.strerror}") from error
+    if why:
+        owner = read_owner(folder)
+        again = f", or go on in it with --job-name={owner.job}" if owner is not None else ""
+        raise WrongUseError(f"--output: {why}; name another folder{again}")
+
+
+class Output:
+    """The output of one job, from before it starts to its end.
+
+    Args:
+        given: the folder of the command line; None: one of the job's own, which does not exist yet.
+    """
+
+    def __init__(self, given: Path | None) -> None:
+        self._folder = given
+        self._before = files_of(given) if given is not None else {}
+
+    @classmethod
+    def of(cls, job: Document) -> "Output":
+        """That of a job that was created before."""
+        made = cls(None)
+        made.created(job)
+        began = parse(job["metadata"]["creationTimestamp"]).timestamp() * 1e9
+        if made._folder is not None:
+            found = files_of(made._folder)
+            made._before = {name: file for name, file in found.items() if file.changed < began}
+        return made
+
+    def created(self, job: Document) -> None:
+        """The job was created, and has a uid."""
+        self._folder = folder_of_job(job)
+
+    def tell_where(self) -> None:
+        """Print where it will lie."""
+        if self._folder is not None:
+            print(f"output: {self._folder}")
+
+    def tell(self, out: TextIO | None = None) -> None:
+        """Print, at the end of the job, where it lies and what was written there since the beginning."""
+        out = out or sys.stdout
+        if self._folder is None or not self._folder.is_dir():
+            return
+        written = {name: file for name, file in files_of(self._folder).items() if self._before.get(name) != file}
+        print(f"output: {self._folder}{'' if written else ' (nothing was written there)'}", file=out)
+        print(*table(written), sep="\n", end="\n" if written else "", file=out)
+        if (self._folder / PODS).is_dir():
+            for path in sorted((self._folder / PODS).iterdir()):
+                print(f"working folder: {path}", file=out)
+        out.flush()
+
+
+def files_of(folder: Path) -> dict[str, File]:
+    """All files of an output, by their path in it, without the one that says whose it is."""
+    found: dict[str, File] = {}
+    for where, _, names in os.walk(folder):
+        for name in names:
+            path = Path(where, name)
+            try:
+                state = path.lstat()
+            except OSError:
+                continue  # a training may still change its files
+            found[str(path.relative_to(folder))] = File(state.st_size, state.st_mtime_ns)
+    return {name: file for name, file in found.items() if not name.startswith(MARKER)}
+
+
+def table(files: Mapping[str, File]) -> list[str]:
+    """Files with their sizes; of many, the largest."""
+    largest = sorted(files, key=lambda name: (-files[name].size, name))[:_SHOWN]
+    width = max(map(len, largest), default=0)
+    lines = [f"  {name:<{width}}  {size_of(files[name].size):>9}" for name in sorted(largest)]
+    rest = [file.size for name, file in files.items() if name not in largest]
+    return [*lines, f"  and {number(len(rest), 'more file')}, {size_of(sum(rest))}"] if rest else lines
+
+
+def number(count: int, noun: str) -> str:
+    """A number with its noun."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def size_of(count: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 999.5:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 99.95 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+# ---------------------------------------------------------------------- those that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An output of a job, which may be gone."""
+
+    folder: Path
+    owner: Owner
+    began: float
+    """When the job claimed it."""
+
+    def summary(self) -> str:
+        """How much it holds."""
+        files = files_of(self.folder)
+        return f"{number(len(files), 'file')}, {size_of(sum(file.size for file in files.values()))}"
+
+
+def kept_in(runs: Path) -> list[Kept]:
+    """The outputs of all jobs, the latest first. Links, and folders that no job has claimed, are not among them."""
+    found = []
+    for folder in runs.iterdir() if runs.is_dir() else ():
+        owner = None if folder.is_symlink() else read_owner(folder)
+        if owner is not None:
+            found.append(Kept(folder, owner, (folder / MARKER).stat().st_mtime))
+    return sorted(found, key=lambda one: one.began, reverse=True)
+
+
+def named(known: Sequence[Kept], name: str) -> list[Kept]:
+    """Those that the name means: of the folder, of the job, or `latest`."""
+    if name == LATEST:
+        return [*known[:1]]
+    return [one for one in known if name in (one.folder.name, one.owner.job)]
+
+
+def overview(known: Sequence[Kept]) -> list[str]:
+    """A table of them."""
+    rows = [["OUTPUT", "JOB", "CLUSTER", "MADE", "HOLDS"]]
+    for one in known:
+        made = format_time(datetime.fromtimestamp(one.began, UTC))
+        rows.append([one.folder.name, one.owner.job, Path(one.owner.cluster).name, made, one.summary()])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def point_to_latest(runs: Path) -> None:
+    """Let the link `latest` lead to the output that was made last of those that are left."""
+    known = kept_in(runs)
+    if known:
+        point(runs / LATEST, known[0].folder.name)
+    elif (runs / LATEST).is_symlink():
+        (runs / LATEST).unlink()

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The TrainJob of `trainwright local run` for a script or a module: what starts it, where, and with which variables."""
+
+import argparse
+import difflib
+import os
+import re
+import unicodedata
+from pathlib import Path
+
+from trainwright.api.objects import Document
+from trainwright.controller.cli.local import requested, variables
+from trainwright.controller.cli.local.jobs import TRAINJOB
+from trainwright.controller.cli.local.requested import WrongUseError
+from trainwright.controller.local.node.asked import OWN
+from trainwright.controller.local.node.outputs import VARIABLE
+
+RUNTIME = "torch-distributed"
+"""The runtime of scripts."""
+_PATH = "PYTHONPATH"
+_PYTHON_FILES = (".py", ".pyw", ".pyc", ".pyz")
+_MANIFESTS = (".yaml", ".yml", ".json")
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_LENGTH = 34
+"""Of the part of a generated name that comes from the script: names of pods are longer, and have 63 letters at most."""
+
+
+def documents_of(arguments: argparse.Namespace) -> list[Document]:
+    """The objects of the command line: those of the file, or a TrainJob for the script. Raises WrongUseError."""
+    if arguments.file is not None:
+        _only_for_scripts(arguments)
+        return requested.documents_of(arguments.file)
+    if arguments.module is not None:
+        # All words are for the module; none of them is a script.
+        first = [] if arguments.script is None else [arguments.script]
+        arguments.script, arguments.arguments = None, [*first, *arguments.arguments]
+    elif arguments.script is None and arguments.passed_on:
+        # `run --nodes 2 -- train.py --lr 1`: as other programs that start programs.
+        arguments.script, *arguments.passed_on = arguments.passed_on
+    if arguments.module is None and arguments.script is None:
+        raise WrongUseError("say what to run: a script, a module with --module, or a manifest with --file")
+    return [_job_of(arguments)]
+
+
+def words_of(arguments: argparse.Namespace) -> list[str]:
+    """What follows `python` or `torchrun`: the script or the module, and its arguments."""
+    given = [*arguments.arguments, *arguments.passed_on]
+    # Not resolved: a script that is a link has the name of the link, as with `python`.
+    start = ["-m", arguments.module] if arguments.module is not None else [os.path.abspath(arguments.script)]  # noqa: PTH100 - keeps links
+    return [variables.literal(word) for word in (*start, *given)]
+
+
+def folder_of(arguments: argparse.Namespace) -> str:
+    """Where the script starts: a folder, or `pod` for one of each pod."""
+    if arguments.workdir == OWN:
+        return OWN
+    return str(Path(arguments.workdir or "").expanduser().resolve())
+
+
+def _job_of(arguments: argparse.Namespace) -> Document:
+    if arguments.module is None:
+        _check_script(Path(arguments.script))
+    elif not _MODULE.fullmatch(arguments.module):
+        raise WrongUseError(f"--module: {arguments.module!r} is not the name of a module; write it as pkg.main")
+    if arguments.workdir not in (None, OWN) and not Path(folder_of(arguments)).is_dir():
+        raise WrongUseError(f"--workdir: there is no folder {arguments.workdir}")
+    trainer: Document = {"command": ["python", *words_of(arguments)]}
+    if arguments.nodes is not None:
+        trainer["numNodes"] = arguments.nodes
+    if found := _variables_of(arguments):
+        trainer["env"] = [{"name": name, "value": variables.literal(value)} for name, value in found.items()]
+    stem = arguments.module.replace(".", "-") if arguments.module is not None else Path(arguments.script).stem
+    name = {"name": arguments.job_name} if arguments.job_name is not None else {"generateName": f"{_name_of(stem)}-"}
+    return {
+        "apiVersion": TRAINJOB.api_version,
+        "kind": TRAINJOB.kind,
+        "metadata": {**name, "namespace": "default"},
+        "spec": {"runtimeRef": {"name": arguments.runtime or RUNTIME}, "trainer": trainer},
+    }
+
+
+def _variables_of(arguments: argparse.Namespace) -> dict[str, str]:
+    found = variables.variables_of(arguments.env, arguments.env_file, os.environ)
+    if VARIABLE in found:
+        raise WrongUseError(f"{VARIABLE} names the output of the job; set it with --output")
+    if arguments.module is not None:
+        # `python -m` looks in the folder that it starts in, which --workdir changes.
+        found[_PATH] = os.pathsep.join(filter(None, (str(Path.cwd()), found.get(_PATH))))
+    return found
+
+
+def _check_script(script: Path) -> None:
+    """Raises WrongUseError for what is not a Python script."""
+    if script.is_dir():
+        raise WrongUseError(f"{script} is a folder; name a script in it, or a package with --module")
+    if not script.exists():
+        raise WrongUseError(f"{script}: there is no such file{_similar(script)}")
+    if script.suffix in _MANIFESTS:
+        raise WrongUseError(f"{script} is not a Python script; a manifest is given with --file")
+    if script.suffix == ".ipynb":
+        raise WrongUseError(f"{script} is a notebook; make a script of it with: jupyter nbconvert --to script {script}")
+    try:
+        with script.open("rb") as file:
+            first = file.readline(200)
+    except OSError as error:
+        raise WrongUseError(f"{script}: {error.strerror}") from error
+    if script.suffix not in _PYTHON_FILES and not (first.startswith(b"#!") and b"python" in first):
+        raise WrongUseError(
+            f"{script} is not a Python script: its name does not end with .py, nor does its first line name python"
+        )
+
+
+def _similar(script: Path) -> str:
+    """What may have been meant instead of a file that does not exist."""
+    if not script.parent.is_dir():
+        return ""
+    names = [one.name for one in script.parent.iterdir() if one.suffix in _PYTHON_FILES and one.is_file()]
+    found = difflib.get_close_matches(script.name, names, n=1, cutoff=0.7)
+    return f"; did you mean {script.with_name(found[0])}?" if found else ""
+
+
+def _name_of(stem: str) -> str:
+    """The beginning of a name for the job: part of a DNS label, begins with a letter."""
+    plain = unicodedata.normalize("NFKD", stem.casefold())
+    kept = (letter for letter in plain if not unicodedata.combining(letter))
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in kept).strip("-")
+    if not name[:1].isalpha():
+        name = f"script-{name}"
+    return name[:_LENGTH].strip("-")
+
+
+def _only_for_scripts(arguments: argparse.Namespace) -> None:
+    """Raises WrongUseError for what a manifest says itself."""
+    given = {
+        "a script": arguments.script is not None,
+        "--module": arguments.module is not None,
+        "--runtime": arguments.runtime is not None,
+        "--nodes": arguments.nodes is not None,
+        "--job-name": arguments.job_name is not None,
+        "--workdir": arguments.workdir is not None,
+        "--env": bool(arguments.env),
+        "--env-file": bool(arguments.env_file),
+        "--python": arguments.python is not None,
+        "--requirements": bool(arguments.requirements),
+        "arguments behind --": bool(arguments.passed_on),
+    }
+    named = [name for name, is_given in given.items() if is_given]
+    if named[:1] == ["a script"]:
+        raise WrongUseError("say what to run: a script, or a manifest with --file, not both")
+    if named:
+        raise WrongUseError(f"{' and '.join(named)}: for a script only; write it into {arguments.file}")

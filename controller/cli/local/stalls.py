@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a job that `local run` follows seems to hang: a rank that ended or went silent while the job goes on.
+
+The command sees by itself when pods end and when reports of the job come, so any limit will do. Which of several ranks
+that report is silent, the manager alone knows; it says so in the condition `Stalled`, at its own limit.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from trainwright.api.conditions import find
+from trainwright.api.objects import Document, annotations_of
+from trainwright.api.times import Now, parse, wall_clock
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.progress import declared
+from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
+from trainwright.controller.trainer.job.silence import INITIALIZERS, Silence, stall_of
+from trainwright.controller.trainer.job.state import CONDITION_STALLED, State, state_of
+from trainwright.plugins.contract.picture import holds
+
+EXIT_CODE = 123
+"""Of a command that stopped its job because it seemed to hang."""
+
+
+@dataclass
+class Stalls:
+    """Looks at one job again and again.
+
+    Args:
+        after: seconds of standstill.
+        stops: whether the job is stopped then.
+    """
+
+    after: float
+    stops: bool = False
+    now: Now = wall_clock
+    monotonic: Callable[[], float] = time.monotonic
+    _silence: Silence | None = field(default=None, init=False)
+
+    def look(self, document: Document, pods: Iterable[Document]) -> str:
+        """How the job stands still, in a sentence; empty: it does not, as far as is known."""
+        job, found = msgspec.convert(document, TrainJob), list(pods)
+        moment = self.monotonic()
+        if self._silence is None:
+            self._silence = Silence.begin(moment)
+        is_running = state_of(job).state is State.RUNNING
+        self._silence.see(job, moment, running=is_running and any(map(_trains, found)))
+        if not is_running:
+            return ""
+        text, _ = standing(ended_ranks(found), self.after, self.now())
+        if text:
+            return text
+        # As the progress writer does it; others may report from elsewhere.
+        usual = ["rank 0"] if sum(map(_trains, found)) == 1 else ["rank 0 as a rule"]
+        stall, _ = stall_of(self._silence, self.after, moment, pods=usual, promised=False)
+        return stall.message if stall is not None else self._of_manager(job)
+
+    def _of_manager(self, job: TrainJob) -> str:
+        """What the manager says, once that is true for as long as the command was told."""
+        held = find(job.status.conditions if job.status is not None else None, CONDITION_STALLED)
+        if held is None or held.status != "True" or held.reason == "NeverReported":
+            return ""
+        limit = declared(annotations_of(job), {})[0].stall_after or DEFAULT_SECONDS
+        lasted = limit + (self.now() - _moment(held.last_transition_time, self.now())).total_seconds()
+        return held.message if lasted >= self.after else ""
+
+
+def _trains(pod: Document) -> bool:
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    role = labels.get("jobset.sigs.k8s.io/replicatedjob-name")
+    return role not in INITIALIZERS and holds(pod, "Ready") is not None
+
+
+def _moment(text: str, default: datetime) -> datetime:
+    return parse(text) if text else default

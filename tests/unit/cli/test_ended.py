@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists say why a job failed, from the record of failures."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import msgspec
+
+from trainwright.api.manifest import dump
+from trainwright.api.objects import Document
+from trainwright.api.times import format_time
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.dashboard.rows import row_of
+from trainwright.controller.cli.ended import AT_ONCE, Ended
+from trainwright.controller.cli.local import managing
+from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.view import view_of
+from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.errors import Forbidden, NotFound, TransportError
+
+NOW = datetime(2026, 11, 25, 14, 0, tzinfo=UTC)
+GENERAL = "jobset failed due to one or more job failures (first failed job: j-node-0)"
+
+
+def job(name: str = "j", *, failed: bool = True, ago: float = 300) -> TrainJob:
+    time = format_time(NOW - timedelta(seconds=ago))
+    condition = {
+        "type": "Failed" if failed else "Complete",
+        "status": "True",
+        "reason": "FailedJobs",
+        "message": GENERAL,
+        "lastTransitionTime": time,
+    }
+    document = {
+        "metadata": {"name": name, "namespace": "n", "uid": f"uid-{name}", "creationTimestamp": time},
+        "spec": {"runtimeRef": {"name": "r"}},
+        "status": {"conditions": [condition]},
+    }
+    return msgspec.convert(document, TrainJob)
+
+
+def record(name: str = "j", *, owner: str = "") -> Document:
+    entry = {"attempt": 1, "pod": "j-node-0-1-x", "replicatedJob": "node", "rank": 1, "container": "node"}
+    entry |= {"exitCode": 1, "reason": "Error", "finishedAt": "2026-11-25T13:55:00Z"}
+    owners = [{"uid": owner or f"uid-{name}", "controller": True}]
+    return {
+        "metadata": {"name": f"{name}-failures", "namespace": "n", "ownerReferences": owners},
+        "data": {"attempt-1": dump(entry), "attempt-1.log": "step 7\nValueError: bad shape\n"},
+    }
+
+
+class Records:
+    """An API server with records, or an error in place of each."""
+
+    def __init__(self, found: Document | Exception) -> None:
+        self.found, self.asked, self.reading, self.most = found, list[str](), 0, 0
+
+    async def get(self, _: Any, name: str, namespace: str) -> Document:
+        assert namespace == "n"
+        self.asked.append(name)
+        self.reading += 1
+        self.most = max(self.most, self.reading)
+        self.reading -= 1
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+def ended(records: Records) -> Ended:
+    return Ended(cast("Client", records), now=lambda: NOW)
+
+
+async def test_lists_have_the_sentence_of_explain() -> None:
+    found = ended(Records(record()))
+    assert found.is_unread(job())
+    await found.read([job()])
+    sentence = "rank 1 failed with exit code 1; its log ends with: ValueError: bad shape"
+    assert found.sentence(job()).startswith(sentence)
+    assert GENERAL not in found.sentence(job())
+    document = msgspec.to_builtins(job())
+    assert managing.table([document], NOW, namespaces=False, ended=found)[1].endswith("rank 1 failed with exit code 1")
+    assert view_of(job(), History(), NOW, failure=found.sentence(job())).message.startswith(sentence)
+    assert row_of(job(), History(), NOW, found.sentence(job())).message.startswith(sentence)
+    assert row_of(job(), History(), NOW).message == GENERAL
+
+
+async def test_each_record_is_read_once_and_only_of_jobs_that_failed() -> None:
+    records = Records(record())
+    found = ended(records)
+    for _ in range(3):
+        await found.read([job(), job("complete", failed=False)])
+    assert records.asked == ["j-failures"]
+    found.forget("uid-j")
+    assert found.is_unread(job())
+
+
+async def test_few_are_read_at_once() -> None:
+    records = Records(record())
+    await ended(records).read([job(f"j{number}") for number in range(50)])
+    assert len(records.asked) == 50
+    assert records.most <= AT_ONCE
+
+
+async def test_a_record_of_another_job_of_that_name_says_nothing() -> None:
+    found = ended(Records(record(owner="another")))
+    await found.read([job()])
+    assert found.sentence(job()) == ""
+
+
+async def test_a_record_that_may_come_is_asked_for_again() -> None:
+    missing = ended(Records(NotFound("no", code=404)))
+    await missing.read([job(ago=5), job("old", ago=500)])
+    assert missing.is_unread(job(ago=5))
+    assert not missing.is_unread(job("old", ago=500))
+
+
+async def test_what_cannot_be_read_is_left_out() -> None:
+    away = ended(Records(TransportError("no answer")))
+    await away.read([job()])
+    assert (away.sentence(job()), away.is_unread(job())) == ("", True)
+    forbidden = Records(Forbidden("no right", code=403))
+    found = ended(forbidden)
+    await found.read([job(f"j{number}") for number in range(9)])
+    assert forbidden.asked == ["j0-failures"]
+    assert not found.is_unread(job())

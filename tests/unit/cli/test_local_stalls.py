@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`local run` sees a job that seems to hang, on a clock of the test, and stops it if it is asked to."""
+
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.cli.test_local_follower import JOB, Cluster
+from trainwright.api.objects import Document
+from trainwright.api.times import format_time
+from trainwright.controller.cli.local.jobs import Followed, Follower
+from trainwright.controller.cli.local.stalls import EXIT_CODE, Stalls
+from trainwright.controller.cli.main import main
+from trainwright.controller.runtime.client.transport import Transport
+
+DAY = datetime(2026, 11, 25, 14, 0, tzinfo=UTC)
+COUNTS = {"name": "node", "active": 1, "ready": 1, "succeeded": 0, "failed": 0, "suspended": 0}
+
+
+def time_at(seconds: float) -> str:
+    return format_time(DAY + timedelta(seconds=seconds))
+
+
+def pod(rank: int, *, ended: float | None = None, code: int = 0) -> Document:
+    state: Document = {"running": {}}
+    if ended is not None:
+        state = {"terminated": {"exitCode": code, "finishedAt": time_at(ended)}}
+    labels = {
+        "jobset.sigs.k8s.io/replicatedjob-name": "node",
+        "batch.kubernetes.io/job-completion-index": str(rank),
+    }
+    ready = {"type": "Ready", "status": "True" if ended is None else "False"}
+    return {
+        "metadata": {"name": f"job-node-0-{rank}", "uid": str(rank), "labels": labels},
+        "status": {
+            "phase": "Running" if ended is None else "Succeeded",
+            "conditions": [ready],
+            "containerStatuses": [{"name": "node", "state": state}],
+        },
+    }
+
+
+def job(reported: float | None = None, percent: int | None = None, **condition: Any) -> Document:
+    status: Document = {"jobsStatus": [COUNTS]}
+    if reported is not None:
+        status["trainerStatus"] = {"lastUpdatedTime": time_at(reported), "progressPercentage": percent}
+    if condition:
+        status["conditions"] = [{"type": "Stalled", "status": "True", "message": "rank 2 is silent", **condition}]
+    return {**JOB, "spec": {"runtimeRef": {"name": "r"}}, "status": status}
+
+
+class Clock:
+    """Looks at a job at times that the test gives."""
+
+    def __init__(self, after: float) -> None:
+        self.at = 0.0
+        self.stalls = Stalls(after, now=lambda: DAY + timedelta(seconds=self.at), monotonic=lambda: self.at)
+
+    def look(self, at: float, document: Document, *pods: Document) -> str:
+        self.at = at
+        return self.stalls.look(document, pods)
+
+
+def test_a_rank_that_ends_is_told_once_the_others_run_on_for_so_long() -> None:
+    clock = Clock(30)
+    pods = (pod(0), pod(1, ended=10))
+    assert clock.look(39, job(), *pods) == ""
+    assert clock.look(40, job(), *pods).startswith("rank 1 ended with exit code 0 at 2026-11-25T14:00:10Z, and 1 other")
+
+
+def test_a_job_that_never_reports_is_never_told() -> None:
+    clock = Clock(5)
+    assert [clock.look(at, job(), pod(0), pod(1)) for at in (0, 10, 10_000)] == ["", "", ""]
+
+
+def test_reports_that_stop_are_told_with_their_last_time() -> None:
+    clock = Clock(30)
+    assert clock.look(0, job(0, 1), pod(0)) == ""
+    assert clock.look(29, job(0, 1), pod(0)) == ""
+    assert clock.look(30, job(0, 1), pod(0)).startswith(
+        "no report of progress for 30 s, the last at 2026-11-25T14:00:00Z from rank 0;"
+    )
+    assert clock.look(31, job(31, 2), pod(0)) == ""
+
+
+def test_time_without_pods_does_not_count() -> None:
+    clock = Clock(30)
+    assert clock.look(0, job(0, 1), pod(0)) == ""
+    assert clock.look(500, job(0, 1)) == ""
+    assert clock.look(501, job(0, 1), pod(0)) == ""
+
+
+def test_a_rank_that_is_done_is_not_shown_as_100_percent() -> None:
+    clock = Clock(30)
+    clock.look(0, job(0, 100), pod(0), pod(1))
+    found = clock.look(30, job(0, 100), pod(0), pod(1))
+    assert "is done" in found
+    assert "100" not in found
+
+
+@pytest.mark.parametrize(("after", "at", "told"), [(60, 0, True), (600, 0, True), (900, 299, False), (900, 300, True)])
+def test_what_the_manager_knows_of_single_ranks_is_told_at_the_commands_limit(
+    after: float, at: float, told: bool
+) -> None:
+    # The manager waited for ten minutes before it said so, at the begin of the day.
+    document = job(reason="RankSilent", lastTransitionTime=time_at(0))
+    assert Clock(after).look(at, document, pod(0)) == ("rank 2 is silent" if told else "")
+
+
+def test_that_a_job_has_never_reported_is_no_reason() -> None:
+    document = job(reason="NeverReported", lastTransitionTime=time_at(0))
+    assert Clock(60).look(900, document, pod(0)) == ""
+
+
+@pytest.mark.parametrize("condition", ["Complete", "Suspended", "Blocked"])
+def test_a_job_that_does_not_run_does_not_hang(condition: str) -> None:
+    document = job()
+    document["status"]["conditions"] = [
+        {"type": condition, "status": "True", "reason": "R", "message": "", "lastTransitionTime": time_at(0)}
+    ]
+    assert Clock(5).look(900, document, pod(0), pod(1, ended=0)) == ""
+
+
+class Running(Cluster):
+    """A cluster whose job runs until it is stopped."""
+
+    def __init__(self) -> None:
+        pods = [("ADDED", pod(0)), ("ADDED", pod(1, ended=-60)), ("DELETED", pod(0)), ("DELETED", pod(1, ended=-60))]
+        logs = {("job-node-0-0", "0"): [b"step 1\n"], ("job-node-0-1", "0"): [b"done\n"]}
+        super().__init__(*pods, logs=logs, later=job())
+
+
+async def followed(*, stop: bool) -> tuple[Followed, str]:
+    cluster, out = Running(), io.StringIO()
+    follower = Follower(
+        cast("Transport", cluster), "default", "job", out=out, stalls=Stalls(30, now=lambda: DAY, monotonic=lambda: 0.0)
+    )
+    found = await follower.follow(
+        start_seconds=60, seconds=None if stop else 1.0, stop_job=cluster.end_job if stop else None
+    )
+    return found, out.getvalue()
+
+
+async def test_the_command_warns_once_and_goes_on() -> None:
+    found, out = await followed(stop=False)
+    assert found.code == 124
+    assert out.count("| warning: rank 1 ended with exit code 0 at 2026-11-25T13:59:00Z") == 1
+
+
+async def test_the_command_stops_the_job_with_an_exit_code_of_its_own() -> None:
+    found, out = await followed(stop=True)
+    assert found.code == EXIT_CODE
+    assert found.message.startswith("the job was stopped because it seems to hang: rank 1 ended with exit code 0")
+    assert "[node-0] step 1" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--stall-after", "soon"], "'soon' is not a time: write a number and s, m, h or d, such as 10m, or never"),
+        (["--stall-stop", "--stall-after", "never"], "--stall-stop does not go with --stall-after=never"),
+        (["--stall-stop", "--detach"], "--stall-stop does not go with --detach"),
+    ],
+)
+def test_wrong_use(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        raise SystemExit(main(["local", "run", *options, "train.py"]))
+    assert ended.value.code == 125
+    assert said in capsys.readouterr().err

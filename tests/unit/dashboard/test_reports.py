@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reports of whole runs on disk: what is kept, what is joined, what is forgotten."""
+
+import logging
+import math
+import stat
+from pathlib import Path
+
+import pytest
+
+from trainwright.controller.cli.dashboard.reports import MOST, Report, Reports, joined, thinned
+
+
+def report(step: int, loss: float = 1.0, *, attempt: int | None = 1, at: float | None = None) -> Report:
+    moment = 1000.0 + step if at is None else at
+    return Report(at=moment, attempt=attempt, values={"current_step": step, "loss": loss})
+
+
+@pytest.mark.asyncio
+async def test_a_run_is_read_again_by_another_process(tmp_path: Path) -> None:
+    file = tmp_path / "curves.db"
+    first = Reports(file)
+    nan = Report(at=3.0, percentage=3, values={"accuracy": 0.5}, not_finite=frozenset({"loss"}))
+    first.append("uid", report(1))
+    first.append("uid", nan)
+    first.close()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+    second = Reports(file)
+    assert await second.read("uid") == [report(1), nan]
+    assert await second.last("uid") == nan
+    assert await second.read("other") == []
+    second.close()
+
+
+@pytest.mark.asyncio
+async def test_what_a_killed_process_had_written_is_there(tmp_path: Path) -> None:
+    killed = Reports(tmp_path / "curves.db")
+    killed.append("uid", report(1))
+    assert await killed.read("uid") == [report(1)]
+    after = Reports(tmp_path / "curves.db")  # the first one was never closed
+    assert await after.read("uid") == [report(1)]
+    after.close()
+    killed.close()
+
+
+@pytest.mark.asyncio
+async def test_the_last_report_seen_again_after_a_restart_is_one() -> None:
+    reports = Reports(None)
+    for one in (report(1), report(1, attempt=None), report(2)):
+        reports.append("uid", one)
+    assert [one.step for one in await reports.read("uid")] == [1, 2]
+    reports.close()
+
+
+@pytest.mark.asyncio
+async def test_a_job_that_is_deleted_takes_its_run_with_it() -> None:
+    reports = Reports(None)
+    for uid in ("a", "b", "c"):
+        reports.append(uid, report(1))
+    reports.forget("a")
+    assert await reports.read("a") == []
+    await reports.keep_only(["c"])
+    assert await reports.all(10) == {"c": [report(1)]}
+    reports.close()
+
+
+@pytest.mark.asyncio
+async def test_a_long_run_keeps_its_extremes_its_ends_and_all_its_reports() -> None:
+    reports = Reports(None)
+    count = 3 * MOST
+    for step in range(count):
+        reports.append("uid", report(step, {777: 99.0, 9000: -5.0}.get(step, 1.0)))
+    rows = await reports.read("uid", most=MOST)
+    assert len(rows) <= MOST
+    assert sum(row.count for row in rows) == count
+    assert rows[-1].step == count - 1
+    assert rows[0].at < 1000 + 8
+    assert max(row.high("loss") or 0.0 for row in rows) == 99.0
+    assert min(row.low("loss") or 0.0 for row in rows) == -5.0
+    # The resolution is even: no part of the run is coarser than another by more than one joining.
+    counts = {row.count for row in rows[:-1]}
+    assert max(counts) <= 2 * min(counts)
+    few = await reports.read("uid", most=10)
+    assert len(few) <= 10
+    assert max(row.high("loss") or 0.0 for row in few) == 99.0
+    reports.close()
+
+
+def test_attempts_and_falls_of_the_step_are_never_joined() -> None:
+    run = [report(1), report(2), report(3, attempt=2), report(4, attempt=2), report(2, attempt=2), report(3, attempt=2)]
+    found = thinned(run, 1)
+    assert [(row.attempt, row.step, row.count) for row in found] == [(1, 2, 2), (2, 4, 2), (2, 3, 2)]
+
+
+def test_a_joined_report_says_what_it_stands_for() -> None:
+    first = Report(at=1.0, percentage=1, values={"loss": 3.0, "current_step": 1.0, "old": 7.0})
+    second = Report(at=2.0, values={"loss": 2.0, "current_step": 2.0}, not_finite=frozenset({"grad"}))
+    both = joined(first, second)
+    assert (both.at, both.percentage, both.count, both.not_finite) == (2.0, 1, 2, {"grad"})
+    assert both.values == {"loss": 2.0, "current_step": 2.0, "old": 7.0}
+    assert (both.low("loss"), both.high("loss"), both.low("old")) == (2.0, 3.0, 7.0)
+    assert "current_step" not in both.lows
+    assert math.isfinite(both.high("loss") or math.nan)
+
+
+@pytest.mark.asyncio
+async def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "curves.db"
+    file.write_bytes(b"this is no database, and long enough to be looked at" * 100)
+    with caplog.at_level(logging.WARNING):
+        reports = Reports(file)
+    assert "put aside as" in caplog.text
+    assert file.with_name("curves.db.damaged").exists()
+    reports.append("uid", report(1))
+    assert await reports.read("uid") == [report(1)]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    reports.close()
+
+
+@pytest.mark.asyncio
+async def test_what_cannot_be_written_is_said_and_written_later(tmp_path: Path) -> None:
+    reports = Reports(tmp_path / "curves.db")
+    reports._connection.execute("ALTER TABLE reports RENAME TO away")
+    reports.append("uid", report(1))
+    reports._flush()
+    assert "cannot be written" in reports.problem
+    reports._connection.execute("ALTER TABLE away RENAME TO reports")
+    assert await reports.read("uid") == [report(1)]
+    assert reports.problem == ""
+    reports.close()

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which ranks have ended while others of their kind run on, and when that is told."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from trainwright.api.times import format_time
+from trainwright.controller.trainer.job.pods import trimmed
+from trainwright.controller.trainer.job.ranks import ended_ranks, standing
+
+NOW = datetime(2026, 11, 25, 14, 0, tzinfo=UTC)
+
+
+def pod(
+    rank: int,
+    *,
+    ended: float | None = None,
+    code: int = 0,
+    role: str = "node",
+    replica: int = 0,
+    attempt: int = 0,
+    phase: str = "",
+    name: str = "",
+    container: str = "node",
+    **metadata: Any,
+) -> dict[str, Any]:
+    """A pod; `ended`: so many seconds before now."""
+    state: dict[str, Any] = {"running": {}}
+    if ended is not None:
+        state = {"terminated": {"exitCode": code, "finishedAt": format_time(NOW - timedelta(seconds=ended))}}
+    labels = {
+        "jobset.sigs.k8s.io/jobset-name": "j",
+        "jobset.sigs.k8s.io/replicatedjob-name": role,
+        "jobset.sigs.k8s.io/job-index": str(replica),
+        "jobset.sigs.k8s.io/restart-attempt": str(attempt),
+        "batch.kubernetes.io/job-completion-index": str(rank),
+    }
+    found = "Running" if ended is None else "Failed" if code else "Succeeded"
+    return {
+        "metadata": {
+            "name": name or f"j-{role}-{replica}-{rank}-{attempt}",
+            "namespace": "n",
+            "labels": labels,
+            **metadata,
+        },
+        "status": {"phase": phase or found, "containerStatuses": [{"name": container, "state": state}]},
+    }
+
+
+def told(*pods: dict[str, Any], after: float = 600) -> str:
+    found = standing(ended_ranks(pods), after, NOW)[0]
+    # The cache of a manager keeps less of a pod, and must say the same.
+    assert standing(ended_ranks(map(trimmed, pods)), after, NOW)[0] == found
+    return found
+
+
+def test_a_rank_that_ended_is_named_with_code_and_time() -> None:
+    assert told(pod(0), pod(1, ended=700), pod(2)) == (
+        "rank 1 ended with exit code 0 at 2026-11-25T13:48:20Z, and 2 others run on; "
+        "look at their logs, they may wait for it"
+    )
+    assert told(pod(0), pod(1, ended=700, code=3)).startswith("rank 1 ended with exit code 3 at ")
+    assert "and 1 other runs on;" in told(pod(0), pod(1, ended=700))
+
+
+def test_the_first_one_is_told_and_the_others_are_counted() -> None:
+    found = told(pod(0, ended=650), pod(1, ended=700), pod(2, ended=10), pod(3))
+    assert found.startswith("rank 1 ended with exit code 0 at 2026-11-25T13:48:20Z, and 1 other runs on (1 more ended")
+
+
+def test_time_until_the_next_look() -> None:
+    ended = ended_ranks([pod(0), pod(1, ended=500), pod(2, ended=590)])
+    assert standing(ended, 600, NOW) == ("", 10.0)
+    assert standing(ended_ranks([pod(0), pod(1)]), 600, NOW) == ("", None)
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        pytest.param((pod(0), pod(1)), id="all run"),
+        pytest.param((pod(0), pod(1, ended=599)), id="not for so long"),
+        pytest.param((pod(0, ended=700), pod(1, ended=700)), id="all have ended"),
+        pytest.param((pod(0), pod(0, role="dataset-initializer", ended=5000)), id="an initializer ends first"),
+        pytest.param((pod(0, role="launcher", ended=700), pod(0), pod(1)), id="another step"),
+        pytest.param((pod(0, attempt=1), pod(1, ended=900), pod(1, attempt=1)), id="an earlier attempt"),
+        pytest.param((pod(0), pod(1, ended=700, code=1, name="a"), pod(1, name="b")), id="another pod took its place"),
+        pytest.param(
+            (pod(0), pod(1, ended=700, code=1, name="a"), pod(1, name="b", phase="Pending")), id="another pod comes"
+        ),
+        pytest.param((pod(0, deletionTimestamp="2026-11-25T13:59:00Z"), pod(1, ended=700)), id="the others end"),
+        pytest.param((pod(0, phase="Pending"), pod(1, ended=700)), id="the others have not begun"),
+        pytest.param((pod(0), pod(1, ended=700, code=1, phase="Running")), id="its container starts again"),
+        pytest.param((pod(0), pod(1, ended=700, phase="Running", container="logs")), id="a container beside it"),
+    ],
+)
+def test_no_alarm(pods: tuple[dict[str, Any], ...]) -> None:
+    assert told(*pods) == ""
+
+
+def test_a_container_that_trains_counts_though_others_of_its_pod_run() -> None:
+    assert told(pod(0), pod(1, ended=700, phase="Running")).startswith("rank 1 ended with exit code 0")
+
+
+def test_replicas_are_told_apart() -> None:
+    assert told(pod(0), pod(0, replica=1, ended=700)).startswith("node-1-0 ended")
+    assert told(pod(0, role="worker"), pod(1, role="worker", ended=700)).startswith("worker-1 ended")
