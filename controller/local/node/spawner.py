@@ -94,12 +94,15 @@ class Spawner:
 
     def _serve(self, requests: socket.socket) -> None:
         data, descriptors, _, _ = socket.recv_fds(requests, HEADER.size, MOST)
-        if not data:
+        while 0 < len(data) < HEADER.size and (more := requests.recv(HEADER.size - len(data))):
+            data += more
+        if len(data) < HEADER.size:
+            # The node ended, perhaps in the middle of a request.
+            for descriptor in descriptors:
+                os.close(descriptor)
             requests.close()
             self._requests = None
             return
-        while len(data) < HEADER.size:
-            data += requests.recv(HEADER.size - len(data))
         count, *numbers = HEADER.unpack(data)
         pid = os.fork()
         if pid == 0:
