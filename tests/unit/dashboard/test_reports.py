@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reports of whole runs on disk: what is kept, what is joined, what is forgotten."""
 
+import asyncio
 import logging
 import math
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -130,3 +132,37 @@ async def test_what_cannot_be_written_is_said_and_written_later(tmp_path: Path) 
     assert await reports.read("uid") == [report(1)]
     assert reports.problem == ""
     reports.close()
+
+
+@pytest.mark.asyncio
+async def test_the_file_is_not_closed_while_a_thread_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its task may be cancelled meanwhile, as at the end of a cluster that has just started."""
+    reports = Reports(tmp_path / "curves.db")
+    began, go_on = threading.Event(), threading.Event()
+    order: list[str] = []
+    uids = reports._uids
+
+    def slow() -> list[str]:
+        began.set()
+        go_on.wait(30)
+        found = [*uids()]
+        order.append("read")
+        return found
+
+    monkeypatch.setattr(reports, "_uids", slow)
+    reading = asyncio.create_task(reports.keep_only([]))
+    await asyncio.to_thread(began.wait, 30)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+
+    def close() -> None:
+        reports.close()
+        order.append("closed")
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    closing.join(0.2)  # as good as any: it must not end before the reader does
+    go_on.set()
+    await asyncio.to_thread(closing.join, 30)
+    assert order == ["read", "closed"]
