@@ -322,6 +322,9 @@ async def _prepare(
             feasibility.ask(job, objects, output, feasibility.OUTPUT_OF_MANIFEST)
     else:
         _prepare_script(options, objects, runtime, job, arguments, output)
+        here = await asyncio.to_thread(commit.commit_of, scripts.code_folder_of(arguments))
+        if here is not None:
+            job["metadata"].setdefault("annotations", {}).update(here.annotations())
     if arguments.restarts == "none":
         feasibility.never_restart(job, objects)
 
@@ -340,9 +343,6 @@ def _prepare_script(
     job["spec"]["trainer"]["command"] = [*starter.command, *scripts.words_of(arguments)]
     asked = {WORKDIR: scripts.folder_of(arguments), PYTHON: chosen.python, **output}
     feasibility.ask(job, objects, {prefix: value for prefix, value in asked.items() if value}, feasibility.SCRIPT)
-    here = await asyncio.to_thread(commit.commit_of, scripts.code_folder_of(arguments))
-    if here is not None:
-        job["metadata"]["annotations"] = here.annotations()
     for said in filter(None, (chosen.said, starter.missing)):
         print(f"| {said}", file=sys.stderr if arguments.dry_run else sys.stdout, flush=True)
 
