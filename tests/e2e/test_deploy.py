@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make deploy` and `make undeploy` on a cluster, as an admin has them."""
 
+import functools
 import json
 import os
 import signal
@@ -85,7 +86,10 @@ def deploy(control_plane: ControlPlane) -> str:
     process = make(control_plane, "deploy", f"IMG={IMAGE}")
     try:
         eventually_sync(lambda: control_plane.stored.list("deployments"))
-        eventually_sync(lambda: control_plane.stored.list("validatingwebhookconfigurations"))
+        # JobSet has such configurations, too.
+        for kind, name in (("mutating", "defaulter"), ("validating", "validator")):
+            configuration = (f"{kind}webhookconfigurations", f"{name}.trainer.kubeflow.org")
+            eventually_sync(functools.partial(control_plane.stored.get, *configuration))
         Installation(control_plane).start()
         code, output, errors = done(process)
     except BaseException:

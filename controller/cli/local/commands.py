@@ -400,7 +400,10 @@ def _add_run(commands: Any) -> None:
     how = parser.add_argument_group("how")
     how.add_argument("--dry-run", action="store_true", help="print the TrainJob of the script, run nothing")
     how.add_argument("--detach", action="store_true", help="submit it and return; needs a cluster that runs")
-    how.add_argument("--keep", action="store_true", help="keep the job when it has ended")
+    how.add_argument(
+        "--keep", action="store_true", help="let the job go on if this command ends before it, by Ctrl-C or --timeout"
+    )
+    how.add_argument("--rm", action="store_true", help="delete the job with its lines when it has ended")
     how.add_argument(
         "--restarts",
         choices=("none", "as-cluster"),

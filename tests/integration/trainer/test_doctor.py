@@ -49,6 +49,7 @@ async def findings(kubeconfig: str, namespace: str) -> dict[str, list[tuple[Leve
     return {one.title: [(finding.level, finding.message) for finding in one.findings] for one in examine(site)}
 
 
+@pytest.mark.real_control_plane("webhooks behind Services")
 async def test_a_webhook_that_leads_nowhere_and_a_manager_that_is_missing(
     with_jobsets: ControlPlane, namespace: str
 ) -> None:

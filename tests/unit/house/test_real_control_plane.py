@@ -9,7 +9,7 @@ from tests.repository import ROOT
 
 MARK = re.compile(r'pytest\.mark\.real_control_plane\("([^"]+)"\)')
 MOST = {
-    "RBAC": 14,
+    "RBAC": 15,
     "kubectl": 12,
     "Deployments": 4,
     "the whole chain": 3,
@@ -19,7 +19,7 @@ MOST = {
     "starts and stops it": 2,
     "the real controllers": 1,
     "foreign client certificates": 1,
-    "webhooks behind Services": 1,
+    "webhooks behind Services": 2,
     "CronJobs": 1,
     "etcd": 1,
     "Pod Security": 1,
