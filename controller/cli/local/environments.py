@@ -48,7 +48,7 @@ def chosen(arguments: argparse.Namespace, environ: Mapping[str, str], say: Calla
         found = _probed(interpreter)
         version = ".".join(map(str, found["version"]))
         # An environment stays what was named: its programs, such as torchrun, are beside its Python.
-        folder = Path(arguments.python).expanduser()
+        folder = Path(str(arguments.python)).expanduser()
         python = folder.absolute() if folder.is_dir() else Path(found["executable"])
         return Chosen(str(python), f"Python {version} of {python if folder.is_dir() else _home_of(python)}")
     if not interpreter:

@@ -97,16 +97,16 @@ class Output:
 
     def tell(self, out: TextIO | None = None) -> None:
         """Print, at the end of the job, where it lies and what was written there since the beginning."""
-        out = out or sys.stdout
+        shown = sys.stdout if out is None else out
         if self._folder is None or not self._folder.is_dir():
             return
         written = {name: file for name, file in files_of(self._folder).items() if self._before.get(name) != file}
-        print(f"output: {self._folder}{'' if written else ' (nothing was written there)'}", file=out)
-        print(*table(written), sep="\n", end="\n" if written else "", file=out)
+        print(f"output: {self._folder}{'' if written else ' (nothing was written there)'}", file=shown)
+        print(*table(written), sep="\n", end="\n" if written else "", file=shown)
         if (self._folder / PODS).is_dir():
             for path in sorted((self._folder / PODS).iterdir()):
-                print(f"working folder: {path}", file=out)
-        out.flush()
+                print(f"working folder: {path}", file=shown)
+        shown.flush()
 
 
 def files_of(folder: Path) -> dict[str, File]:
