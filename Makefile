@@ -17,6 +17,8 @@ TESTS := tests -m "not parity" --control-plane=local
 REAL_TESTS := tests/integration tests/e2e -m "on_control_plane and not parity"
 # Programs and options for `make soak`, such as SOAK_ARGS="election --rounds 2".
 SOAK_ARGS ?=
+# How long `make simulation` lives worlds with new seeds.
+MINUTES ?= 2
 # Arguments for `make run`, such as RUN_ARGS="--port=6443".
 RUN_ARGS ?=
 # Where `make run` and `make test` run: local (one Python process; pods are processes) or real (a control plane of
@@ -39,7 +41,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help install run test parity unit integration e2e bench soak generate verify check fmt types docs docs-serve pictures build-image sbom release deploy undeploy chart control-plane lock clean
+.PHONY: help install run test parity unit integration e2e simulation bench soak generate verify check fmt types docs docs-serve pictures build-image sbom release deploy undeploy chart control-plane lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +86,9 @@ integration: control-plane ## Run the tests against a real API server
 
 e2e: control-plane ## Run the tests of the whole chain
 	@$(BIN)/pytest tests/e2e $(SIDE_BY_SIDE) $(PYTEST_ARGS)
+
+simulation: $(INSTALLED) ## Live simulated worlds with new seeds for MINUTES=2; a failure prints the command that replays it
+	@$(BIN)/python -m tests.simulation --minutes "$(MINUTES)" --jobs 2 --quiet
 
 bench: control-plane ## Run the scripts of tests/bench one after the other; they print figures and assert none
 	@for script in tests/bench/machine.py $(filter-out tests/bench/machine.py,$(wildcard tests/bench/*.py)); do echo "$$script"; $(BIN)/python "$$script" || exit; done

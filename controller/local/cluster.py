@@ -35,6 +35,7 @@ from trainwright.controller.local.apiserver.podaccess import (
     ExecRequest,
     ExecSession,
     ExecSource,
+    GonePods,
     LogRequest,
     LogSource,
     PodLogs,
@@ -335,7 +336,7 @@ async def local_cluster(
         )
         declare_workloads(manager, settings=workloads)
         node.declare(manager)
-        logs = PodLogs(api.server.store, logs_of(node))
+        logs = PodLogs(api.server.store, logs_of(node), gone_from(node))
         api.server.handle_specially("", "pods", "log", logs.get)
         api.server.handle_specially(
             "", "pods", "exec", PodExecs(api.server.store, execs_of(node), api.server.admission).connect
@@ -363,6 +364,15 @@ async def _no_logs(namespace: str, pod: str, request: LogRequest) -> AsyncIterat
 
 async def _no_execs(namespace: str, pod: str, request: ExecRequest) -> ExecSession:  # noqa: ARG001 - an ExecSource
     raise UnavailableExecError(_NO_NODE)
+
+
+def gone_from(node: Node) -> GonePods:
+    """The pods of a node that are gone, and whose logs are kept."""
+
+    async def gone(namespace: str, pod: str) -> Document | None:
+        return await asyncio.to_thread(node.ended.find, namespace, pod)
+
+    return gone
 
 
 def logs_of(node: Node) -> LogSource:

@@ -361,10 +361,11 @@ def test_a_job_that_is_kept_goes_on(shell: Shell) -> None:
     assert "2 of 2 pods running" in shell.local("status", "--name=b").stdout
     script = shell.folder / "fails.py"
     script.write_text("raise SystemExit(3)\n")
-    failed = shell.local("run", "--name=b", "--keep", str(script))
+    failed = shell.local("run", "--name=b", str(script))
     assert failed.returncode == 3, failed.stderr
     said = (
-        r"the job stays and may start again; follow it with: trainwright local logs --name=b fails-[a-z0-9]{5} --follow"
+        r"its lines stay: trainwright local logs --name=b fails-[a-z0-9]{5}; "
+        r"why: trainwright local show --name=b fails-[a-z0-9]{5}"
     )
     assert re.search(said, failed.stderr)
     assert shell.local("down", "--delete", "--name=b").returncode == 0

@@ -12,7 +12,7 @@ import yaml
 
 from tests.e2e.test_local import RANK, TRAINWRIGHT, Shell
 from trainwright.controller.cli.local.managing import END_SECONDS
-from trainwright.controller.runtime.testing.waiting import contains, eventually_sync
+from trainwright.controller.runtime.testing.waiting import eventually_sync
 
 WAITS = f"""
 {RANK}
@@ -126,20 +126,40 @@ def test_the_end_of_a_job_is_told_and_ended_jobs_are_left_as_they_are(shell: She
     assert shell.local("jobs").stderr == "no jobs in namespace default; run one with: trainwright local run SCRIPT\n"
 
 
-def test_the_last_lines_of_a_failure_are_there_when_its_pods_are_gone(shell: Shell) -> None:
-    assert shell.local("run", "--keep", "--file", named(shell, FAILS, "bad")).returncode == 1
-    eventually_sync(lambda: command(shell, "explain", "bad").stdout, contains("the learning rate is not a number"))
-    assert shell.local("stop", "bad", seconds=END_SECONDS + 60).returncode == 0
-    told = shell.local("logs", "bad")
-    assert told.stdout.splitlines() == ["[node-0] reading data", "[node-0] the learning rate is not a number"]
-    assert told.stderr == "the pods of attempt 1 are gone; the last lines of node-0, which failed first:\n"
-    assert (
-        shell.local("logs", "bad", "--attempt=1", "--tail=1").stdout == "[node-0] the learning rate is not a number\n"
-    )
+def test_a_failed_job_stays_as_it_is_until_it_is_cleaned_up(shell: Shell) -> None:
+    failed = shell.local("run", "--file", named(shell, FAILS, "bad"))
+    assert failed.returncode == 1
+    assert "its lines stay: trainwright local logs bad; why: trainwright local show bad" in failed.stderr
+    lines = ["[node-0] reading data", "[node-0] the learning rate is not a number"]
+    stopped = shell.local("stop", "bad", seconds=END_SECONDS + 60)
+    assert stopped.stderr.startswith("error: TrainJob bad has ended: Failed")
+
+    def looks_the_same() -> None:
+        assert shell.local("logs", "bad").stdout.splitlines() == lines
+        assert shell.local("logs", "bad", "--attempt=1", "--tail=1").stdout.splitlines() == lines[1:]
+        assert "the learning rate is not a number" in shell.local("show", "bad").stdout
+        assert shell.local("wait", "bad").returncode == 1
+
+    looks_the_same()
     none = shell.local("logs", "bad", "--attempt=7")
     assert none.returncode == 1
     assert none.stderr.endswith("the record of failures has attempt 1\n")
-    assert shell.local("delete", "bad").returncode == 0
+    assert shell.local("down").returncode == 0
+    assert shell.local("up").returncode == 0
+    looks_the_same()
+
+    preview = shell.local("clean").stdout
+    assert "bad    Failed" in preview
+    assert preview.endswith("Nothing is deleted yet. What jobs wrote into outputs and other folders stays.\n")
+    assert shell.local("clean", "--keep=1").stdout == "no jobs to delete: none has ended but the last 1\n"
+    assert "1 of 1 job deleted" in shell.local("clean", "--yes").stdout
+    assert shell.local("logs", "bad").returncode == 1
+    assert shell.local("clean").stdout == "no jobs to delete: none has ended\n"
+
+
+def test_a_job_goes_at_once_where_that_is_asked(shell: Shell) -> None:
+    assert shell.local("run", "--rm", "--file", named(shell, FAILS, "bad")).returncode == 1
+    assert shell.local("show", "bad").stderr == "error: there is no TrainJob bad in namespace default\n"
 
 
 def test_commands_without_a_kubeconfig_use_the_local_cluster(shell: Shell) -> None:

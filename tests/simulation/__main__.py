@@ -12,6 +12,7 @@ import argparse
 import logging
 import multiprocessing
 import secrets
+import signal
 import sys
 import time
 from collections import Counter
@@ -25,9 +26,12 @@ from tests.simulation.story import story_of
 from trainwright.controller.local.testing.simulation.plan import Plan
 from trainwright.controller.local.testing.simulation.simulate import Outcome, shrink, simulate
 
+_TELL_SECONDS = 60.0
+"""Between two lines about what is done, where worlds have none of their own."""
+
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Exit code 0, or 1 if a rule did not hold."""
+    """Exit code 0, 1 if a rule did not hold, or 130 if a signal ended it before one did not."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Live simulated worlds.")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seeds", metavar="A-B", help="seeds from A to B")
@@ -44,6 +48,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--until-found", action="store_true", help="end at the first broken rule")
     arguments = parser.parse_args(words)
     logging.basicConfig(level="CRITICAL")
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     if arguments.seed is not None or arguments.plan is not None:
         return _one(arguments)
     return _many(arguments)
@@ -74,7 +79,16 @@ def _many(arguments: argparse.Namespace) -> int:
     worlds, lives, virtual, broken, met = 0, 0, 0.0, Counter[str](), Counter[str]()
     counts = Counter[str]()
     examples: dict[str, str] = {}
-    for outcome in _outcomes(arguments, begun):
+    told, outcomes = begun, _outcomes(arguments, begun)
+    was_ended = False
+    while True:
+        try:
+            outcome = next(outcomes, None)
+        except KeyboardInterrupt:
+            was_ended, outcome = True, None
+            print("ended by a signal; what was found until then:")
+        if outcome is None:
+            break
         worlds, virtual = worlds + 1, virtual + outcome.virtual_seconds
         lives += sum(step.what in ("create", "recreate") for step in outcome.plan.steps)
         broken.update(outcome.broken)
@@ -87,6 +101,9 @@ def _many(arguments: argparse.Namespace) -> int:
             sys.stdout.flush()
         if outcome.violations and arguments.until_found:
             break
+        if arguments.quiet and time.monotonic() - told >= _TELL_SECONDS:
+            told = time.monotonic()
+            print(f"{worlds} worlds, {lives} lives so far", flush=True)
     spent = time.monotonic() - begun
     hours, rate = virtual / 3600, lives / spent * 60
     print(f"{worlds} worlds, {lives} lives, {hours:.1f} virtual hours in {spent:.0f} s: {rate:.0f} lives a minute")
@@ -95,13 +112,13 @@ def _many(arguments: argparse.Namespace) -> int:
     actions = [name for name in TrainJobs().actions if name != "create"]
     if arguments.coverage:
         print("How often each fault and action met a job in each state:", *table(counts, actions), sep="\n")
-    if unmet := never_met(counts, actions):
-        print(f"never met: {', '.join(unmet)}")
+        if unmet := never_met(counts, actions):
+            print(f"never met: {', '.join(unmet)}")
     for rule, count in broken.most_common():
         seed, _, text = examples[rule].partition(": ")
         print(f"BROKEN {rule} in {count} worlds, such as {seed}: {text}")
         print(f"  replay it: python -m tests.simulation --{seed.replace(' ', '=')} --story --shrink")
-    return 1 if broken else 0
+    return 1 if broken else 128 + signal.SIGINT if was_ended else 0
 
 
 def _outcomes(arguments: argparse.Namespace, begun: float) -> Iterator[Outcome]:

@@ -14,7 +14,7 @@ from trainwright.controller.local.testing.simulation.rules import Rule, Violatio
 from trainwright.controller.local.testing.simulation.simulate import MACHINE_ACTIONS
 from trainwright.controller.local.testing.simulation.world import World
 
-STATES = ("absent", "new", "running", "suspended", "blocked", "waiting", "over", "deleted")
+STATES = ("absent", "new", "running", "suspended", "blocked", "stuck", "restarting", "waiting", "over", "deleted")
 FAULTS = {
     **dict.fromkeys(
         (one.name for one in fields(Weather) if "latency" not in one.name and "seconds" not in one.name), ""
@@ -70,7 +70,7 @@ def state_of(job: Document) -> str:
         return "deleted"
     if held.keys() & {"Complete", "Failed"}:
         return "over"
-    shown = next((kind for kind in ("Blocked", "Suspended", "Waiting") if kind in held), "")
+    shown = next((kind for kind in ("Blocked", "Suspended", "Stuck", "Restarting", "Waiting") if kind in held), "")
     if shown:
         return shown.lower()
     return "running" if (job.get("status") or {}).get("jobsStatus") else "new"

@@ -52,7 +52,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "made-and-forgotten",
         "an object that a build made, and had not seen, counts as current while it is absent",
-        [Edit(_TRAINER + "build/built.py", "            created[reference] = obj\n", "            continue\n")],
+        [
+            Edit(_TRAINER + "build/built.py", "            created[reference] = obj\n", "            continue\n"),
+            Edit(
+                _TRAINER + "build/built.py",
+                "        elif seen is None or _mark(seen) != _mark(obj):\n",
+                "        elif seen is not None and _mark(seen) != _mark(obj):\n",
+            ),
+        ],
     ),
     Mutant(
         "foreign-stays",
@@ -108,7 +115,7 @@ MUTANTS: tuple[Mutant, ...] = (
         [
             Edit(
                 _TRAINER + "failures/recorder.py",
-                "recorded.unwritten = recorded.unwritten or entries != known",
+                "recorded.unwritten = recorded.unwritten or entries != known or is_deleted",
                 "recorded.unwritten = entries != known",
             )
         ],
@@ -231,6 +238,17 @@ MUTANTS: tuple[Mutant, ...] = (
                 _RUNTIME + "cache/reflector.py",
                 "            except (TooManyRequests, Unreachable) as error:\n",
                 "            except (TooManyRequests, Unreachable, Gone) as error:\n",
+            )
+        ],
+    ),
+    Mutant(
+        "end-in-two-parts",
+        "after a crash between the mark and the deletion, the JobSet of a job beyond its deadline stays",
+        [
+            Edit(
+                _TRAINER + "job/decision.py",
+                "    end = is_exceeded(job) or (left is not None and left <= 0)\n",
+                "    end = left is not None and left <= 0\n",
             )
         ],
     ),

@@ -27,7 +27,7 @@ from trainwright.controller.local.testing.simulation.rules import Rule
 from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS, Action
 from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
 from trainwright.controller.runtime import Manager
-from trainwright.controller.runtime.errors import ApiError, Conflict, NotFound
+from trainwright.controller.runtime.errors import AlreadyExists, ApiError, NotFound
 from trainwright.controller.runtime.webhook.configurations import by_url
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.assembly.manager import make_manager
@@ -160,12 +160,12 @@ class TrainJobs:
 # ---------------------------------------------------------------------- objects
 
 
-def runtime(name: str, *, space: str = SPACE) -> Document:
+def runtime(name: str, *, space: str = SPACE, image: str = "i") -> Document:
     """A runtime: `gang` has a PodGroup, `mpi` keys and a host file, the others neither.
 
     The JobSets of `brief` are deleted soon after their end. `wide` is a ClusterTrainingRuntime.
     """
-    pod = {"spec": {"template": {"spec": {"containers": [{"name": "node", "image": "i"}]}}}}
+    pod = {"spec": {"template": {"spec": {"containers": [{"name": "node", "image": image}]}}}}
     spec: Document = {"mlPolicy": {"numNodes": 2}}
     node = {"name": "node", "template": {"metadata": {"labels": _ANCESTOR}, **pod}}
     template: Document = {"replicatedJobs": [node]}
@@ -314,7 +314,10 @@ async def _delete_pod(world: World, step: Step) -> str:
 async def _edit_runtime(world: World, step: Step) -> None:
     kind, name, space = _runtime(step)
     patch: Document = {"metadata": {"labels": {"edited": str(int(step.at))}}}
-    if name == "gang":
+    if step.more > 20:  # what no running JobSet may change
+        image = f"i{int(step.at)}"
+        patch["spec"] = {"template": runtime(name, space=space, image=image)["spec"]["template"]}
+    elif name == "gang":
         patch["spec"] = {"podGroupPolicy": {"coscheduling": {"scheduleTimeoutSeconds": 10 + int(step.at) % 50}}}
     await world.admin.patch(kind, name, space, patch)
 
@@ -435,7 +438,7 @@ async def _make_foreign(world: World, step: Step, document: Document, name: str,
 
         async def delete() -> None:
             await asyncio.sleep(step.more - 20)
-            with suppress(NotFound, Conflict):
+            with suppress(ApiError):
                 await world.admin.delete(kind, name, space, uid=uid_of(made), propagation="Background")
 
         world.start(f"deletes {name}", delete())
@@ -448,8 +451,15 @@ async def _foreign_finalizer(world: World, step: Step) -> None:
 
     async def let_go() -> None:
         await asyncio.sleep(step.more)
-        with suppress(NotFound):
-            await world.admin.patch(_JOB, name, space, {"metadata": {"finalizers": None}})
+        while True:
+            try:
+                await world.admin.patch(_JOB, name, space, {"metadata": {"finalizers": None}})
+            except NotFound:
+                return
+            except ApiError:  # while no webhook answers
+                await asyncio.sleep(1.0)
+            else:
+                return
 
     world.start(f"lets {name} go", let_go())
 
@@ -464,18 +474,24 @@ async def _delete_namespace(world: World, step: Step) -> str:
 
 
 async def _make_again(world: World) -> None:
+    """Once it is gone: in one that is being deleted, nothing can be made."""
     while True:
         await asyncio.sleep(0.5)
-        with suppress(ApiError):  # it is not gone yet
-            await _make_team(world)
-            return
+        if not any(one["metadata"]["name"] == TEAM for one in world.stored("namespaces")):
+            break
+    while True:
+        with suppress(ApiError):  # while no webhook answers
+            return await _make_team(world)
+        await asyncio.sleep(0.5)
 
 
 async def _make_team(world: World) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}}
-    await world.admin.create(namespace, kind=Namespace.RESOURCE)
+    with suppress(AlreadyExists):
+        await world.admin.create(namespace, kind=Namespace.RESOURCE)
     for name in RUNTIMES[:-1]:
-        await world.admin.create(runtime(name, space=TEAM), kind=TrainingRuntime.RESOURCE)
+        with suppress(AlreadyExists):
+            await world.admin.create(runtime(name, space=TEAM), kind=TrainingRuntime.RESOURCE)
 
 
 async def _old_finalizer(world: World, step: Step) -> None:

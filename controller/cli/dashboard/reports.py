@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 import sqlite3
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -163,6 +164,8 @@ class Reports:
         """None: the run is to be forgotten."""
         self._tails: dict[str, _Tail] = {}
         self._lock = asyncio.Lock()
+        # A thread goes on when the task that waits for it is cancelled, and sqlite3 crashes if the file is closed then.
+        self._using = threading.Lock()
         self._wake = asyncio.Event()
         self._connection = _opened(path)
         self.problem = ""
@@ -209,19 +212,22 @@ class Reports:
                 await self._in_thread(lambda: None)
                 await asyncio.sleep(WRITE_SECONDS)
         finally:
-            self._flush()
+            with self._using:
+                self._flush()
 
     def close(self) -> None:
         """Write what is left and close the file. Blocks."""
-        self._flush()
-        self._connection.close()
+        with self._using:
+            self._flush()
+            self._connection.close()
 
     # ------------------------------------------------------------------ the file; of one thread at a time
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         def flushed() -> _Result:
-            self._flush()
-            return work()
+            with self._using:
+                self._flush()
+                return work()
 
         async with self._lock:
             return await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(flushed)))

@@ -400,7 +400,10 @@ def _add_run(commands: Any) -> None:
     how = parser.add_argument_group("how")
     how.add_argument("--dry-run", action="store_true", help="print the TrainJob of the script, run nothing")
     how.add_argument("--detach", action="store_true", help="submit it and return; needs a cluster that runs")
-    how.add_argument("--keep", action="store_true", help="keep the job when it has ended")
+    how.add_argument(
+        "--keep", action="store_true", help="let the job go on if this command ends before it, by Ctrl-C or --timeout"
+    )
+    how.add_argument("--rm", action="store_true", help="delete the job with its lines when it has ended")
     how.add_argument(
         "--restarts",
         choices=("none", "as-cluster"),
@@ -454,7 +457,7 @@ def _seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from trainwright.controller.cli.local import requested, scripts  # noqa: PLC0415 - the help needs none of it
+    from trainwright.controller.cli.local import requested  # noqa: PLC0415 - the help needs none of it
 
     options = options_of(arguments)
     if arguments.stall_stop and (arguments.detach or arguments.stall_after is None):
@@ -463,6 +466,8 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         _check_system()
         extras.require("local", _PURPOSE)
+        from trainwright.controller.cli.local import scripts  # noqa: PLC0415 - needs Linux
+
         documents = scripts.documents_of(arguments)
         from trainwright.controller.cli.local import running  # noqa: PLC0415 - as above
 

@@ -20,6 +20,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
 from trainwright.controller.local.node.asked import Asked
 from trainwright.controller.local.node.images import Environment, Images
+from trainwright.controller.local.node.pods import RESTARTS
 from trainwright.controller.local.node.refusals import unrunnable
 from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.discovery import Discovery
@@ -34,7 +35,7 @@ _PYTHON = "python"
 _TORCHRUN = "torchrun"
 SCRIPT, OUTPUT_OF_MANIFEST = "trainwright.dev/local-run", "trainwright.dev/local-output"
 """Managers of the patches of a job's runtime: for a script, and for a job of a manifest."""
-
+_RESTARTER = "trainwright.dev/local-run-restarts"
 
 _GENERATED = "xxxxx"
 """In place of what the API server adds to `generateName`."""
@@ -181,6 +182,24 @@ def _trainers(objects: Sequence[Document]) -> list[Document]:
         for part in document["spec"]["replicatedJobs"]
         if ((part["template"].get("metadata") or {}).get("labels") or {}).get(LABEL_ANCESTOR_STEP) == STEP_TRAINER
     ]
+
+
+def never_restart(job: Document, objects: Sequence[Document]) -> None:
+    """Let the local node start no container of the job again.
+
+    A TrainJob has no field for it: the first failure of a script would be followed by its next run at once.
+    """
+    pod = {"template": {"spec": {"template": {"metadata": {"annotations": {RESTARTS: "none"}}}}}}
+    parts = [
+        {"name": part["name"], **pod}
+        for document in objects
+        if document["kind"] == JobSet.RESOURCE.kind
+        for part in document["spec"]["replicatedJobs"]
+    ]
+    patches = job["spec"].setdefault("runtimePatches", [])
+    if parts and not any(one.get("manager") == _RESTARTER for one in patches):
+        spec = {"template": {"spec": {"replicatedJobs": parts}}}
+        patches.append({"manager": _RESTARTER, "trainingRuntimeSpec": spec})
 
 
 def containers_of(objects: Sequence[Document]) -> Iterator[Container]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trainwright local jobs | show | logs | stop | resume | delete | wait`."""
+"""`trainwright local jobs | show | logs | stop | resume | delete | clean | wait`."""
 
 import argparse
 import asyncio
@@ -33,6 +33,7 @@ def add_to(commands: Any, declare: Declare) -> None:
     _add_looking(commands, declare)
     _add_logs(commands, declare)
     _add_changing(commands, declare)
+    _add_clean(commands, declare)
     _add_wait(commands, declare)
 
 
@@ -125,6 +126,24 @@ def _add_wait(commands: Any, declare: Declare) -> None:
     parser.add_argument("--timeout", type=age, metavar="TIME", help="how long, such as 30s or 10m (default: no limit)")
 
 
+def _add_clean(commands: Any, declare: Declare) -> None:
+    parser = declare(
+        commands,
+        "clean",
+        "delete jobs that have ended, after a preview",
+        _with_jobs(_clean),
+        description="List the jobs that have ended, and what the lines of their ranks take. With --yes, delete them: "
+        "the TrainJobs with all objects that they made, their records of failures and their lines. What jobs wrote "
+        "into outputs and other folders stays.",
+    )
+    add_place(parser)
+    where = parser.add_mutually_exclusive_group()
+    _add_namespace(where)
+    where.add_argument("--all-namespaces", "-A", action="store_true", help="jobs of all namespaces")
+    parser.add_argument("--keep", type=_count, default=0, metavar="N", help="leave the last N (default: %(default)s)")
+    parser.add_argument("--yes", "-y", action="store_true", help="delete them; without it nothing is deleted")
+
+
 # ---------------------------------------------------------------------- options
 
 
@@ -163,6 +182,10 @@ def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 10**9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return int(text)
+
+
+def _count(text: str) -> int:
+    return 0 if text == "0" else _number(text)
 
 
 # ---------------------------------------------------------------------- what they do
@@ -241,7 +264,8 @@ async def _show(jobs: "Jobs", arguments: argparse.Namespace) -> int:
         managing.show_objects(job, arguments.output)
         return _SUCCESS
     explanation = await Reader(jobs.client, explaining_plugins()).explain(jobs.namespace, arguments.job)
-    print(*managing.details(job, await jobs.pods(arguments.job), wall_clock()), sep="\n")
+    pods = managing.latest_attempt(await jobs.all_pods(job))
+    print(*managing.details(job, pods, wall_clock()), sep="\n")
     print("", *lines_of(explanation), sep="\n")
     return _SUCCESS
 
@@ -280,6 +304,28 @@ async def _delete(jobs: "Jobs", arguments: argparse.Namespace) -> int:
     if not names:
         print(f"no jobs in namespace {arguments.namespace}")
     return await _each(names, jobs.delete)
+
+
+async def _clean(jobs: "Jobs", arguments: argparse.Namespace) -> int:
+    from trainwright.api.times import wall_clock  # noqa: PLC0415 - the help needs none of it
+    from trainwright.controller.cli.local import kept  # noqa: PLC0415 - as above
+
+    ended = kept.ended_jobs(await jobs.all())[arguments.keep :]
+    if not ended:
+        print("no jobs to delete: none has ended" + (f" but the last {arguments.keep}" if arguments.keep else ""))
+        return _SUCCESS
+    folder = options_of(arguments).folder
+    taken = await asyncio.to_thread(kept.bytes_of, folder / "logs", [one.job for one in ended])
+    number = f"{len(ended)} job{'s' if len(ended) > 1 else ''}"
+    print(*kept.table(ended, taken, wall_clock()), sep="\n")
+    what = "with all objects that they made, their records of failures and their lines"
+    if not arguments.yes:
+        print(f"\n--yes deletes {number} {what} ({kept.size(sum(taken.values()))}).")
+        print("Nothing is deleted yet. What jobs wrote into outputs and other folders stays.")
+        return _SUCCESS
+    deleted = [await kept.delete(jobs.client, one.job) for one in ended]
+    print(f"\n{sum(deleted)} of {number} deleted {what}. What they wrote into outputs and other folders stays.")
+    return _SUCCESS
 
 
 async def _wait(jobs: "Jobs", arguments: argparse.Namespace) -> int:

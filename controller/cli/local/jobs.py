@@ -6,16 +6,19 @@ Everything is asked of the API server, so it makes no difference in which proces
 
 import asyncio
 import json
+import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TextIO
+from typing import Any, TextIO, TypeAlias
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_INDEX, LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.events.v1 import Event as ClusterEvent
 from trainwright.api.objects import Document, annotations_of, name_of, uid_of
+from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.local.podwatch import PodWatch
 from trainwright.controller.cli.local.reports import Reports
@@ -25,6 +28,8 @@ from trainwright.controller.runtime import Client
 from trainwright.controller.runtime.client.transport import Request, Transport
 from trainwright.controller.runtime.errors import KubernetesError, NotFound
 from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.trainer.failures.first import LATE_SECONDS
+from trainwright.controller.trainer.failures.last_words import is_consequence, telling_line
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 
 TRAINJOB = TrainJob.RESOURCE
@@ -37,6 +42,9 @@ _STARTING = frozenset({None, "ContainerCreating", "PodInitializing"})
 """Reasons of containers that wait for nothing but their node."""
 _FAILURES = "node.trainwright.dev/failures"
 """Annotation of the local node; see node/status.py."""
+_LAST_LINES = 200
+_SIGNALS = 128
+"""Exit codes above it stand for a signal."""
 OUT_OF_TIME = 124
 _TOLD_BY_STATUS = frozenset({"FailedScheduling", "Failed", "BackOff", "TrainJobResourcesCreationFailed"})
 """Reasons of events whose text is in the status of the pod or the job too, from where it is told."""
@@ -86,6 +94,8 @@ class Follower:
         self._takes = takes
         self._stalls = stalls
         self._copies: dict[tuple[str, str, int], asyncio.Task[None]] = {}
+        self._last_lines: dict[tuple[str, str, int], deque[str]] = {}
+        """Of each run whose log is copied: they may tell that it failed because of another one."""
         self._pods: dict[str, Document] = {}
         """By uid, each as it was seen last, also those that are gone."""
         self._failed: dict[tuple[str, str], int] = {}
@@ -103,7 +113,7 @@ class Follower:
         *,
         start_seconds: float,
         seconds: float | None = None,
-        end_job: Callable[[], Awaitable[object]] | None = None,
+        end_job: Callable[[str], Awaitable[object]] | None = None,
         stop_job: Callable[[], Awaitable[object]] | None = None,
     ) -> Followed:
         """Follow until the job is finished, a container of it failed, or nothing started in time.
@@ -111,9 +121,9 @@ class Follower:
         Args:
             start_seconds: how long to wait for the first container that runs.
             seconds: how long the job may take from now on; None: as long as it likes.
-            end_job: ends a job that failed, and returns when its pods are gone. Only then is known how each of them
-                ended, and so which failed first.
-            stop_job: stops a job that seems to hang, and returns when its pods are gone; None: such a job goes on.
+            end_job: ends a job that failed, and returns when none of its pods runs. Only then is known how each of
+                them ended, and so which failed first. It is given what is known by then.
+            stop_job: stops a job that seems to hang, and returns when none of its pods runs; None: such a job goes on.
         """
         loop = asyncio.get_running_loop()
         limit = loop.time() + start_seconds
@@ -202,9 +212,12 @@ class Follower:
         """Of the pods that are there; of all that there were, where one failure ends the job."""
         known = list(self._pods.values())
         present = [pod for pod in known if uid_of(pod) in self._watch.present]
-        return first_failure(known) if self._stop_at_failure else first_failure(present) or first_failure(known)
+        words = {key: list(lines) for key, lines in self._last_lines.items()}
+        if self._stop_at_failure:
+            return first_failure(known, words)
+        return first_failure(present, words) or first_failure(known, words)
 
-    async def _concluded(self, ended: Followed, end_job: Callable[[], Awaitable[object]] | None) -> Followed:
+    async def _concluded(self, ended: Followed, end_job: Callable[[str], Awaitable[object]] | None) -> Followed:
         """Show what is left of the logs, end the job, and say how it ended."""
         if not ended.code:
             # The pods have ended, but for those that the job's success does not wait for.
@@ -216,8 +229,8 @@ class Follower:
         await self._until(lambda: not any(map(is_starting, self._present())), _DRAIN_SECONDS)
         await self._finish(self._of_failed(), _READ_SECONDS)
         if end_job is not None:
-            await end_job()
-            await self._until(lambda: not self._watch.present, _DRAIN_SECONDS)
+            await end_job(ended.message)
+            await self._until(lambda: all(map(has_ended, self._present())), _DRAIN_SECONDS)
             await self._finish(self._of_failed(), _READ_SECONDS)
         elif self._stop_at_failure:
             # The others may have failed before, and have not said so yet.
@@ -231,7 +244,7 @@ class Follower:
     async def _stopped(self, hang: str, stop_job: Callable[[], Awaitable[object]]) -> Followed:
         """Stop a job that seems to hang, and show what its ranks say to that: it may be where they are."""
         await stop_job()
-        await self._until(lambda: not self._watch.present, _DRAIN_SECONDS)
+        await self._until(lambda: all(map(has_ended, self._present())), _DRAIN_SECONDS)
         await self._finish([*self._copies.values()], _DRAIN_SECONDS)
         return Followed(STALLED, f"the job was stopped because it seems to hang: {hang}")
 
@@ -308,9 +321,10 @@ class Follower:
         if key not in self._copies and (self._takes is None or self._takes(pod)):
             several = len(container_statuses(pod)) > 1
             prefix = f"[{rank_of(pod)}{f'/{container}' if several else ''}]"
-            self._copies[key] = tasks.start(f"log/{key[0]}", self._copy(name_of(pod), container, run, prefix))
+            last = self._last_lines[key] = deque(maxlen=_LAST_LINES)
+            self._copies[key] = tasks.start(f"log/{key[0]}", self._copy(name_of(pod), container, run, prefix, last))
 
-    async def _copy(self, pod: str, container: str, run: int, prefix: str) -> None:
+    async def _copy(self, pod: str, container: str, run: int, prefix: str, last: deque[str]) -> None:
         """Show the whole log of a run once; where reading it breaks, go on with the next line."""
         request = Request(
             "GET",
@@ -332,6 +346,7 @@ class Follower:
                                 number += 1
                                 if number > shown:
                                     shown = number
+                                    last.append(line)
                                     print(f"{prefix} {line}", file=self._out, flush=True)
                         return
             await asyncio.sleep(_LOOK_SECONDS)
@@ -345,16 +360,23 @@ class Failure:
     text: str
 
 
-def first_failure(pods: list[Document]) -> Failure | None:
-    """The container of the job that ended first with an exit code other than 0.
+Run: TypeAlias = tuple[str, str, int]
+"""The uid of a pod, a container of it, and the number of its run."""
+
+
+def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | None = None) -> Failure | None:
+    """The container of the job that failed first, and not because of another one.
 
     As the node wrote it down; it knows the order of all ends. Else, in its present or its last run, in whole seconds.
+    One that the node has stopped is a victim. So is one whose last words, if they are known, tell of a lost peer, where
+    another one failed by itself a little later: programs close their connections before they end.
     """
-    written = [
-        (entry.stopped, entry.at, index, entry) for index, pod in enumerate(pods) for entry in written_failures(pod)
-    ]
+    written = sorted(
+        ((entry.stopped, entry.at, index, entry) for index, pod in enumerate(pods) for entry in written_failures(pod)),
+        key=lambda one: one[:3],
+    )
     if written:
-        _, _, index, entry = min(written, key=lambda one: one[:3])
+        _, _, index, entry = _first_cause(pods, written, words or {})
         return _failure(pods[index], entry.code, _ended_with(pods[index], entry.container, entry.code))
     found = [
         (str(ended.get("finishedAt")), int(ended["exitCode"]), pod, ended)
@@ -369,11 +391,39 @@ def first_failure(pods: list[Document]) -> Failure | None:
     return _failure(pod, code, ended)
 
 
+_Written: TypeAlias = "tuple[bool, str, int, WrittenFailure]"
+
+
+def _first_cause(pods: list[Document], written: Sequence[_Written], words: Mapping[Run, Sequence[str]]) -> _Written:
+    first = written[0]
+    for one in written:
+        stopped, at, index, entry = one
+        if stopped or (parse(at) - parse(first[1])).total_seconds() > LATE_SECONDS:
+            break
+        if not is_consequence(telling_line(words.get((uid_of(pods[index]), entry.container, entry.run), ()))):
+            return one
+    return first
+
+
 def _failure(pod: Document, code: int, ended: Document) -> Failure:
-    text = f"{rank_of(pod)} failed with exit code {code} ({ended.get('reason') or 'Error'})"
-    if ended.get("reason") == "StartError" and ended.get("message"):
+    reason = ended.get("reason") or "Error"
+    signalled = signal_of(code)
+    text = (
+        f"{rank_of(pod)} failed with exit code {code} ({reason if reason != 'Error' or not signalled else signalled})"
+    )
+    if signalled and reason != "Error":
+        text += f", {signalled}"
+    if (reason == "StartError" or signalled == "SIGKILL") and ended.get("message"):
         text += f": {ended['message']}"
     return Failure(code, text)
+
+
+def signal_of(code: int) -> str:
+    """The name of the signal that an exit code stands for, such as `SIGKILL`; empty: it stands for none."""
+    try:
+        return signal.Signals(code - _SIGNALS).name if code > _SIGNALS else ""
+    except ValueError:
+        return ""
 
 
 def _ended_with(pod: Document, container: str, code: int) -> Document:
@@ -409,12 +459,17 @@ def written_failures(pod: Document) -> list[WrittenFailure]:
     try:
         return [
             WrittenFailure(
-                str(one["container"]), int(one["run"]), int(one["exitCode"]), str(one["at"]), bool(one.get("stopped"))
+                str(one["container"]), int(one["run"]), int(one["exitCode"]), _time(one["at"]), bool(one.get("stopped"))
             )
             for one in json.loads(annotations_of(pod).get(_FAILURES, "[]"))
         ]
     except (ValueError, TypeError, KeyError):  # changed by hand
         return []
+
+
+def _time(text: Any) -> str:
+    parse(text)
+    return str(text)
 
 
 def failed_runs(pod: Document) -> list[tuple[str, int]]:
@@ -461,6 +516,11 @@ def is_starting(pod: Document) -> bool:
         and (state.get("waiting") or {}).get("reason") in _STARTING
         for one in container_statuses(pod)
     )
+
+
+def has_ended(pod: Document) -> bool:
+    """Whether nothing of the pod runs, or ever will."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def rank_of(pod: Document) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines of a job's ranks: of its pods, or, once they are gone, those that the record of failures kept."""
+"""The lines of a job's ranks: of its pods, also of those that are gone, else those that the record of failures kept."""
 
 import asyncio
 import sys
@@ -8,9 +8,16 @@ from typing import TextIO
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Document, name_of
-from trainwright.controller.cli.local.jobs import Follower, container_statuses, rank_of
+from trainwright.controller.cli.local.jobs import (
+    Follower,
+    container_statuses,
+    failed_runs,
+    rank_of,
+    runs_with_logs,
+)
 from trainwright.controller.cli.local.managing import Jobs, RefusedError
 from trainwright.controller.cli.local.outputs import Output
+from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import ApiError, NotFound
 from trainwright.controller.trainer.failures.record import Entry, entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
@@ -50,8 +57,7 @@ async def follow(jobs: Jobs, name: str, wanted: Wanted) -> int:
 async def show(jobs: Jobs, name: str, wanted: Wanted, out: TextIO | None = None) -> int:
     """Show the lines there are; returns the exit code. Raises RefusedError where there is nothing to show."""
     out = out or sys.stdout
-    await jobs.get(name)
-    pods = await jobs.pods(name)
+    pods = await jobs.all_pods(await jobs.get(name))
     present = max((attempt_of(pod) + 1 for pod in pods), default=0)
     attempt = wanted.attempt or present
     shown = [pod for pod in pods if attempt_of(pod) + 1 == attempt and wanted.takes(pod)]
@@ -68,16 +74,27 @@ async def show(jobs: Jobs, name: str, wanted: Wanted, out: TextIO | None = None)
 
 
 async def _log(jobs: Jobs, pod: Document, container: str, wanted: Wanted) -> list[str]:
-    try:
-        chunks = jobs.client.logs(
-            name_of(pod), jobs.namespace, container=container, tail=wanted.tail, since=wanted.since_seconds
-        )
-        log = b"".join([chunk async for chunk in chunks])
-    except ApiError:
-        return []  # a container that has not started
+    """The lines of the runs of a container that there are, one after the other."""
+    runs = {run for name, run in (*failed_runs(pod), *runs_with_logs(pod)) if name == container}
+    # By number: "its log" may be that of the next run at any moment.
+    logs = [await _log_of_run(jobs, pod, container, run, wanted) for run in sorted(runs)]
     several = len(_names(pod)) > 1
     prefix = f"[{rank_of(pod)}{f'/{container}' if several else ''}]"
-    return [f"{prefix} {line}" for line in log.decode(errors="replace").splitlines()]
+    found = [f"{prefix} {line}" for log in logs for line in log.decode(errors="replace").splitlines()]
+    return found if wanted.tail is None else found[max(0, len(found) - wanted.tail) :]
+
+
+async def _log_of_run(jobs: Jobs, pod: Document, container: str, run: int, wanted: Wanted) -> bytes:
+    query = {"container": container, "run": str(run)}
+    if wanted.tail is not None:
+        query["tailLines"] = str(wanted.tail)
+    if wanted.since_seconds is not None:
+        query["sinceSeconds"] = str(wanted.since_seconds)
+    path = f"/api/v1/namespaces/{jobs.namespace}/pods/{name_of(pod)}/log"
+    try:
+        return (await jobs.client.send(Request("GET", path, query, timeout=None))).body
+    except ApiError:
+        return b""  # a container that has not started
 
 
 def _names(pod: Document) -> list[str]:

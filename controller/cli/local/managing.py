@@ -17,18 +17,28 @@ import yaml
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
-from trainwright.api.objects import Document, name_of, namespace_of
+from trainwright.api.objects import Document, name_of, namespace_of, uid_of
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.ended import Ended
-from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, container_statuses, first_failure, rank_of
+from trainwright.controller.cli.local.jobs import (
+    OUT_OF_TIME,
+    TRAINJOB,
+    container_statuses,
+    first_failure,
+    has_ended,
+    rank_of,
+    written_failures,
+)
 from trainwright.controller.cli.local.outputs import folder_of_job
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import View, sorted_views, view_of
+from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.errors import NotFound
+from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.controller.trainer.job.state import State, entered
 
 END_SECONDS = 60.0
@@ -49,11 +59,13 @@ class Jobs:
         client: of the cluster.
         transport: the way to its API server.
         namespace: of the jobs; empty for all, to list them.
+        logs: the folder of the node's logs, which has those of pods that are gone; None: it is not here.
     """
 
     client: Client
     transport: Transport
     namespace: str
+    logs: Path | None = None
 
     # ------------------------------------------------------------------ looking
 
@@ -79,6 +91,15 @@ class Jobs:
         listed = await self.client.list(Pod.RESOURCE, self.namespace, label_selector=f"{LABEL_JOBSET}={name}")
         return sorted(listed.items, key=_order)
 
+    async def all_pods(self, job: Document) -> list[Document]:
+        """The pods of a job, also those that are gone and whose lines are kept, by attempt and rank."""
+        found = await self.pods(name_of(job))
+        if self.logs is not None:
+            known = set(map(uid_of, found))
+            ended = await asyncio.to_thread(ended_pods, self.logs, uid_of(job))
+            found += [_gone(one.document) for one in ended if uid_of(one.document) not in known]
+        return sorted(found, key=lambda pod: (attempt_of(pod), *_order(pod), name_of(pod)))
+
     # ------------------------------------------------------------------ changing
 
     async def stop(self, name: str) -> str:
@@ -92,7 +113,7 @@ class Jobs:
         deadline = time.monotonic() + END_SECONDS
         async with aclosing(_looks(deadline)) as looks:
             async for is_last in looks:
-                pods = await self.pods(name)
+                pods = [pod for pod in await self.pods(name) if not has_ended(pod)]
                 if not pods:
                     break
                 if is_last:
@@ -169,7 +190,7 @@ class Jobs:
         view = _view(job)
         if view.is_over:
             if until == "end":
-                return 0 if view.state == "Complete" else await self._code(name_of(job))
+                return 0 if view.state == "Complete" else await self._code(job)
             return _FAILED
         if until == "running":
             return (
@@ -178,11 +199,12 @@ class Jobs:
                 else None
             )
         if until == _SUSPENDED:
-            return 0 if view.state == "Suspended" and not await self.pods(name_of(job)) else None
+            stopped = all(map(has_ended, await self.pods(name_of(job))))
+            return 0 if view.state == "Suspended" and stopped else None
         return None
 
-    async def _code(self, name: str) -> int:
-        failure = first_failure(await self.pods(name))
+    async def _code(self, job: Document) -> int:
+        failure = first_failure(await self.all_pods(job))
         return failure.code if failure is not None else _FAILED
 
 
@@ -192,7 +214,7 @@ async def jobs_of(folder: Path, namespace: str) -> AsyncIterator[Jobs]:
     transport = HTTPTransport(load_config(folder / "kubeconfig"))
     client = Client(transport, user_agent="trainwright-local")
     try:
-        yield Jobs(client, transport, namespace)
+        yield Jobs(client, transport, namespace, folder / "logs")
     finally:
         await client.close()
 
@@ -292,11 +314,23 @@ def _pod_state(pod: Document, statuses: Sequence[Document]) -> str:
     for status in statuses:
         ended = (status.get("state") or {}).get("terminated") or {}
         if ended.get("exitCode"):
-            return f"Failed (exit code {ended['exitCode']})"
+            stopped = any(one.stopped and one.container == status["name"] for one in written_failures(pod))
+            return f"{'Stopped' if stopped else 'Failed'} (exit code {ended['exitCode']})"
         waiting = (status.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             return f"Waiting ({waiting['reason']})"
     return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def latest_attempt(pods: Sequence[Document]) -> list[Document]:
+    """The pods of the latest attempt."""
+    latest = max(map(attempt_of, pods), default=0)
+    return [pod for pod in pods if attempt_of(pod) == latest]
+
+
+def _gone(pod: Document) -> Document:
+    """A pod that is gone: it is not ending any more."""
+    return {**pod, "metadata": {name: value for name, value in pod["metadata"].items() if name != "deletionTimestamp"}}
 
 
 def _runs(pod: Document) -> bool:

@@ -15,8 +15,17 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.controller.cli import state
-from trainwright.controller.cli.local import environments, feasibility, managing, outputs, scripts, serving
-from trainwright.controller.cli.local.jobs import TRAINJOB, Followed, Follower
+from trainwright.controller.cli.local import (
+    ending,
+    environments,
+    feasibility,
+    kept,
+    managing,
+    outputs,
+    scripts,
+    serving,
+)
+from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
 from trainwright.controller.cli.local.requested import WrongUseError
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
@@ -74,7 +83,7 @@ async def _run(
             follower.follow(
                 start_seconds=arguments.start_timeout,
                 seconds=arguments.timeout,
-                end_job=None if arguments.keep else lambda: _delete(client, namespace, name),
+                end_job=lambda text: ending.end(client, namespace, name, ending.REASON_FAILED, text),
                 stop_job=_stopping(client, transport, namespace, name, arguments),
             )
         )
@@ -90,26 +99,54 @@ async def _run(
         except BrokenPipeError as error:
             # Nobody reads the lines any more. The job ends as after Ctrl-C, and so does the command.
             ended, unread = None, error
-        if not arguments.keep:
-            ending = asyncio.ensure_future(_delete(client, namespace, name))
-            if await interrupted.may_end(ending, "killing the processes of the job") is None:
-                await _kill(client, namespace, name)
-                await interrupted.may_end(asyncio.ensure_future(_delete(client, namespace, name)), "giving up")
+        await _end(client, job, ended, interrupted, arguments)
+        if not arguments.rm:
+            for old in await kept.drop_old(client, options.folder / "logs"):
+                print(f"| TrainJob {old} is deleted: the last {kept.MOST} that have ended are kept", flush=True)
         interrupted.ends_the_command()
         if unread is not None:
             raise unread
     code = _conclude(ended, interrupted)
     output.tell()
-    if ended is not None and ended.code and arguments.keep and stays:
-        print(f"the job stays {_stays(options, job, ended)}", file=sys.stderr)
+    if code and stays and not arguments.rm:
+        _say_kept(options, job, suspended=code == STALLED and arguments.keep)
     return code
 
 
-def _stays(options: Options, job: Document, ended: Followed) -> str:
-    """How a job stays that is kept and has not completed, and what can be done with it."""
-    if ended.code == STALLED:
-        return f"suspended; let it go on with: {_command(options, 'resume', job)}"
-    return f"and may start again; follow it with: {_follow_command(options, job)}"
+async def _end(
+    client: Client, job: Document, ended: Followed | None, interrupted: "_Interrupted", arguments: argparse.Namespace
+) -> None:
+    """End the job as far as it has not ended, and keep it or delete it."""
+    namespace, name = namespace_of(job), name_of(job)
+    early = ended is None or ended.code == OUT_OF_TIME
+    if early and not arguments.keep:
+        text = f"`trainwright local run` was ended by {interrupted.name}" if ended is None else ended.message
+        reason = ending.REASON_INTERRUPTED if ended is None else ending.REASON_LATE
+        step = asyncio.ensure_future(ending.end(client, namespace, name, reason, text))
+        await _or_kill(interrupted, step, client, job)
+    elif ended is not None and ended.code not in (0, OUT_OF_TIME, STALLED) and not ended.failed:
+        # Only now it is known which container failed first.
+        with contextlib.suppress(NotFound):
+            await ending.say_failed(client, namespace, name, ending.REASON_FAILED, ended.message)
+    if arguments.rm and not ((early or (ended is not None and ended.code == STALLED)) and arguments.keep):
+        step = asyncio.ensure_future(_delete(client, namespace, name))
+        await _or_kill(interrupted, step, client, job)
+
+
+async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", client: Client, job: Document) -> None:
+    """Let the job end; a signal kills its processes."""
+    if await interrupted.may_end(step, "killing the processes of the job") is None:
+        namespace, name = namespace_of(job), name_of(job)
+        await _kill(client, namespace, name)
+        await interrupted.may_end(asyncio.ensure_future(ending.stopped(client, namespace, name)), "giving up")
+
+
+def _say_kept(options: Options, job: Document, *, suspended: bool) -> None:
+    if suspended:
+        said = f"the job stays suspended; let it go on with: {_command(options, 'resume', job)}"
+    else:
+        said = f"its lines stay: {_command(options, 'logs', job)}; why: {_command(options, 'show', job)}"
+    print(said, file=sys.stderr)
 
 
 def _stopping(
@@ -120,7 +157,8 @@ def _stopping(
         return None
     if arguments.keep:
         return lambda: managing.Jobs(client, transport, namespace).stop(name)
-    return lambda: _delete(client, namespace, name)
+    said = "it seemed to hang, and --stall-stop ended it"
+    return lambda: ending.end(client, namespace, name, ending.REASON_STALLED, said)
 
 
 def _follow_command(options: Options, job: Document) -> str:
@@ -146,6 +184,7 @@ class _Interrupted:
 
     def __init__(self) -> None:
         self.code = 130
+        self.name = "Ctrl-C"
         self._command = asyncio.current_task()
         self._step: asyncio.Future[Any] | None = None
         self._said = ""
@@ -174,6 +213,7 @@ class _Interrupted:
 
     def _on(self, number: signal.Signals) -> None:
         self.code = _INTERRUPTED[number]
+        self.name = "Ctrl-C" if number == signal.SIGINT else number.name
         if self._step is None:
             if self._command is not None:
                 self._command.cancel()
@@ -272,13 +312,28 @@ async def _prepare(
         why = await feasibility.unserved(objects, client)
     if why:
         raise WrongUseError(f"runtime {runtime.name} cannot run on a local cluster: {why}")
+    kept.mark(job)
     if arguments.output is not None:
         outputs.check(arguments.output, job)
     output = {RUNS: str(options.runs)} if arguments.output is None else {OUTPUT: str(arguments.output)}
     if arguments.file is not None:
         if arguments.output is not None or not feasibility.has_output(objects):
             feasibility.ask(job, objects, output, feasibility.OUTPUT_OF_MANIFEST)
-        return
+    else:
+        _prepare_script(options, objects, runtime, job, arguments, output)
+    if arguments.restarts == "none":
+        feasibility.never_restart(job, objects)
+
+
+def _prepare_script(
+    options: Options,
+    objects: list[Document],
+    runtime: Runtime,
+    job: Document,
+    arguments: argparse.Namespace,
+    output: dict[str, str],
+) -> None:
+    images = options.images()
     chosen = environments.unless_mapped(arguments.environment, feasibility.environments_of(objects, images))
     starter = feasibility.starter_of(objects, runtime, images, chosen.python)
     job["spec"]["trainer"]["command"] = [*starter.command, *scripts.words_of(arguments)]

@@ -109,12 +109,21 @@ class ExecSource(Protocol):
         ...
 
 
-class PodLogs:
-    """Serves `pods/log`."""
+class GonePods(Protocol):
+    """Knows pods whose logs outlive them."""
 
-    def __init__(self, store: Store, source: LogSource) -> None:
+    async def __call__(self, namespace: str, pod: str) -> Document | None:
+        """The pod as it was last."""
+        ...
+
+
+class PodLogs:
+    """Serves `pods/log`, also of pods that are gone, as long as their logs are kept."""
+
+    def __init__(self, store: Store, source: LogSource, gone: GonePods | None = None) -> None:
         self._store = store
         self._source = source
+        self._gone = gone
 
     async def get(self, call: Call) -> Answer:
         """Stream a log. Raises StatusError."""
@@ -122,9 +131,9 @@ class PodLogs:
             raise errors.method_not_allowed()
         request = _log_request(call)
         stored = self._store.get("pods", call.key)
-        if stored is None:
+        pod = stored.document() if stored is not None else await self._of_gone(call)
+        if pod is None:
             raise call.not_found()
-        pod = stored.document()
         container = container_of(pod, request.container)
         if not (pod.get("spec") or {}).get("nodeName"):
             # As the real server: a pod without a node has an empty log.
@@ -134,6 +143,9 @@ class PodLogs:
         except UnavailableLogError as error:
             raise errors.bad_request(str(error)) from error
         return Answer(stream=stream, content_type="text/plain")
+
+    async def _of_gone(self, call: Call) -> Document | None:
+        return await self._gone(call.namespace, call.name) if self._gone is not None else None
 
 
 def container_of(pod: Document, name: str) -> str:

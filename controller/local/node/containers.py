@@ -7,13 +7,14 @@ import json
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trainwright.controller.local.node import processes
+from trainwright.controller.local.node import memory, processes
 from trainwright.controller.local.node.ends import End, Ends, Ticket
 from trainwright.controller.local.node.files import read_end, write_fresh
 from trainwright.controller.local.node.spawning import Started, alone
@@ -67,6 +68,10 @@ class Exit:
     code: int
     at: datetime
     """When the program ended. Its children and its log may have taken longer. See `ends` for the order."""
+    out_of_memory: bool = False
+    """Whether the kernel says that it killed the program for lack of memory."""
+    killed_nearby: int = 0
+    """How many processes of this cluster, or of others in its control group, it killed for that while this one ran."""
 
 
 class ContainerProcess:
@@ -81,6 +86,7 @@ class ContainerProcess:
         self.started_at = datetime.fromtimestamp(0, UTC)
         self._end = end
         self._guard_pid = 0
+        self._killed_before, self._since = 0, 0.0
         self._overdue: asyncio.TimerHandle | None = None
         self._code: int | None = None
         self._ended_at: datetime | None = None
@@ -120,6 +126,7 @@ class ContainerProcess:
         self.start_time = str(report["start_time"])
         self._guard_pid = int(report["guard"])
         self.started_at = _moment(report)
+        self._killed_before, self._since = memory.count(), time.monotonic()
         # Written before anything else happens: after a crash of both processes it is what names the survivor.
         record = {"pid": self.pid, "start_time": self.start_time, "guard": report["guard"]}
         write_fresh(self._record, json.dumps(record).encode())
@@ -170,8 +177,14 @@ class ContainerProcess:
             self._guard.stdin.close()
         with contextlib.suppress(OSError):  # the next start finds that it names no process any more
             self._record.unlink(missing_ok=True)
+        code = KILLED if self._code is None else self._code
+        exited = Exit(code, at)
+        if code == KILLED:
+            number = self._end.pid if self._end is not None else 0
+            named = await asyncio.to_thread(memory.killed, number, self._since)
+            exited = replace(exited, out_of_memory=named, killed_nearby=memory.count() - self._killed_before)
         if not self._exit.done():
-            self._exit.set_result(Exit(KILLED if self._code is None else self._code, at))
+            self._exit.set_result(exited)
 
     def _end_survivors(self) -> None:
         """The guard was killed: end what it left. Blocks.

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TypeAlias
 
 from trainwright.api.times import Now, wall_clock
@@ -38,6 +39,8 @@ class End:
         self._settle = settle
         self.seen: datetime | None = None
         """When the observer has put it in its place."""
+        self.pid = 0
+        """The number of the program on this machine, once it is known; of use when it has ended, too."""
         self.reported: datetime | None = None
         self.settled: asyncio.Future[datetime] = asyncio.get_running_loop().create_future()
 
@@ -73,7 +76,7 @@ class Ends:
         end = End(lambda end, late: self.settle(end, late=late))
         if self._observer is None and hasattr(os, "pidfd_open") and hasattr(select, "epoll"):
             with suppress(OSError):  # no descriptor is left: the words of guards count
-                self._observer = _Observer(self._seen)
+                self._observer = _Observer(self._announced, self._seen)
         if self._observer is None:
             return end, None
         # A number that a long-lived program still has is not taken again.
@@ -94,6 +97,10 @@ class Ends:
     def _drop(self, end: End) -> None:
         for number in [number for number, one in self._expected.items() if one is end]:
             del self._expected[number]
+
+    def _announced(self, number: int, pid: int) -> None:
+        if (end := self._expected.get(number)) is not None:
+            end.pid = pid
 
     def _seen(self, number: int) -> None:
         if (end := self._expected.pop(number, None)) is not None:
@@ -143,8 +150,8 @@ class Ends:
 class _Observer:
     """The epoll, and the descriptors that programs sent."""
 
-    def __init__(self, seen: Callable[[int], None]) -> None:
-        self._seen = seen
+    def __init__(self, has_announced: Callable[[int, int], None], seen: Callable[[int], None]) -> None:
+        self._has_announced, self._seen = has_announced, seen
         self._epoll = select.epoll()
         self._announced, self._announcing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for one in (self._announced, self._announcing):
@@ -168,6 +175,7 @@ class _Observer:
                 if (before := self._held.pop(number := int.from_bytes(data, "little"), None)) is not None:
                     os.close(before)
                 self._held[number] = descriptors[0]
+                self._has_announced(number, _number_of(descriptors[0]))
 
     def look(self) -> None:
         """See what has ended."""
@@ -188,3 +196,9 @@ class _Observer:
         self._announcing.close()
         for descriptor in self._held.values():
             os.close(descriptor)
+
+
+def _number_of(descriptor: int) -> int:
+    """The number of the process that a descriptor stands for; -1 if it has ended."""
+    text = Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii")
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith("Pid:")), -1)

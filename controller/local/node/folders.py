@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright.api.objects import Document, name_of, namespace_of, uid_of
+from trainwright.controller.local.node.ended import remove_logs
 from trainwright.controller.local.node.files import remove
 from trainwright.controller.local.node.plan import Places
 from trainwright.controller.local.node.settings import NodeSettings
@@ -48,10 +49,13 @@ def make_folders(settings: NodeSettings) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def remove_pod(settings: NodeSettings, uid: str) -> None:
-    """Remove what a pod left: its folder, and its logs, whose folder ends with the uid. Blocks."""
+def remove_pod(settings: NodeSettings, uid: str, pod: Document | None = None) -> None:
+    """Remove what a pod left: its folder, and its logs unless an owner keeps them; see `ended`. Blocks.
+
+    `pod` is the pod as it was last, where that is known.
+    """
     try:
-        for folder in (settings.pods / uid, *settings.logs.glob(f"*_{uid}")):
-            remove(folder)
+        remove(settings.pods / uid)
+        remove_logs(settings.logs, uid, pod)
     except OSError as error:
         log.warning("files of the pod with uid %s are left: %s", uid, error)

@@ -20,6 +20,7 @@ from trainwright.api.objects import AnyObject, Document, Key, annotations_of, ke
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.local.node import capacity, gpus, recovery
 from trainwright.controller.local.node.attaching import Attachment
+from trainwright.controller.local.node.ended import EndedLogs
 from trainwright.controller.local.node.folders import log_folder, make_folders, remove_pod
 from trainwright.controller.local.node.gpus import Gpus
 from trainwright.controller.local.node.hosting import Hosting
@@ -91,6 +92,8 @@ class Node:
         self._recorder = EventRecorder(client, "kubelet", instance=settings.name, now=now)
         self._workers: dict[str, PodWorker] = {}
         """By uid: a pod may be deleted and made again under its name while the first one still ends."""
+        self._owners: dict[str, asyncio.Task[None]] = {}
+        """By uid of the pod: looks whom its logs are kept for."""
         self._tasks: TaskScope | None = None
         self._running = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -111,6 +114,8 @@ class Node:
             event=self._event,
             released=self._room_made,
         )
+        self.ended = EndedLogs(client, settings.logs, self._exists)
+        """Of pods that are gone."""
         self.registration = Registration(
             client,
             settings.name,
@@ -155,8 +160,14 @@ class Node:
         return [worker.pod for worker in list(self._workers.values())]
 
     async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncGenerator[bytes, None]:
-        """The log of a container; see `interface.PodLogs`."""
-        found, worker = self._find(namespace, pod)
+        """The log of a container, also of a pod that is gone; see `interface.PodLogs`."""
+        try:
+            found, worker = self._find(namespace, pod)
+        except UnavailableError:
+            gone = await asyncio.to_thread(self.ended.find, namespace, pod)
+            if gone is None:
+                raise
+            found, worker = gone, None
         status = status_of(found) if worker is None else status_document(found, worker.state, self._now())
         run = options.run
         if run is None:
@@ -194,6 +205,10 @@ class Node:
             raise UnavailableError(f'container not found ("{container}")')
         return await runner.attach(stdin=stdin)
 
+    def _exists(self, uid: str) -> bool:
+        assert self._cache is not None
+        return uid in self._workers or any(uid_of(pod) == uid for pod in self._cache.list(POD))
+
     def _find(self, namespace: str, name: str) -> tuple[Document, PodWorker | None]:
         """A pod of this node and its worker, if it has one. Raises UnavailableError."""
         assert self._cache is not None
@@ -221,6 +236,7 @@ class Node:
         async with TaskScope("node") as around:
             around.start("node/events", self._recorder.run())
             around.start("node/registration", self.registration.run())
+            ended = around.start("node/ended", self._look_after_logs())
             async with TaskScope("node:pods") as tasks:
                 self._tasks = tasks
                 self._running.set()
@@ -231,6 +247,7 @@ class Node:
                     await self._end_all()
                     self._tasks = None
             await self._say_stopped()
+            ended.cancel()
             self._recorder.request_stop()
 
     async def wait_running(self) -> None:
@@ -254,7 +271,16 @@ class Node:
         await self._cache.wait_synced([POD])
         stored = {uid_of(pod) for pod in self._cache.list(POD)}
         for uid in self._lost - stored:
-            await asyncio.to_thread(remove_pod, self.settings, uid)
+            await self._remove(uid)
+
+    async def _remove(self, uid: str, pod: Document | None = None) -> None:
+        await asyncio.to_thread(remove_pod, self.settings, uid, pod)
+        self.ended.notice()
+
+    async def _look_after_logs(self) -> None:
+        assert self._cache is not None
+        await self._cache.wait_synced([POD])
+        await self.ended.run()
 
     async def _choose_isolation(self) -> None:
         """Find out how containers get their names and paths. Raises ConfigurationError if namespaces are demanded."""
@@ -311,7 +337,7 @@ class Node:
             return
         self._hosting.release(pod)
         if self._tasks is not None and self._is_ours(event):
-            self._tasks.start("node/remove", asyncio.to_thread(remove_pod, self.settings, uid_of(pod)))
+            self._tasks.start("node/remove", self._remove(uid_of(pod), pod))
 
     def _source_changed(self, event: Event[AnyObject]) -> None:
         for worker in self._workers.values():
@@ -358,6 +384,7 @@ class Node:
         worker = PodWorker(pod, self._hosting, changed=lambda: self._trigger(key, reason="container"), now=self._now)
         self._workers[worker.uid] = worker
         self._tasks.start(f"pod:{key}", worker.run())
+        self._owners[worker.uid] = self._tasks.start(f"owner:{key}", self.ended.begin(pod))
         return worker
 
     async def _tell_peers(self, worker: PodWorker) -> None:
@@ -373,7 +400,14 @@ class Node:
         await worker.done.wait()
         self._workers.pop(worker.uid, None)
         await self._tell_peers(worker)
-        await asyncio.to_thread(remove_pod, self.settings, worker.uid)
+        await self._owners.pop(worker.uid)
+        await self._remove(worker.uid, self._as_it_ended(worker))
+
+    def _as_it_ended(self, worker: PodWorker) -> Document:
+        metadata = worker.pod["metadata"]
+        annotations = {**annotations_of(worker.pod), **annotations_to_report(worker.state)}
+        status = {**status_of(worker.pod), **status_document(worker.pod, worker.state, self._now())}
+        return {**worker.pod, "metadata": {**metadata, "annotations": annotations}, "status": status}
 
     async def _finish(self, pod: Document) -> None:
         """A pod without a worker: one that has ended, or that an earlier run of the cluster left behind."""

@@ -6,11 +6,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from trainwright.api import times
-from trainwright.api.objects import Document, deletion_timestamp_of, name_of, namespace_of, uid_of
+from trainwright.api.objects import Document, annotations_of, deletion_timestamp_of, name_of, namespace_of, uid_of
 
 GRACE_SECONDS = 30
 """The API server's default of terminationGracePeriodSeconds."""
 TERMINAL = frozenset({"Succeeded", "Failed"})
+RESTARTS = "local.trainwright.dev/restarts"
+"""Annotation of pods: with `none`, the local node starts no container again, whatever the pod says."""
 
 
 _REFERENCES = frozenset({"configMap", "secret", "configMapRef", "secretRef", "configMapKeyRef", "secretKeyRef"})
@@ -105,6 +107,8 @@ def should_restart(pod: Document, container: Document, code: int) -> bool:
     `restartPolicyRules` of the container come first (the first match decides), then its own `restartPolicy`, then that
     of the pod.
     """
+    if annotations_of(pod).get(RESTARTS) == "none" and not (is_sidecar(container) and is_init(pod, container)):
+        return False
     for rule in container.get("restartPolicyRules") or ():
         if _matches(rule.get("exitCodes") or {}, code):
             return rule.get("action") in {"Restart", "RestartAllContainers"}

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 10.0
 """Time until a container that cannot be configured is tried again, if nothing that it refers to changes before."""
 START_ERROR = 128
+KEPT_RUNS = 5
+"""Runs whose logs are kept, with the first one and the present one."""
 LEAST_SECONDS = 2.0
 """Time between SIGTERM and SIGKILL after a preStop hook that used up the grace period."""
 
@@ -307,9 +309,10 @@ class ContainerRunner:
 
     def _make_folders(self) -> None:
         places = self.folders.places()
-        # The run before the last is no longer asked for.
-        for old in self.folders.logs.glob(f"{self.state.restarts - 2}.log*"):
-            old.unlink()
+        # The first failure is what a user looks for, and then the latest.
+        if (old := self.state.restarts - KEPT_RUNS) > 0:
+            for file in self.folders.logs.glob(f"{old}.log*"):
+                file.unlink()
         for folder in (places.work, places.temporary, self.folders.logs):
             folder.mkdir(parents=True, exist_ok=True)
         # Neither emptied in place nor followed: the run before may have left a link to a file of the user.
@@ -340,22 +343,25 @@ class ContainerRunner:
             self._input = None
         if not isinstance(self.state.state, Running) or self.process is not process:
             return
+        # One that had ended by then, and whose children still ran, was not stopped.
+        stopped = self._stopped is not None and self._stopped[0] is process and exited.at >= self._stopped[1]
+        reason = "Completed" if exited.code == 0 else "OOMKilled" if exited.out_of_memory else "Error"
+        message = termination.message(
+            self.container,
+            self.folders.places().termination,
+            self.folders.log(self.state.restarts),
+            code=exited.code,
+        )
         self.state.end(
             Terminated(
                 exit_code=exited.code,
-                reason="Completed" if exited.code == 0 else "Error",
-                message=termination.message(
-                    self.container,
-                    self.folders.places().termination,
-                    self.folders.log(self.state.restarts),
-                    code=exited.code,
-                ),
+                reason=reason,
+                message=message or ("" if stopped else termination.of_kernel(exited)),
                 started_at=process.started_at,
                 finished_at=exited.at,
                 container_id=self._container_id(),
             ),
-            # One that had ended by then, and whose children still ran, was not stopped.
-            stopped=self._stopped is not None and self._stopped[0] is process and exited.at >= self._stopped[1],
+            stopped=stopped,
         )
         self._host.changed()
 

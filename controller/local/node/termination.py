@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from trainwright.api.objects import Document
+from trainwright.controller.local.node.containers import Exit
 from trainwright.controller.local.node.files import read_end
 from trainwright.controller.local.node.logs import last_lines
 
@@ -33,3 +34,13 @@ def message(container: Document, file: Path, log: Path, *, code: int) -> str:
     if not text and code != 0 and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
         text = last_lines(log, LOG_LINES, LOG_BYTES).decode("utf-8", "replace")
     return text
+
+
+def of_kernel(exited: Exit) -> str:
+    """What the kernel says of a process that was killed; empty if it says nothing."""
+    if exited.out_of_memory:
+        return "the kernel killed it for lack of memory"
+    if exited.killed_nearby > 0:
+        number = f"{exited.killed_nearby} process{'es' if exited.killed_nearby > 1 else ''}"
+        return f"the kernel killed {number} of this cluster for lack of memory meanwhile, and does not say which"
+    return ""

@@ -60,6 +60,8 @@ class Failure:
     """Whether the container runs again, so that its log is that of the run before."""
     ended_again: bool = False
     """Whether that run has ended too. Then kubelets mostly have the log of that run alone."""
+    node_run: int | None = None
+    """The number of the run, where the node gives a log by it; a local one does."""
     runs_on: bool = False
     """Whether its container is about to run again, so that its log may be that of the next run at any moment."""
 
@@ -207,8 +209,16 @@ def _of_containers(pod: Document, status: Document) -> Iterable[Failure]:
                         stopped=stopped or ended_by_deletion(pod, finished),
                         previous=previous,
                         ended_again=previous and bool(runs[1]),
+                        node_run=_node_run(ended),
                         runs_on=again and not previous and not (pod.get("metadata") or {}).get("deletionTimestamp"),
                     )
+
+
+def _node_run(ended: Document) -> int | None:
+    """`local://<uid>/<container>/<run>` is the container id of a local node."""
+    scheme, _, path = str(ended.get("containerID") or "").partition("://")
+    run = path.rpartition("/")[2]
+    return int(run) if scheme == "local" and run.isascii() and run.isdigit() else None
 
 
 def _failure(

@@ -173,7 +173,7 @@ class FailureRecorder:
         for attempt in sorted(recorded.untold):
             entry = (recorded.entries or {})[attempt]
             seen = next((one for one in found.get(attempt, ()) if one.run == entry.failure.run), None)
-            if seen is not None and seen.runs_on and not is_finished(job):
+            if seen is not None and seen.runs_on and seen.node_run is None and not is_finished(job):
                 continue  # this may be the log of the next run; the node will say of its container how it goes on
             recorded.untold.discard(attempt)
             self._told.pod_failed(job, _sentence(entry))
@@ -214,13 +214,16 @@ class FailureRecorder:
         if not failure.container:
             return ""
         text = await self._read_log(namespace, failure, previous=failure.previous)
-        if not text and failure.ended_again:
+        if not text and failure.ended_again and failure.node_run is None:
             text = await self._read_log(namespace, failure, previous=False)
         return text
 
     async def _read_log(self, namespace: str, failure: Failure, *, previous: bool) -> str | None:
         query = {"container": failure.container, "tailLines": str(_TAIL_LINES), "limitBytes": str(_TAIL_BYTES)}
-        if previous:
+        if failure.node_run is not None:
+            # Whatever runs by now.
+            query["run"] = str(failure.node_run)
+        elif previous:
             query["previous"] = "true"
         path = f"/api/v1/namespaces/{namespace}/pods/{failure.pod}/log"
         try:

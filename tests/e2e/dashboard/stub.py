@@ -120,7 +120,7 @@ class Stub:
             case ["lines", *more]:
                 return self._lines(query, more)
             case _:
-                return job or b""
+                return job
 
     def _lines(self, query: Query, more: list[str]) -> contract.Answer | bytes:
         """Ranges of `log`; a log of all ranks has each of its lines from another of two."""

@@ -133,6 +133,28 @@ def test_the_address_keeps_axis_scale_attempt_and_log(stub: Stub, window: Window
     expect(page.get_by_role("button", name="Running")).to_have_attribute("aria-pressed", "true")
 
 
+def test_points_that_stand_for_several_reports_have_a_band(
+    stub: Stub, window: Window, picture: Callable[..., None]
+) -> None:
+    job = sample_job("running")
+    place, key = with_curves(stub, job), f"{job.row.namespace}/{job.row.name}"
+    plain = stub.series[key]
+    page = window.open(stub.url + place)
+    canvas = page.locator('figure[data-metric="loss"] canvas')
+    expect(canvas).to_be_visible()
+    before = canvas.screenshot()
+    curves = [
+        replace(one, lows=[None if x is None else x - 0.3 for x in one.values], highs=one.values)
+        for one in plain.points.curves
+    ]
+    stub.series[key] = replace(plain, points=replace(plain.points, curves=curves), joined=4)
+    page.reload()
+    expect(page.locator("main")).to_contain_text("Each point stands for up to 4 reports; the band is from the lowest")
+    expect(canvas).to_be_visible()
+    assert canvas.screenshot() != before
+    picture(page, "job-band")
+
+
 def test_what_the_viewer_may_not_is_not_offered(stub: Stub, window: Window) -> None:
     job = sample_job("running")
     place = stub.put(job)

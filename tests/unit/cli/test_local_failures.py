@@ -120,3 +120,41 @@ def test_a_pod_that_has_not_said_that_it_runs_is_waited_for() -> None:
     assert not is_starting(waiting)
     waiting["status"], waiting["spec"] = {}, {}
     assert not is_starting(waiting)
+
+
+def test_a_rank_that_lost_its_peer_is_a_victim_although_it_ended_first() -> None:
+    """A program closes its connections before it ends."""
+    words = {
+        ("0", "node", 0): ["Traceback (most recent call last):", "ConnectionResetError: [Errno 104] reset by peer"],
+        ("1", "node", 0): ["Traceback (most recent call last):", "ValueError: out of data"],
+    }
+    victim, cause = failed(0, 1, "00.000001"), failed(1, 3, "00.002000")
+    assert (found := first_failure([victim, cause], words)) is not None
+    assert found.code == 3
+    # What ends much later is no reason, and without another failure a lost peer is one.
+    late = pod(1, written=[{"container": "node", "run": 0, "exitCode": 3, "at": "2026-11-25T04:32:00.000000Z"}])
+    assert (found := first_failure([victim, late], words)) is not None
+    assert found.code == 1
+    assert (found := first_failure([victim, failed(1, 143, "00.002000", stopped=True)], words)) is not None
+    assert found.code == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "message", "text"),
+    [
+        (137, "Error", "", "node-0 failed with exit code 137 (SIGKILL)"),
+        (139, "Error", "quoted elsewhere", "node-0 failed with exit code 139 (SIGSEGV)"),
+        (
+            137,
+            "OOMKilled",
+            "the kernel killed it for lack of memory",
+            "node-0 failed with exit code 137 (OOMKilled), SIGKILL: the kernel killed it for lack of memory",
+        ),
+        (255, "Error", "", "node-0 failed with exit code 255 (Error)"),
+    ],
+)
+def test_the_signal_is_named(code: int, reason: str, message: str, text: str) -> None:
+    one = failed(0, code, "00.000001")
+    one["status"]["containerStatuses"][0]["state"]["terminated"] |= {"reason": reason, "message": message}
+    assert (found := first_failure([one])) is not None
+    assert found.text == text

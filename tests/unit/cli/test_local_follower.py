@@ -83,7 +83,8 @@ class Cluster:
                 raise ConnectionLost("broken")
             yield chunk
 
-    async def end_job(self) -> None:
+    async def end_job(self, message: str) -> None:
+        assert "failed with exit code" in message
         self._deleted.set()
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the commands about jobs say when their cluster goes away."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -18,10 +17,8 @@ from trainwright.controller.runtime.errors import ConnectionLost
 def lost(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """A cluster that breaks each connection, and that has ended by then if the test says so."""
 
-    @asynccontextmanager
-    async def broken(folder: Path, namespace: str) -> AsyncIterator[managing.Jobs]:
+    def broken(folder: Path, namespace: str) -> managing.Jobs:
         raise ConnectionLost("cannot connect to 127.0.0.1:1: Connection refused")
-        yield cast("managing.Jobs", None)
 
     def lose(ended: bool) -> None:
         found = iter([cast("state.Run", object()), None if ended else cast("state.Run", object())])

@@ -52,8 +52,8 @@ class Cluster:
             yield line[7:]
         if follow:
             queue = self.coming.setdefault(pod, asyncio.Queue())
-            while (line := await queue.get()) is not None:
-                yield line
+            while (said := await queue.get()) is not None:
+                yield said
 
     def say(self, pod: str, line: bytes | None) -> None:
         self.coming.setdefault(pod, asyncio.Queue()).put_nowait(line)

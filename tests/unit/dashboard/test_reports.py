@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reports of whole runs on disk: what is kept, what is joined, what is forgotten."""
 
+import asyncio
 import logging
 import math
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -97,7 +99,8 @@ def test_a_joined_report_says_what_it_stands_for() -> None:
     first = Report(at=1.0, percentage=1, values={"loss": 3.0, "current_step": 1.0, "old": 7.0})
     second = Report(at=2.0, values={"loss": 2.0, "current_step": 2.0}, not_finite=frozenset({"grad"}))
     both = joined(first, second)
-    assert (both.at, both.percentage, both.count, both.not_finite) == (2.0, 1, 2, {"grad"})
+    assert (both.at, both.percentage, both.count) == (2.0, 1, 2)
+    assert both.not_finite == {"grad"}
     assert both.values == {"loss": 2.0, "current_step": 2.0, "old": 7.0}
     assert (both.low("loss"), both.high("loss"), both.low("old")) == (2.0, 3.0, 7.0)
     assert "current_step" not in both.lows
@@ -129,3 +132,37 @@ async def test_what_cannot_be_written_is_said_and_written_later(tmp_path: Path) 
     assert await reports.read("uid") == [report(1)]
     assert reports.problem == ""
     reports.close()
+
+
+@pytest.mark.asyncio
+async def test_the_file_is_not_closed_while_a_thread_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its task may be cancelled meanwhile, as at the end of a cluster that has just started."""
+    reports = Reports(tmp_path / "curves.db")
+    began, go_on = threading.Event(), threading.Event()
+    order: list[str] = []
+    uids = reports._uids
+
+    def slow() -> list[str]:
+        began.set()
+        go_on.wait(30)
+        found = [*uids()]
+        order.append("read")
+        return found
+
+    monkeypatch.setattr(reports, "_uids", slow)
+    reading = asyncio.create_task(reports.keep_only([]))
+    await asyncio.to_thread(began.wait, 30)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+
+    def close() -> None:
+        reports.close()
+        order.append("closed")
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    closing.join(0.2)  # as good as any: it must not end before the reader does
+    go_on.set()
+    await asyncio.to_thread(closing.join, 30)
+    assert order == ["read", "closed"]

@@ -73,7 +73,7 @@ def machine(tmp_path: Path) -> Machine:
     return machine
 
 
-STEPS = ["make install", "make check", "make test", "make parity", "make test CLUSTER=real"]
+STEPS = ["make install", "make check", "make test", "make parity", "make simulation", "make test CLUSTER=real"]
 
 
 def test_where_nothing_is_missing_nothing_is_installed(machine: Machine) -> None:
@@ -158,4 +158,11 @@ def test_the_minutes_of_the_steps_come_before_the_closing_line(machine: Machine)
     assert "8 passed in 1.00s, test" in lines
     assert lines[-1] == "8 passed in 1.00s, test CLUSTER=real"
     told = [line.partition(": ")[0] for line in lines[:-1] if line.endswith(" min")]
-    assert told == ["make install", "make check", "make test", "control plane, beside the steps above", "make parity"]
+    assert told == [
+        "make install",
+        "make check",
+        "make test",
+        "control plane, beside the steps above",
+        "make parity",
+        "make simulation",
+    ]

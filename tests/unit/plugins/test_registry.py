@@ -214,7 +214,7 @@ def test_a_broken_plugin_stops_the_start_by_name(case: str) -> None:
 
 
 def test_all_that_is_wrong_with_one_plugin_is_one_line_with_what_to_do() -> None:
-    class Twisted(Plain):
+    class Twisted:
         name = "Another"
         after = "JobSet"
 

@@ -161,6 +161,8 @@ class World:
         """The log of the run before; None: it is gone."""
         self.logs: dict[int, bytes] = {}
         """Of the ranks whose log is another one."""
+        self.runs: list[bytes] = []
+        """Of a local node, which has the log of each run by its number."""
         self.read: list[int] = []
         """The ranks whose logs were read."""
         self.writes = 0
@@ -206,6 +208,8 @@ class World:
         rank = int(request.path.split("/")[-2].rpartition("-")[2])
         self.read.append(rank)
         log = self.previous if "previous" in request.query else self.logs.get(rank, self.log)
+        if self.runs and "run" in request.query:
+            log = self.runs[int(request.query["run"])]
         if log is None:
             raise NotFound("no", code=404, reason="NotFound")
         return Response(200, {}, log)
@@ -282,6 +286,20 @@ async def test_the_log_of_a_container_that_ran_again_before_it_was_read_is_read_
     world.previous = b"of a later run"
     assert (await world.see(pod(0, AGAIN, phase="Running")))[0].log == "out of data"
     assert world.writes == 2
+
+
+async def test_a_local_node_gives_the_log_of_the_run_that_failed_whatever_runs_by_now() -> None:
+    world = World()
+    world.log, world.previous = b"begins anew", b"of another run"
+    world.runs = [b"out of data", b"begins anew"]
+    first = {"state": ended(1, containerID="local://u0/c0/0")}
+    found = await world.see(pod(0, first, phase="Running"))
+    assert found[0].log == "out of data"
+    # Told at once: nothing that is seen later says more.
+    (note,) = world.notes
+    assert note.endswith("(Error): out of data")
+    again = {**AGAIN, "lastState": ended(1, containerID="local://u0/c0/0")}
+    assert (await world.see(pod(0, again, phase="Running")))[0].log == "out of data"
 
 
 async def test_a_log_that_was_read_in_time_is_kept() -> None:

@@ -164,6 +164,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             return
         self._turns += 1
         if self._turns > STEPS_PER_MOMENT:
+            self._turns = 0  # the tasks that are cancelled now need some more
             turns = f"{STEPS_PER_MOMENT} turns of the loop within a millisecond, at {self._now:.3f} s"
             raise HotLoopError(f"{turns}: {self._places()}")
 

@@ -75,7 +75,8 @@ class Network:
         weather: shared by those whose weather is the same; it may change meanwhile.
         trace: of the world.
         chance: the stream of this network.
-        written: called with name, method and path when the server begins to carry out a write.
+        written: called with name and request when the server begins to carry out a write. What it raises takes the
+            place of the write.
         faulted: called with the fault and the path of the request that it meets.
     """
 
@@ -86,7 +87,7 @@ class Network:
         weather: Weather,
         trace: Trace,
         chance: random.Random,
-        written: Callable[[str, str, str], None],
+        written: Callable[[str, Request], None],
         faulted: Callable[[str, str], None],
     ) -> None:
         self._inner, self.name, self._trace, self._chance = inner, name, trace, chance
@@ -145,7 +146,7 @@ class Network:
             return _status(409, "Conflict", {})
         if request.permission is not None:
             request.permission.check()  # the last look before the bytes go out, as at a socket
-        self._written(self.name, request.method, request.path)
+        self._written(self.name, request)
         answer = await self._inner.send(request)
         self._trace.add("write", f"{what} {answer.status}", _shown(request))
         self._alive()

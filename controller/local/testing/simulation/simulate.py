@@ -6,6 +6,7 @@ import gc
 import logging
 import re
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -102,6 +103,9 @@ def simulate(scenario: Scenario, seed: "str | Plan", *, keep: bool = False) -> O
             runner.run(_live(scenario, plan, outcome, keep=keep))
     except (HotLoopError, DeadlockError) as error:
         outcome.violations.append(Violation(type(error).__name__.removesuffix("Error"), str(error), 0.0))
+    except Exception as error:  # of the workloads, or of an action: the seed must be told with it
+        text = "".join(traceback.format_exception(error)[-6:])
+        outcome.violations.append(Violation("crash", f"{type(error).__name__}: {error}\n{text}", 0.0))
     finally:
         gc.collect()
         if enabled:

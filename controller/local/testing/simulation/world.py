@@ -26,6 +26,7 @@ from trainwright.controller.local.testing.simulation.trace import Trace
 from trainwright.controller.local.workloads import WORKLOADS, declare_workloads
 from trainwright.controller.local.workloads.jobset import webhooks as jobset_webhooks
 from trainwright.controller.runtime import Client, ClusterConfig, Manager
+from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import ApiError, KubernetesError
 from trainwright.controller.runtime.manager.settings import NO_SERVERS, ProcessSettings
 from trainwright.controller.runtime.tasks import TaskScope
@@ -110,6 +111,8 @@ class World:
         """Called at each change of the store, before anybody is told."""
         self.on_write: list[Callable[[str, str, str], None]] = []
         """Called with the process, the method and the path when the API server begins to carry out a write."""
+        self.on_request: list[Callable[[str, Request], None]] = []
+        """Called with the process and the request before `on_write`. What it raises takes the place of the write."""
         self.on_fault: list[Callable[[str, str], None]] = []
         """Called with the fault and the path of the request that it meets."""
         self.surroundings = SimulatedSurroundings(self.chance, "server")
@@ -162,9 +165,11 @@ class World:
     def network(self, name: str, weather: Weather) -> Network:
         """The way of a process to the API server."""
 
-        def written(*what: str) -> None:
+        def written(process: str, request: Request) -> None:
+            for meet in self.on_request:
+                meet(process, request)
             for look in self.on_write:
-                look(*what)
+                look(process, request.method, request.path)
 
         def faulted(*what: str) -> None:
             for look in self.on_fault:

@@ -119,7 +119,7 @@ async def test_rights_that_are_missing_are_said(world: World) -> None:
 
 
 async def test_a_copy_has_the_spec_and_nothing_of_the_life_of_the_first() -> None:
-    job = {
+    job: dict[str, Any] = {
         "metadata": {
             "name": "x" * 60,
             "namespace": "team",

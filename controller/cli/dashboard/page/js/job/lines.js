@@ -39,7 +39,6 @@ export class LogLines {
     // Lines come fast: a screen reader reads them on demand only.
     this.node = el("pre.log.mono", { tabindex: "0", role: "log", "aria-live": "off", "aria-label": "Log" }, this.space);
     this.node.addEventListener("scroll", () => this.#scrolled(), { passive: true });
-    this.node.addEventListener("wheel", () => this.#let(), { passive: true });
     this.#observer = new ResizeObserver(() => this.#later());
     this.#observer.observe(this.node);
   }
@@ -121,11 +120,6 @@ export class LogLines {
   #toEnd() {
     this.node.scrollTop = this.node.scrollHeight;
     this.#later();
-  }
-
-  /** Who turns the wheel upwards wants to read. */
-  #let() {
-    this.byHand = true;
   }
 
   #scrolled() {

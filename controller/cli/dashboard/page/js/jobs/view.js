@@ -13,19 +13,21 @@ const ANNOUNCE_MS = 700;
 /** Where the list was left, to return to it. */
 let left = { key: null, scroll: 0 };
 const ADDRESS = "list";
+const WHOLE = "#/";
 
 /** The address of the list as it was left, with its filter, also after a reload. */
 export function listAddress() {
   try {
-    return sessionStorage.getItem(ADDRESS) || "#/";
+    return sessionStorage.getItem(ADDRESS) || WHOLE;
   } catch {
-    return "#/";
+    return WHOLE;
   }
 }
 
 function keepAddress(address) {
   try {
-    sessionStorage.setItem(ADDRESS, address);
+    if (address === WHOLE) sessionStorage.removeItem(ADDRESS);
+    else sessionStorage.setItem(ADDRESS, address);
   } catch {
     // Without storage, the way back leads to the whole list.
   }

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The logs of pods that are gone, kept as long as what they belong to.
+
+Jobs and JobSets delete pods, and the words of a failure would go with them. So the node keeps the logs of a pod until
+the object at the top of its owners is deleted: of a training that is its TrainJob, which this package does not know. A
+pod without an owner takes its logs along.
+
+The folder of a pod's logs holds a file `pod.json`: the owner, and the pod as it was last. `ended_pods` reads these
+files; it needs neither the node nor the API server. The lines themselves are read through the API server, as those of
+any pod, or from the files.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trainwright.api.objects import Document, controller_of, name_of, namespace_of, uid_of
+from trainwright.api.times import LOOK_SECONDS
+from trainwright.controller.local.node.files import remove
+from trainwright.controller.runtime.client.client import Client
+from trainwright.controller.runtime.client.discovery import Discovery
+from trainwright.controller.runtime.errors import KubernetesError, NotFound
+
+log = logging.getLogger(__name__)
+
+RECORD = "pod.json"
+KEPT_BYTES = 1 << 30
+"""Of the logs of pods that are gone, together; the oldest go first."""
+_LEVELS = 8
+"""Owners above a pod that are looked up: a Job, a JobSet, a TrainJob, and whoever makes those."""
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """The object at the top of the owners of a pod."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndedPod:
+    """A pod whose logs are kept."""
+
+    top: Top
+    document: Document
+    """The pod as it was last: labels, annotations, spec and status."""
+    folder: Path
+    """Its logs: `<container>/<run>.log`; rotated ones have a number at the end."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its logs."""
+        return sum(path.stat().st_size for path in self.folder.glob("*/*.log*") if path.is_file())
+
+
+def ended_pods(logs: Path, top_uid: str = "") -> list[EndedPod]:
+    """The pods whose logs lie in a folder of a node; those that are still there may be among them. Blocks.
+
+    Args:
+        logs: the folder.
+        top_uid: only those of this top owner; empty: all.
+    """
+    found = [one for record in logs.glob(f"*/{RECORD}") if (one := _read(record)) is not None]
+    return [one for one in found if not top_uid or one.top.uid == top_uid]
+
+
+def _read(record: Path) -> EndedPod | None:
+    try:
+        written = json.loads(record.read_bytes())
+        return EndedPod(Top(**written["top"]), written["pod"], record.parent)
+    except (OSError, ValueError, TypeError, KeyError):  # it goes just now, or somebody has changed it
+        return None
+
+
+def remove_logs(logs: Path, uid: str, pod: Document | None = None) -> None:
+    """The pod is gone: remove its logs, unless it has an owner to keep them for. Blocks; raises OSError.
+
+    Args:
+        logs: the folder of the node.
+        uid: of the pod.
+        pod: as it was last; None: it is not known better than before.
+    """
+    for folder in logs.glob(f"*_{uid}"):
+        known = _read(folder / RECORD)
+        if known is None:
+            remove(folder)
+        elif pod is not None:
+            _write(folder, known.top, pod)
+
+
+def _write(folder: Path, top: Top, pod: Document) -> None:
+    metadata = {name: value for name, value in pod["metadata"].items() if name != "managedFields"}
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = folder / f"{RECORD}.new"
+    temporary.write_text(json.dumps({"top": asdict(top), "pod": {**pod, "metadata": metadata}}), encoding="utf-8")
+    temporary.replace(folder / RECORD)
+
+
+class EndedLogs:
+    """Keeps the logs of the pods of one node.
+
+    Args:
+        client: of the cluster.
+        logs: the folder.
+        exists: whether a pod with this uid is still there.
+    """
+
+    def __init__(self, client: Client, logs: Path, exists: Callable[[str], bool]) -> None:
+        self._client, self._logs, self._exists = client, logs, exists
+        self._discovery = Discovery(client)
+        self._changed = asyncio.Event()
+
+    async def begin(self, pod: Document) -> None:
+        """Note whom the pod belongs to, while its owners are there."""
+        try:
+            top = await self._top_of(pod)
+            if top is not None:
+                folder = self._logs / f"{namespace_of(pod)}_{name_of(pod)}_{uid_of(pod)}"
+                await asyncio.to_thread(_write, folder, top, pod)
+        except (KubernetesError, OSError) as error:
+            log.warning("the logs of pod %s go with it, since its owner is not known: %s", name_of(pod), error)
+
+    async def _top_of(self, pod: Document) -> Top | None:
+        top: Top | None = None
+        found: Any = pod
+        for _ in range(_LEVELS):
+            owner = controller_of(found)
+            if owner is None:
+                break
+            top = Top(owner.api_version, owner.kind, namespace_of(pod), owner.name, owner.uid)
+            try:
+                found = await self._get(top)
+            except NotFound:
+                break
+        return top
+
+    async def _get(self, top: Top) -> Document:
+        """The object. Raises NotFound, also for another one of that name."""
+        try:
+            resource = await self._discovery.resource(top.api_version, top.kind)
+        except NotFound as error:
+            # Its definition may be there in a moment, or come back: nothing is known of the object.
+            raise KubernetesError(f"{top.kind} of {top.api_version} is not served") from error
+        found: Document = await self._client.get(resource, top.name, top.namespace if resource.namespaced else "")
+        if uid_of(found) != top.uid:
+            raise NotFound(f"{top.kind} {top.name} is another one now", code=404, reason="NotFound")
+        return found
+
+    def find(self, namespace: str, name: str) -> Document | None:
+        """A pod that is gone, as it was last. Blocks."""
+        records = self._logs.glob(f"{namespace}_{name}_*/{RECORD}")
+        found = [one for record in records if (one := _read(record)) is not None and name_of(one.document) == name]
+        return max(found, key=lambda one: one.folder.stat().st_mtime).document if found else None
+
+    def notice(self) -> None:
+        """Pods are gone: look soon whether their owners are there."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Remove what nobody owns any more, now and again, until cancelled."""
+        while True:
+            try:
+                await self.sweep()
+            except (KubernetesError, OSError) as error:
+                log.warning("logs of pods that are gone were not looked through: %s", error)
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._changed.wait()
+
+    async def sweep(self) -> None:
+        """Remove the logs of pods whose top owner is gone, and the oldest ones beyond the limit."""
+        kept = [one for one in await asyncio.to_thread(ended_pods, self._logs) if not self._exists(_uid(one))]
+        stay: list[EndedPod] = []
+        known: dict[Top, bool] = {}
+        for one in kept:
+            if one.top not in known:
+                known[one.top] = await self._is_there(one.top)
+            if known[one.top]:
+                stay.append(one)
+            else:
+                await asyncio.to_thread(remove, one.folder)
+        for one in await asyncio.to_thread(lambda: list(_beyond(KEPT_BYTES, stay))):
+            log.warning("the logs of pod %s are removed: those of pods that are gone take too much", one.folder.name)
+            await asyncio.to_thread(remove, one.folder)
+
+    async def _is_there(self, top: Top) -> bool:
+        try:
+            await self._get(top)
+        except NotFound:
+            return False
+        except KubernetesError as error:
+            log.info("%s %s is taken to be there: %s", top.kind, top.name, error)
+        return True
+
+
+def _uid(pod: EndedPod) -> str:
+    return uid_of(pod.document)
+
+
+def _beyond(limit: int, pods: Sequence[EndedPod]) -> Iterator[EndedPod]:
+    """The oldest, as far as all together take more than the limit."""
+    with suppress(FileNotFoundError):
+        for one in sorted(pods, key=lambda pod: (pod.folder / RECORD).stat().st_mtime, reverse=True):
+            limit -= one.size
+            if limit < 0:
+                yield one
