@@ -209,7 +209,7 @@ class World:
         self.read.append(rank)
         log = self.previous if "previous" in request.query else self.logs.get(rank, self.log)
         if self.runs and "run" in request.query:
-            log = self.runs[int(request.query["run"])]
+            log = self.runs[int(str(request.query["run"]))]
         if log is None:
             raise NotFound("no", code=404, reason="NotFound")
         return Response(200, {}, log)
