@@ -14,6 +14,7 @@ import msgspec
 from yarl import URL
 
 from trainwright.api.objects import Document
+from trainwright.controller.cli.comparing.comparison import Comparison
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.answering import Site
 from trainwright.controller.cli.dashboard.files import File
@@ -29,7 +30,7 @@ from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 
-A = TypeVar("A", bound=contract.Answer)
+A = TypeVar("A", bound=contract.Answer | Comparison)
 KINDS: dict[str, type[contract.Answer]] = {
     "snapshot": contract.Jobs,
     "rows": contract.Rows,

@@ -7,7 +7,7 @@ Whoever uses it adds what is to run on it: a manager of an operator, with `trans
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,8 @@ from trainwright.controller.local.apiserver.podaccess import (
     UnavailableExecError,
     UnavailableLogError,
 )
+from trainwright.controller.local.apiserver.podmetrics import GROUP as METRICS
+from trainwright.controller.local.apiserver.podmetrics import ContainerUse, PodMetrics
 from trainwright.controller.local.apiserver.policies import Policies
 from trainwright.controller.local.apiserver.presets import add_presets
 from trainwright.controller.local.apiserver.requestlog import RequestLog
@@ -343,6 +345,7 @@ async def local_cluster(
         )
         attaches = PodExecs(api.server.store, attaches_of(node), api.server.admission, attach=True)
         api.server.handle_specially("", "pods", "attach", attaches.connect)
+        api.server.serve_group(METRICS, PodMetrics(api.server.store, uses_of(node), now))
         async with TaskScope("local cluster") as tasks:
             running = tasks.start("controllers", manager.run())
             try:
@@ -409,6 +412,25 @@ def execs_of(node: Node) -> ExecSource:
             raise UnavailableExecError(str(error)) from error
 
     return start
+
+
+def uses_of(node: Node) -> Callable[[], Awaitable[Sequence[ContainerUse]]]:
+    """What the containers of a node use now, for whoever serves it."""
+
+    async def uses() -> Sequence[ContainerUse]:
+        return [
+            ContainerUse(
+                pod=one.pod,
+                container=one.container,
+                cpu=one.cpu,
+                memory=one.memory,
+                gpu=one.gpu,
+                gpu_memory=one.gpu_memory,
+            )
+            for one in await node.usage()
+        ]
+
+    return uses
 
 
 def attaches_of(node: Node) -> ExecSource:

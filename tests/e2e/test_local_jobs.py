@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A day with jobs on a local cluster, with no other tool than `trainwright`: list, look, stop, resume, wait, delete."""
 
+import csv
+import io
 import json
 import os
 import subprocess
@@ -19,6 +21,15 @@ WAITS = f"""
 import time
 print('rank', rank, 'works', flush=True)
 time.sleep(600)
+"""
+REPORTS = """
+import sys, time
+from trainwright.progress import Reporter
+rate = float(sys.argv[sys.argv.index('--lr') + 1])
+with Reporter(total=2, every=0.1) as progress:
+    progress.update(step=1, loss=rate * 2)
+    time.sleep(0.5)
+    progress.update(step=2, loss=rate)
 """
 FAILS = """
 import sys
@@ -124,6 +135,43 @@ def test_the_end_of_a_job_is_told_and_ended_jobs_are_left_as_they_are(shell: She
     assert shell.local("delete", "--all").stdout == "TrainJob good: deleted\n"
     assert shell.local("delete", "--all").stdout == "no jobs in namespace default\n"
     assert shell.local("jobs").stderr == "no jobs in namespace default; run one with: trainwright local run SCRIPT\n"
+
+
+def test_jobs_are_compared_with_the_commit_that_they_ran(shell: Shell, tmp_path: Path) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-C", str(tmp_path)]
+    script = tmp_path / "train.py"
+    script.write_text(REPORTS)
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message=first"]):
+        subprocess.run([*git, *words], check=True)
+    options = ("--keep", "--runtime=xgboost-distributed")
+    for name, rate in (("small", "0.1"), ("large", "0.9")):
+        ran = shell.local("run", *options, f"--job-name={name}", str(script), "--", "--lr", rate, "--api-key=word")
+        assert ran.returncode == 0, ran.stderr
+        script.write_text(f"{REPORTS}# changed\n")
+
+    def compared(*more: str) -> str:
+        return shell.local("compare", "small", "large", *more).stdout
+
+    lines = eventually_sync(lambda: compared().splitlines(), lambda lines: any("best" in line for line in lines))
+    told = [line.split() for line in lines if line]
+    assert told[:2] == [["small", "large"], ["state", "Complete", "Complete"]]
+    assert [line for line in told if line[0] == "git"] == [["git", "changes", "none", "uncommitted"]]
+    assert ["--lr", "0.1", "0.9"] in told
+    assert ["loss", "0.1", "0.9"] in told
+    assert ["best", "(low)", "0.1", "*", "0.9"] in told
+    whole = json.loads(compared("--output=json"))
+    same = {one["name"]: one["value"] for one in whole["same"]}
+    assert same["--api-key"] == "(hidden)"
+    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+    assert same["git commit"] == head.strip()
+    titles, *rows = csv.reader(io.StringIO(compared("-o", "csv")))
+    assert [dict(zip(titles, row, strict=True))["loss best"] for row in rows] == ["0.1", "0.9"]
+    assert "word" not in compared("--output=json") + compared("-o", "csv")
+    refused = shell.local("compare", "small", "small")
+    assert (refused.returncode, refused.stderr) == (2, "error: name two jobs or more to compare\n")
+    missing = shell.local("compare", "small", "none")
+    assert (missing.returncode, missing.stderr) == (1, "error: there is no TrainJob none in namespace default\n")
+    assert shell.local("delete", "small", "large").returncode == 0
 
 
 def test_a_failed_job_stays_as_it_is_until_it_is_cleaned_up(shell: Shell) -> None:

@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager, suppress
 
 from trainwright.api.objects import Key
 from trainwright.api.times import Now, format_time, wall_clock
+from trainwright.controller.cli.comparing.comparison import MOST, Comparison
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.changing import Changing
+from trainwright.controller.cli.dashboard.comparing import Comparing
 from trainwright.controller.cli.dashboard.connection import Link
 from trainwright.controller.cli.dashboard.curves import Marker, Seen, points_of, seen_of
 from trainwright.controller.cli.dashboard.details import Details
@@ -60,6 +62,7 @@ class Site:
         self._link = Link(client, self.watched)
         self._logs = Logs(client, now=now)
         self._looking = Looking(self.watched, Details(client, cluster, plugins, now=now), client)
+        self._comparing = Comparing(client, now)
         self._rendered = Rendered(client, pipeline, now=now)
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -114,9 +117,7 @@ class Site:
 
     async def _held(self, key: Key) -> Held:
         self._check(key)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(SYNC_SECONDS):
-                await self.watched.informer.wait_synced()
+        await self._listed()
         held = self.watched.held(key)
         if held is None:
             raise _missing(key)
@@ -128,6 +129,20 @@ class Site:
             return held.seen(), record
         seen = seen_of(await self._reports.read(held.uid))
         return seen, Record(read=True, unread=self._reports.problem)
+
+    async def comparison(self, keys: Sequence[Key]) -> Comparison:
+        """Jobs beside each other. Raises BadRequest."""
+        if not 0 < len(keys) <= MOST:
+            text = f"name 1 to {MOST} jobs to compare, each as job=namespace/name"
+            raise BadRequest(text, code=400, reason="BadRequest")
+        await self._listed()
+        wanted = dict.fromkeys(keys)
+        missing = {key: why for key in wanted if (why := self._refusal(key))}
+        held = {key: held for key in wanted if key not in missing and (held := self.watched.held(key)) is not None}
+        missing |= {key: self._why_missing(key) for key in wanted if key not in held and key not in missing}
+        runs = await asyncio.gather(*(self._seen(key, one) for key, one in held.items()))
+        found = [(key, one, seen) for (key, one), (seen, _) in zip(held.items(), runs, strict=True)]
+        return await self._comparing.comparison(found, missing)
 
     async def objects(self, key: Key) -> contract.Objects:
         """What a job becomes. Raises NotFound, KubernetesError, RegistryError."""
@@ -175,11 +190,29 @@ class Site:
             text = f"no right to get pods/log in namespace {namespace}; ask its administrator for it"
             raise Forbidden(text, code=403, reason="Forbidden") from error
 
+    async def _listed(self) -> None:
+        """Wait for the first list, but not for long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SYNC_SECONDS):
+                await self.watched.informer.wait_synced()
+
     def _check(self, key: Key) -> None:
-        only = self.watched.cluster.namespace
-        if only and key.namespace != only:
-            text = f"this dashboard shows namespace {only}; start one with --namespace {key.namespace}"
+        if text := self._refusal(key):
             raise NotFound(text, code=404, reason="NotFound")
+
+    def _why_missing(self, key: Key) -> str:
+        """Why nothing is known of a job."""
+        if self.watched.informer.synced:
+            return _missing(key).message
+        why = self.watched.connection.message or "the list of jobs has not arrived yet"
+        return f"TrainJob {key.name} in namespace {key.namespace} has not been read: {why}"
+
+    def _refusal(self, key: Key) -> str:
+        """Why this dashboard does not show what is in a namespace; empty: it does."""
+        only = self.watched.cluster.namespace
+        if not only or key.namespace == only:
+            return ""
+        return f"this dashboard shows namespace {only}; start one with --namespace {key.namespace}"
 
 
 def problem_of(error: Exception) -> contract.Problem:

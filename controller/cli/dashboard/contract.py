@@ -22,6 +22,9 @@ a value that is not known is null, a text that is not known is empty.
   `again` (a new job of the same spec). The request has the header `X-Trainwright-Action: <Session.action_token>`, and
   its Origin.
 - `/api/v1/jobs/{namespace}/{name}/objects`: `Objects`. Slow: ask when somebody wants to see it.
+- `/api/v1/compare`: `Comparison`. Parameter `job`, `namespace/name`, once for each job, at most 24.
+- `/api/v1/compare/csv`: the same for spreadsheets, as a file. Parameters `high` and `low`: metrics of which that value
+  is the best one, where their names do not say so.
 - `/api/v1/jobs/{namespace}/{name}/lines`: `Lines`. Parameters: `pod` (a name, or `*` for all ranks merged by time),
   `container`, `previous` (`true`), `attempt` (with `*`); `from` (negative: from the end) and `count` (at most 2000);
   `known` (wait for other than so many lines, for ten seconds at most).
@@ -322,6 +325,19 @@ class Container(Answer):
     """Path of the log of the run before; empty: there was none."""
 
 
+class Usage(Answer):
+    """What a pod uses now. Null: it is not known."""
+
+    cpu: float | None
+    """CPUs."""
+    memory: int | None
+    """Bytes."""
+    gpu: float | None
+    """GPUs that are busy, as a fraction of those that it has: 1.5 for two of which one is busy half of the time."""
+    gpu_memory: int | None
+    """Bytes."""
+
+
 class Pod(Answer):
     """One pod of the job, present or earlier."""
 
@@ -350,6 +366,8 @@ class Pod(Answer):
     created: str | None
     started: str | None
     containers: list[Container]
+    usage: Usage | None = None
+    """Null: the cluster has no metrics of it."""
 
 
 class Attempt(Answer):

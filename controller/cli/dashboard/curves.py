@@ -27,6 +27,29 @@ class Seen:
     report: Report | None = None
     """What the file of the cluster has of it; it may stand for several reports."""
 
+    @property
+    def at(self) -> float:
+        """Seconds since 1970."""
+        return self.point.at.timestamp()
+
+    @property
+    def step(self) -> float | None:
+        """The step, if the training told it."""
+        return self.point.step
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """The metrics that are finite numbers."""
+        return self.point.metrics
+
+    def low(self, metric: str) -> float | None:
+        """The lowest value of a metric in what it stands for."""
+        return self.report.low(metric) if self.report is not None else self.point.metrics.get(metric)
+
+    def high(self, metric: str) -> float | None:
+        """The highest value of a metric in what it stands for."""
+        return self.report.high(metric) if self.report is not None else self.point.metrics.get(metric)
+
 
 @dataclass(slots=True)
 class Marker:

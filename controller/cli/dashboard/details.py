@@ -18,6 +18,7 @@ from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.pods import failure_of, pods_of
 from trainwright.controller.cli.dashboard.rows import conditions_of, row_of
 from trainwright.controller.cli.dashboard.timeline import timeline_of
+from trainwright.controller.cli.dashboard.usage import Usage
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.explain import Explanation, Reader
@@ -42,6 +43,7 @@ class Details:
     ) -> None:
         self._cluster = cluster
         self._reader = Reader(client, plugins, now=now)
+        self._usage = Usage(client)
         self._now = now
 
     async def read(self, namespace: str, name: str, history: History, connection: contract.Connection) -> contract.Job:
@@ -54,7 +56,12 @@ class Details:
             DecodeError: it does not fit the API.
         """
         picture, explanation = await self._reader.picture(namespace, name, also=_wanted)
-        return job_of(picture, explanation, history, self._cluster, connection, self._now())
+        job = job_of(picture, explanation, history, self._cluster, connection, self._now())
+        if any(pod.phase == "Running" for pod in job.pods):
+            used = await self._usage.read(namespace, name)
+            for pod in job.pods:
+                pod.usage = used.get(pod.name)
+        return job
 
 
 def job_of(

@@ -17,6 +17,9 @@ import msgspec
 from aiohttp import web
 
 from trainwright.api.objects import Key
+from trainwright.controller.cli.comparing.comparison import Comparison
+from trainwright.controller.cli.comparing.measures import Direction
+from trainwright.controller.cli.comparing.tables import as_csv
 from trainwright.controller.cli.dashboard import contract, logbook
 from trainwright.controller.cli.dashboard.answering import Site, problem_of
 from trainwright.controller.cli.dashboard.changing import VERBS
@@ -108,6 +111,8 @@ class Server:
         routes.add_get(f"{place}/api/v1/session", self._session)
         routes.add_get(f"{place}/api/v1/jobs", self._jobs)
         routes.add_get(f"{place}/api/v1/jobs/stream", self._jobs_stream)
+        routes.add_get(f"{place}/api/v1/compare", self._compare)
+        routes.add_get(f"{place}/api/v1/compare/csv", self._compare_csv)
         job = f"{place}/api/v1/jobs/{{namespace}}/{{name}}"
         routes.add_get(job, self._job)
         routes.add_get(f"{job}/stream", self._job_stream)
@@ -222,6 +227,22 @@ class Server:
 
     async def _objects(self, request: web.Request) -> web.Response:
         return _answer(await self._site.objects(_key(request)))
+
+    async def _compare(self, request: web.Request) -> web.Response:
+        return _answer(await self._site.comparison(_keys(request)))
+
+    async def _compare_csv(self, request: web.Request) -> web.Response:
+        query = request.query
+        best: dict[str, Direction] = dict.fromkeys(query.getall("low", ()), "low")
+        best.update(dict.fromkeys(query.getall("high", ()), "high"))
+        text = as_csv(await self._site.comparison(_keys(request)), best)
+        headers = {
+            **HEADERS,
+            "Content-Type": "text/csv; charset=utf-8",
+            "Content-Disposition": 'attachment; filename="jobs.csv"',
+        }
+        # Some spreadsheets take a file for UTF-8 only if it begins with this mark.
+        return web.Response(body=text.encode("utf-8-sig"), headers=headers)
 
     async def _jobs_stream(self, request: web.Request) -> web.StreamResponse:
         return await self._send(request, self._site.list_events())
@@ -348,7 +369,7 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _answer(data: contract.Answer, status: int = 200) -> web.Response:
+def _answer(data: contract.Answer | Comparison, status: int = 200) -> web.Response:
     return web.Response(body=msgspec.json.encode(data), status=status, headers={**HEADERS, "Content-Type": _JSON})
 
 
@@ -368,6 +389,14 @@ def _refusal(request: web.Request, problem: contract.Problem, home: str) -> web.
 
 def _key(request: web.Request) -> Key:
     return Key(_valid(request, "namespace"), _valid(request, "name"))
+
+
+def _keys(request: web.Request) -> list[Key]:
+    """The jobs that are to be compared."""
+    found = [Key(*one.split("/", 1)) for one in request.query.getall("job", ()) if "/" in one]
+    if any(_NAME.fullmatch(part) is None for key in found for part in key):
+        raise Refused(_bad("job is namespace/name"))
+    return found
 
 
 def _valid(request: web.Request, part: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trainwright local jobs | show | logs | stop | resume | delete | clean | wait`."""
+"""`trainwright local jobs | show | compare | logs | stop | resume | delete | clean | wait`."""
 
 import argparse
 import asyncio
@@ -55,6 +55,20 @@ def _add_looking(commands: Any, declare: Declare) -> None:
     )
     _add_job(parser)
     _add_output(parser)
+
+    parser = declare(
+        commands,
+        "compare",
+        "compare jobs: the parameters that differ, last and best values",
+        _with_jobs(_compare),
+        description="Show jobs beside each other: the parameters that differ (arguments, environment, image, nodes, "
+        "git commit), and the last and the best value of each metric. Best is the lowest loss or error, "
+        "and the highest accuracy or score; of other metrics both are shown. Secrets are hidden.",
+    )
+    _add_several(parser)
+    parser.add_argument(
+        "--output", "-o", choices=("text", "json", "csv"), default="text", help="format (default: %(default)s)"
+    )
 
 
 def _add_logs(commands: Any, declare: Declare) -> None:
@@ -267,6 +281,16 @@ async def _show(jobs: "Jobs", arguments: argparse.Namespace) -> int:
     pods = managing.latest_attempt(await jobs.all_pods(job))
     print(*managing.details(job, pods, wall_clock()), sep="\n")
     print("", *lines_of(explanation), sep="\n")
+    return _SUCCESS
+
+
+async def _compare(jobs: "Jobs", arguments: argparse.Namespace) -> int:
+    from trainwright.controller.cli.local import comparing  # noqa: PLC0415 - the help needs none of it
+
+    if len(set(arguments.jobs)) < 2:
+        return _fail("name two jobs or more to compare", 2)
+    found = await comparing.compared(jobs, arguments.jobs, options_of(arguments).folder)
+    comparing.show(found, arguments.output)
     return _SUCCESS
 
 

@@ -16,6 +16,7 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.controller.cli import state
 from trainwright.controller.cli.local import (
+    commit,
     ending,
     environments,
     feasibility,
@@ -321,6 +322,9 @@ async def _prepare(
             feasibility.ask(job, objects, output, feasibility.OUTPUT_OF_MANIFEST)
     else:
         _prepare_script(options, objects, runtime, job, arguments, output)
+        here = await asyncio.to_thread(commit.commit_of, scripts.code_folder_of(arguments))
+        if here is not None:
+            job["metadata"].setdefault("annotations", {}).update(here.annotations())
     if arguments.restarts == "none":
         feasibility.never_restart(job, objects)
 

@@ -50,6 +50,11 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
     return [variables.literal(word) for word in (*start, *given)]
 
 
+def code_folder_of(arguments: argparse.Namespace) -> Path:
+    """Where the code is: the folder of the script; of a module, the one in which it is looked for."""
+    return Path.cwd() if arguments.module is not None else Path(arguments.script).absolute().parent
+
+
 def folder_of(arguments: argparse.Namespace) -> str:
     """Where the script starts: a folder, or `pod` for one of each pod."""
     if arguments.workdir == OWN:

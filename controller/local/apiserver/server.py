@@ -29,6 +29,8 @@ from trainwright.controller.local.apiserver.writes import Writes
 log = logging.getLogger(__name__)
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
+GroupHandler: TypeAlias = Callable[[ServerRequest, Route], Awaitable[Answer]]
+"""Answers requests for the resources of a group."""
 _ONLY_READ = frozenset({"/api", "/api/v1", "/version"})
 Page: TypeAlias = Callable[[ServerRequest], Answer | None]
 """Answers requests that are not about a resource; None for those that it does not know."""
@@ -82,10 +84,15 @@ class APIServer:
         self.precedence = Precedence()
         self._turns = Turns()
         self._special: dict[tuple[str, str, str], Handler] = {}
+        self._elsewhere: dict[str, GroupHandler] = {}
 
     def handle_specially(self, group: str, plural: str, subresource: str, handler: Handler) -> None:
         """Serve a resource or a subresource by a function of its own: reviews, logs, bindings."""
         self._special[group, plural, subresource] = handler
+
+    def serve_group(self, group: str, handler: GroupHandler) -> None:
+        """Serve a group of which nothing is stored here, as kube-apiserver passes groups on to other servers."""
+        self._elsewhere[group] = handler
 
     async def handle(self, request: ServerRequest) -> Answer:
         """Answer a request; never raises for what the request says."""
@@ -154,6 +161,8 @@ class APIServer:
 
     async def _resource(self, exchange: Exchange, user: User, route: Route) -> Answer:
         request = exchange.request
+        if (elsewhere := self._elsewhere.get(route.group)) is not None:
+            return await elsewhere(request, route)
         served = self.registry.find(route.group, route.version, route.resource)
         if served is None:
             if self.registry.has_built_in(route.group):

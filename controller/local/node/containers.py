@@ -93,6 +93,11 @@ class ContainerProcess:
         self._exit: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
 
     @property
+    def guard_pid(self) -> int:
+        """Of the process that adopts what the container leaves behind."""
+        return self._guard_pid
+
+    @property
     def ended(self) -> bool:
         """Whether the process and all its descendants have ended."""
         return self._exit.done()

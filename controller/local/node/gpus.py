@@ -70,6 +70,11 @@ class Gpus:
         # Also for none: a pod that asks for no GPU sees none, as in a cluster.
         return {VARIABLE: ",".join(self._assigned(pod)[before : before + count])}
 
+    def devices_of(self, pod: Document, container: Document) -> tuple[str, ...]:
+        """The devices that a container has, as far as they have been assigned."""
+        before, count = _offset(pod, container), gpus_of(container)
+        return self._held.get(uid_of(pod), ())[before : before + count]
+
     def release(self, uid: str) -> None:
         """Nothing of the pod runs any more."""
         self._free += self._held.pop(uid, ())

@@ -38,6 +38,7 @@ from trainwright.controller.local.node.settings import Isolation, NetworkMode, N
 from trainwright.controller.local.node.sources import ClusterSources
 from trainwright.controller.local.node.state import Verdict
 from trainwright.controller.local.node.status import annotations_to_report, differs, status_document
+from trainwright.controller.local.node.usage import ContainerUsage, Meter
 from trainwright.controller.local.node.worker import PodWorker
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.cache.events import Event, EventType
@@ -89,6 +90,7 @@ class Node:
         self._client = client
         self._now = now
         self._trigger = Trigger("node")
+        self._meter = Meter()
         self._recorder = EventRecorder(client, "kubelet", instance=settings.name, now=now)
         self._workers: dict[str, PodWorker] = {}
         """By uid: a pod may be deleted and made again under its name while the first one still ends."""
@@ -204,6 +206,35 @@ class Node:
         if runner is None:
             raise UnavailableError(f'container not found ("{container}")')
         return await runner.attach(stdin=stdin)
+
+    async def usage(self) -> list[ContainerUsage]:
+        """What the containers that run use now."""
+        running = [
+            (worker.pod, runner.container, f"{worker.uid}/{name}/{process.guard_pid}", process.guard_pid)
+            for worker in list(self._workers.values())
+            for name, runner in list(worker.runners.items())
+            if (process := runner.process) is not None and not process.ended
+        ]
+        used = await self._meter.use({key: guard for _, _, key, guard in running})
+        devices = {key: self._hosting.gpus.devices_of(pod, container) for pod, container, key, _ in running}
+        known = await self._meter.gpus([device for some in devices.values() for device in some])
+        found = []
+        for pod, container, key, _ in running:
+            if key not in used:
+                continue  # it has ended meanwhile
+            cpu, memory = used[key]
+            of_gpus = [known[device] for device in devices[key] if device in known]
+            found.append(
+                ContainerUsage(
+                    pod=uid_of(pod),
+                    container=container["name"],
+                    cpu=cpu,
+                    memory=memory,
+                    gpu=sum(one.busy for one in of_gpus) if of_gpus else None,
+                    gpu_memory=sum(one.memory for one in of_gpus) if of_gpus else None,
+                )
+            )
+        return found
 
     def _exists(self, uid: str) -> bool:
         assert self._cache is not None

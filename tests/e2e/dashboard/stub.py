@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 
 from tests.repository import ROOT
+from trainwright.controller.cli.comparing.comparison import Comparison
 from trainwright.controller.cli.dashboard import contract
 
 PAGE = ROOT / "controller" / "cli" / "dashboard" / "page"
@@ -62,6 +63,9 @@ class Stub:
         self.jobs: contract.Jobs = sample("jobs", contract.Jobs)
         self.job: dict[str, contract.Job] = {}
         self.series: dict[str, contract.Series] = {}
+        self.comparison: Comparison = sample("comparison", Comparison)
+        self.compared: list[list[str]] = []
+        """The jobs of each question for a comparison."""
         self.objects: contract.Objects = sample("objects", contract.Objects)
         self.log: Callable[[str, Query], bytes | contract.Problem] = lambda _pod, _query: b"one line\n"
         self.actions: contract.Actions = sample("actions_none", contract.Actions)
@@ -92,8 +96,11 @@ class Stub:
             for _, events in self._streams:
                 events.put(None)
 
-    def answer(self, path: str, query: Query) -> contract.Answer | bytes | Events:
+    def answer(self, path: str, query: Query) -> contract.Answer | Comparison | bytes | Events:
         """What a path of the API is answered: a struct, bytes of a log, or events."""
+        if path == "/api/v1/compare":
+            self.compared.append(query.get("job", []))
+            return self.comparison
         if path == "/api/v1/session":
             return self.session
         parts = [unquote(part) for part in path.removeprefix("/api/v1/jobs").strip("/").split("/") if part]
@@ -193,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(404, "text/plain", b"")
 
-    def _answer(self, found: contract.Answer | bytes | Events) -> None:
+    def _answer(self, found: contract.Answer | Comparison | bytes | Events) -> None:
         if isinstance(found, queue.Queue):
             self._stream(found)
         elif isinstance(found, bytes):

@@ -247,3 +247,32 @@ def test_jobs_that_are_not_there(stub: Stub, window: Window) -> None:
     expect(page.locator(".job-head .state")).to_have_text("Running")
     # It was asked for again and again, since it may be created.
     window.expects("404")
+
+
+def test_what_the_ranks_use_is_shown_in_place(stub: Stub, window: Window, picture: Callable[..., None]) -> None:
+    job = sample_job("running")
+    page = window.open(stub.url + stub.put(job))
+    table = page.get_by_role("group", name="Pods").get_by_role("table")
+    rows = table.locator("tbody tr")
+    expect(table.locator("th:visible", has_text=re.compile("^(CPU|Memory|GPU)$"))).to_have_count(3)
+    expect(rows.first).to_contain_text("1.97")
+    expect(rows.first).to_contain_text("1.5 GiB")
+    expect(rows.first).to_contain_text("0.87 busy, 12 GiB")
+    assert audit(page) == []
+    picture(page, "usage-light", whole=True)
+    # Other values do not take the keyboard away.
+    button = rows.first.get_by_role("button", name="Log")
+    button.focus()
+    used = contract.Usage(cpu=0.5, memory=2**20, gpu=None, gpu_memory=None)
+    key = f"{job.row.namespace}/{job.row.name}"
+    stub.send("job", replace(job, pods=[replace(pod, usage=used) for pod in job.pods]), key)
+    expect(rows.first).to_contain_text("0.50")
+    expect(rows.first).to_contain_text("1 MiB")
+    expect(button).to_be_focused()
+    # A cluster without metrics has no columns for them.
+    stub.send("job", replace(job, pods=[replace(pod, usage=None) for pod in job.pods]), key)
+    expect(table.locator("thead th:visible")).to_have_count(5)
+    stub.send("job", job, key)
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(rows.first).to_contain_text("CPU 1.97 \N{MIDDLE DOT} 1.5 GiB \N{MIDDLE DOT} GPU 0.87 busy, 12 GiB")
+    expect(table.locator("thead th:visible")).to_have_count(3)

@@ -83,7 +83,7 @@ class Cluster:
                 raise ConnectionLost("broken")
             yield chunk
 
-    async def end_job(self, message: str) -> None:
+    async def end_job(self, message: str = "failed with exit code") -> None:
         assert "failed with exit code" in message
         self._deleted.set()
 

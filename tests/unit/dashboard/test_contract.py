@@ -8,11 +8,13 @@ from typing import get_args
 import msgspec
 import pytest
 
+from trainwright.controller.cli.comparing.comparison import Comparison
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.trainer.job.state import Word
 
 SAMPLES = Path(__file__).parent / "samples"
-KINDS: dict[str, type[contract.Answer]] = {
+KINDS: dict[str, type[contract.Answer | Comparison]] = {
+    "comparison": Comparison,
     "jobs": contract.Jobs,
     "rows": contract.Rows,
     "connection": contract.Connection,

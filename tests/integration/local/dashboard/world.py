@@ -30,13 +30,22 @@ class World:
         self.client = Client(server.transport())
 
     async def create(
-        self, name: str, *, runtime: str = "torch", reported: bool = True, **progress: Any
+        self,
+        name: str,
+        *,
+        runtime: str = "torch",
+        reported: bool = True,
+        env: dict[str, str] | None = None,
+        **progress: Any,
     ) -> dict[str, Any]:
+        trainer: Document = {"numNodes": 2}
+        if env is not None:
+            trainer["env"] = [{"name": key, "value": value} for key, value in env.items()]
         document = {
             "apiVersion": TrainJob.RESOURCE.api_version,
             "kind": "TrainJob",
             "metadata": {"name": name, "namespace": self.space},
-            "spec": {"runtimeRef": {"name": runtime, "kind": "TrainingRuntime"}, "trainer": {"numNodes": 2}},
+            "spec": {"runtimeRef": {"name": runtime, "kind": "TrainingRuntime"}, "trainer": trainer},
         }
         made = await self.client.create(document, kind=TrainJob.RESOURCE)
         if progress or reported:

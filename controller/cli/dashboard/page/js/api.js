@@ -13,6 +13,7 @@ const HIDDEN_MS = 60_000;
 const DELAYS_MS = [500, 1000, 2000, 4000, 8000];
 
 export const paths = {
+  compare: () => `${ROOT}/compare`,
   jobs: () => `${ROOT}/jobs`,
   job: (key) => `${ROOT}/jobs/${encodeURIComponent(key.namespace)}/${encodeURIComponent(key.name)}`,
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times and numbers as people read them, in the words of `trainwright progress`.
 
+const UNITS = ["KiB", "MiB", "GiB", "TiB"];
+
 export const NONE = "–";
 
 /** Two units at most: `42s`, `13m`, `1h05m`, `2d03h`. */
@@ -45,6 +47,16 @@ export function number(value) {
   if (Number.isInteger(parsed) && size < 1e9) return parsed.toLocaleString("en");
   if (size !== 0 && (size < 1e-3 || size >= 1e6)) return exponential(parsed);
   return String(Number(parsed.toPrecision(4)));
+}
+
+/** `512 KiB`, `1.5 GiB`: three digits at most. */
+export function bytes(value) {
+  let [size, unit] = [value / 1024, 0];
+  while (size >= 1000 && unit < UNITS.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${size < 10 ? Number(size.toFixed(1)) : Math.round(size)} ${UNITS[unit]}`;
 }
 
 /** A number at the vertical axis, which has room for `-900,000` and not for millions. */

@@ -2,6 +2,7 @@
 // The frame of the page: which view is shown, how the dashboard is connected, theme and keys.
 
 import { readSession } from "./api.js";
+import { CompareView } from "./compare/view.js";
 import { announce, el, fill, put, say } from "./dom.js";
 import { clock, secondsOf, sentence } from "./format.js";
 import { JobView } from "./job/view.js";
@@ -70,7 +71,8 @@ let shown = null;
 function route() {
   const [path, query = ""] = cut(location.hash.replace(/^#/, ""));
   const parts = path.split("/").filter(Boolean).map(decode);
-  const wanted = parts[0] === "jobs" && parts.length === 3 ? `${parts[1]}/${parts[2]}` : "";
+  const compares = parts[0] === "compare" && parts.length === 1;
+  const wanted = compares ? "compare" : parts[0] === "jobs" && parts.length === 3 ? `${parts[1]}/${parts[2]}` : "";
   if (view !== null && wanted === shown) {
     view.ask(query);
     return;
@@ -80,9 +82,11 @@ function route() {
   shown = wanted;
   server = null;
   scrollTo({ top: 0 });
-  view = wanted
-    ? new JobView(main, { namespace: parts[1], name: parts[2] }, query, shell)
-    : new JobsView(main, query, shell);
+  view = compares
+    ? new CompareView(main, query, shell)
+    : wanted
+      ? new JobView(main, { namespace: parts[1], name: parts[2] }, query, shell)
+      : new JobsView(main, query, shell);
   // After a change of the view, the next key belongs to it.
   if (!first) view.title.focus({ preventScroll: true });
 }

@@ -18,7 +18,7 @@ const TIMES = [
 ];
 
 /** A colour of the theme as the canvas understands it. */
-function colour(variable) {
+export function colour(variable) {
   if (!probe.isConnected) {
     probe.hidden = true;
     document.body.append(probe);
@@ -319,7 +319,7 @@ function faint(line) {
 }
 
 /** A little room above and below; a flat curve lies in the middle. */
-function roomy(low, high) {
+export function roomy(low, high) {
   if (low === null || high === null) return [0, 1];
   const span = high - low;
   if (!Number.isFinite(span)) return [low, high];

@@ -4,6 +4,7 @@
 import { el, fill, put, say } from "../dom.js";
 import { NONE, counted } from "../format.js";
 import { podState } from "../states.js";
+import { USES, showUsage } from "./usage.js";
 
 const GRID_FROM = 9;
 const FIRST = 64;
@@ -25,7 +26,7 @@ export class Pods {
     this.past = el("button.button", { type: "button", "aria-pressed": "false", hidden: true, onclick: () => this.#toggle() }, "Earlier attempts");
     this.more = el("button.button", { type: "button", hidden: true, onclick: () => this.#showAll() });
     this.none = el("p.none.muted");
-    const heads = ["Pod", "State", "Node", "Restarts", "Log"].map((text) => el("th", { scope: "col" }, text));
+    const heads = ["Pod", "State", "Node", "Restarts", ...USES.map(({ title }) => title), "Log"].map((text) => el("th", { scope: "col" }, text));
     this.table = el("table.plain.pods", {}, el("thead", {}, el("tr", {}, ...heads)), this.body);
     this.scroll = el("div.table-scroll", { tabindex: "0", role: "group", "aria-labelledby": "pods-title" }, this.table);
     this.node = el(
@@ -55,7 +56,9 @@ export class Pods {
     this.grid.hidden = current.length < GRID_FROM;
     if (!this.grid.hidden) this.#showGrid(current);
     const shown = this.#all ? listed : [...listed].sort(troubleFirst(listed.length > FIRST)).slice(0, FIRST);
-    fill(this.body, JSON.stringify(shown), () => shown.map((pod) => this.#row(pod)));
+    const made = shown.map((pod) => ({ ...pod, usage: null }));
+    fill(this.body, JSON.stringify(made), () => shown.map((pod) => this.#row(pod)));
+    showUsage(this.table, shown);
     this.scroll.hidden = shown.length === 0;
     this.more.hidden = shown.length === listed.length;
     say(this.more, `Show all ${counted(listed.length, "pod")}`);
@@ -108,9 +111,11 @@ export class Pods {
         podState(pod.phase, pod.phase === "Pending" && pod.reason ? pod.reason : ""),
         ...ended.map((text) => el("span.small.pod-note", {}, text)),
         pod.message || (pod.reason && pod.phase !== "Pending" && pod.reason !== "Error") ? el("span.small.pod-note", {}, pod.message || pod.reason) : null,
+        el("span.small.muted.number.pod-uses", { "aria-hidden": "true" }),
       ),
       el("td.mono", {}, pod.node || NONE),
       el("td.number", {}, pod.restarts),
+      ...USES.map(() => el("td.number.pod-use")),
       el(
         "td",
         {},

@@ -5,13 +5,15 @@ import { now } from "../clock.js";
 import { el, put, say } from "../dom.js";
 import { NONE, age, counted, duration, number, secondsOf, spokenDuration } from "../format.js";
 import { showState, stateElement, toneOf, whyOf } from "../states.js";
+import { choiceOf, showChoice } from "./chosen.js";
 import { showSpark, spark } from "./spark.js";
 
 export const hrefOf = (row) => `#/jobs/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}`;
 
-/** An empty row. */
-export function makeRow() {
+/** An empty row. `chosen`: called when it is chosen to be compared, or is not any more. */
+export function makeRow(chosen) {
   const parts = {
+    choice: choiceOf(chosen),
     link: el("a.row-name", { tabindex: "-1" }),
     about: el("span.row-about"),
     state: stateElement(),
@@ -28,6 +30,7 @@ export function makeRow() {
   const made = el(
     "div.row",
     { role: "row" },
+    cell("choose", parts.choice),
     el("div.cell.cell-name", { role: "rowheader" }, parts.link, parts.about),
     cell("state", parts.state),
     cell("progress", el("div.row-progress", {}, bar, parts.percent), parts.note),
@@ -45,6 +48,7 @@ export function showRow(made, row) {
   const state = row.state;
   const why = whyOf(row);
   const moment = now();
+  showChoice(parts.choice, row);
   say(parts.link, row.name);
   put(parts.link, "href", hrefOf(row));
   put(parts.link, "title", row.name.length > 24 ? row.name : null);

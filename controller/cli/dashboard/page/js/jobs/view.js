@@ -5,6 +5,7 @@ import { Stream, paths } from "../api.js";
 import { announce, el, fill, put, say } from "../dom.js";
 import { counted, number, sentence } from "../format.js";
 import { STATES, sign, toneOf } from "../states.js";
+import { ChoiceBar } from "./chosen.js";
 import { makeRow, showRow } from "./row.js";
 import { COLUMNS, countStates, format, keyOf, parse, select } from "./selection.js";
 import { VirtualRows } from "./virtual.js";
@@ -49,7 +50,7 @@ export class JobsView {
     this.#shell = shell;
     this.#selection = parse(query);
     this.#build(root);
-    this.virtual = new VirtualRows(this.body, makeRow, (made, item) => this.#show(made, item));
+    this.virtual = new VirtualRows(this.body, () => makeRow(() => this.#chose()), (made, item) => this.#show(made, item));
     this.stream = new Stream(
       `${paths.jobs()}/stream`,
       paths.jobs(),
@@ -114,10 +115,14 @@ export class JobsView {
       }),
     );
     this.body = el("div.rows", { role: "rowgroup" });
+    this.choices = new ChoiceBar(() => {
+      this.#chose();
+      this.title.focus({ preventScroll: true });
+    });
     this.table = el(
       "div.table.card",
       { role: "table", "aria-label": "TrainJobs" },
-      el("div.head-group", { role: "rowgroup" }, el("div.row.head", { role: "row", "aria-rowindex": "1" }, ...this.heads.values())),
+      el("div.head-group", { role: "rowgroup" }, el("div.row.head", { role: "row", "aria-rowindex": "1" }, el("div.cell.cell-choose", { role: "columnheader" }, el("span.unseen", {}, "Compare")), ...this.heads.values())),
       this.body,
     );
     this.empty = el("div.empty.card", { hidden: true });
@@ -132,7 +137,9 @@ export class JobsView {
       this.table,
       this.empty,
       this.undecodable,
+      this.choices.node,
     );
+    this.choices.show();
     this.table.hidden = true;
     this.tools.hidden = true;
     this.chips.hidden = true;
@@ -143,7 +150,7 @@ export class JobsView {
     this.body.addEventListener("click", (event) => {
       // The whole row is a target for the mouse; its link is the one for everybody else.
       const row = event.target.closest(".row");
-      if (row && !event.target.closest("a") && !getSelection().toString()) row.querySelector("a").click();
+      if (row && !event.target.closest("a, .cell-choose") && !getSelection().toString()) row.querySelector("a").click();
     });
   }
 
@@ -266,6 +273,12 @@ export class JobsView {
     showRow(made, item.row);
     // One stop of the Tab key for the whole list; arrow keys go from job to job.
     put(made.parts.link, "tabindex", item.key === this.#current ? "0" : "-1");
+    put(made.parts.choice, "tabindex", item.key === this.#current ? "0" : "-1");
+  }
+
+  #chose() {
+    this.choices.show();
+    this.virtual.draw();
   }
 
   #toggle(state) {

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several runs in one table: the parameters that differ, and what each metric came to. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from trainwright.api.objects import Document, uid_of
+from trainwright.api.times import format_time
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.comparing.measures import (
+    Direction,
+    Measure,
+    Report,
+    direction_of,
+    measures_of,
+    sorted_metrics,
+)
+from trainwright.controller.cli.comparing.parameters import GROUPS, Name, parameters_of
+from trainwright.controller.cli.progress.history import History
+from trainwright.controller.cli.progress.view import view_of
+from trainwright.controller.trainer.job.state import State, entered
+
+MOST = 24
+"""Jobs of one comparison: more lines in one chart cannot be told apart."""
+
+
+class Parameter(msgspec.Struct, kw_only=True, rename="camel"):
+    """Names a parameter."""
+
+    group: str
+    """`job`, `code`, `argument`, `environment` or `patch`."""
+    name: str
+
+
+class Same(msgspec.Struct, kw_only=True, rename="camel"):
+    """A parameter that all jobs have with one value."""
+
+    group: str
+    name: str
+    value: str
+
+
+class Metric(msgspec.Struct, kw_only=True, rename="camel"):
+    """Names a metric."""
+
+    name: str
+    best: Direction | None
+    """Which value is the best one. Null: its name does not say."""
+
+
+class Compared(msgspec.Struct, kw_only=True, rename="camel"):
+    """One job of a comparison."""
+
+    namespace: str
+    name: str
+    uid: str
+    state: str
+    created: str | None
+    seconds: float | None
+    """From its creation to its end, or to now."""
+    parameters: list[str | None]
+    """One for each of `Comparison.parameters`. Null: the job does not have it."""
+    measures: list[Measure | None]
+    """One for each of `Comparison.metrics`. Null: it was not reported."""
+
+
+class Missing(msgspec.Struct, kw_only=True, rename="camel"):
+    """A job that was asked for and is not compared."""
+
+    namespace: str
+    name: str
+    message: str
+    """Why."""
+
+
+class Comparison(msgspec.Struct, kw_only=True, rename="camel"):
+    """Answer of `/compare`."""
+
+    now: str
+    jobs: list[Compared]
+    """In the order in which they were asked for."""
+    parameters: list[Parameter]
+    """Those that differ."""
+    same: list[Same]
+    """Those that do not."""
+    metrics: list[Metric]
+    missing: list[Missing]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What is known of one job."""
+
+    job: Document
+    reports: Sequence[Report] = ()
+    """Of the whole run, oldest first, as far as they are known."""
+    jobset: Document | None = field(default=None)
+    """What the job became, if it can be had."""
+
+
+def compare(runs: Sequence[Run], now: datetime, missing: Sequence[Missing] = ()) -> Comparison:
+    """The runs beside each other. Raises msgspec.ValidationError for a job that does not fit the API."""
+    parameters = [parameters_of(run.job, run.jobset) for run in runs]
+    views = [(job, view_of(job, History(), now)) for job in (msgspec.convert(run.job, TrainJob) for run in runs)]
+    measures = [measures_of(run.reports, view.metrics) for run, (_, view) in zip(runs, views, strict=True)]
+    names = _names(parameters)
+    differing = [name for name in names if len({one.get(name) for one in parameters}) > 1]
+    metrics = sorted_metrics({name for one in measures for name in one})
+    jobs = []
+    for run, (job, view), has, came_to in zip(runs, views, parameters, measures, strict=True):
+        end = (entered(job, State(view.state)) if view.is_over else None) or now
+        jobs.append(
+            Compared(
+                namespace=view.namespace,
+                name=view.name,
+                uid=uid_of(run.job),
+                state=view.state.value,
+                created=format_time(view.created) if view.created is not None else None,
+                seconds=max(0.0, (end - view.created).total_seconds()) if view.created is not None else None,
+                parameters=[has.get(name) for name in differing],
+                measures=[came_to.get(name) for name in metrics],
+            )
+        )
+    return Comparison(
+        now=format_time(now),
+        jobs=jobs,
+        parameters=[Parameter(group=name.group, name=name.name) for name in differing],
+        same=[
+            Same(group=name.group, name=name.name, value=parameters[0][name])
+            for name in names
+            if name not in differing and parameters
+        ],
+        metrics=[Metric(name=name, best=direction_of(name)) for name in metrics],
+        missing=list(missing),
+    )
+
+
+def _names(parameters: Sequence[Mapping[Name, str]]) -> list[Name]:
+    """All names by group; in a group as the jobs have them."""
+    found: dict[Name, None] = {}
+    for one in parameters:
+        found.update(dict.fromkeys(one))
+    return sorted(found, key=lambda name: GROUPS.index(name.group))

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a job was run with, as names and values: arguments, environment, image, nodes, git commit. Pure.
+
+Values that the job leaves to its runtime are those of the JobSet that it became, where that is given. Secrets are not
+shown: neither what comes from a Secret, nor a value whose name looks like one.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainwright.api.messages import one_line
+from trainwright.api.objects import Document, annotations_of
+from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
+from trainwright.controller.cli.comparing.secrets import HIDDEN, looks_secret, shown, within
+
+ANNOTATION_COMMIT = "trainwright.dev/git-commit"
+"""Of a TrainJob: the commit that the folder of its script was at."""
+ANNOTATION_DIRTY = "trainwright.dev/git-dirty"
+"""`true` if something differed from that commit, `false` if not."""
+ARGUMENT, ENVIRONMENT, CODE, JOB, PATCH = "argument", "environment", "code", "job", "patch"
+GROUPS = (JOB, CODE, ARGUMENT, ENVIRONMENT, PATCH)
+"""The order in which they are shown."""
+MOST = 500
+"""Parameters of one job."""
+_OPTION = re.compile(r"-{1,2}[A-Za-z][\w.-]*")
+_NAMED = re.compile(r"\+{0,2}[A-Za-z_][\w.@/-]*")
+_OF_NODE = {"workdir": "folder", "python": "python", "output": "output", "runs": ""}
+"""What `trainwright local run` asks of the local node, in annotations such as `workdir.trainwright.dev/node`.
+
+Empty: the same for all jobs of a cluster.
+"""
+_ASKED = re.compile(rf"({'|'.join(_OF_NODE)})\.trainwright\.dev/")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Name:
+    """Of a parameter."""
+
+    group: str
+    """One of GROUPS."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"env {self.name}" if self.group == ENVIRONMENT else self.name
+
+
+def parameters_of(job: Document, jobset: Document | None = None) -> dict[Name, str]:
+    """What the job was run with. `jobset`: that of the job, if it can be had."""
+    found: dict[Name, str] = {}
+    for group, name, value in _all(job, jobset):
+        if len(found) >= MOST:
+            break
+        found[Name(group, one_line(name))] = one_line(value)
+    return found
+
+
+def _all(job: Document, jobset: Document | None) -> Iterator[tuple[str, str, str]]:
+    spec = _mapping(job.get("spec"))
+    trainer = _mapping(spec.get("trainer"))
+    yield from _shape(spec, trainer, _Built.of(jobset))
+    yield from _code(annotations_of(job))
+    yield from _arguments([*_texts(trainer.get("command")), *_texts(trainer.get("args"))])
+    yield from _environment(trainer.get("env"), "")
+    for step, initializer in _mapping(spec.get("initializer")).items():
+        uri = _mapping(initializer).get("storageUri")
+        if uri:
+            yield JOB, str(step), within(str(uri))
+        yield from _environment(_mapping(initializer).get("env"), f"{step}: ")
+    for patch in _documents(spec.get("runtimePatches")):
+        yield from _patch(_mapping(patch.get("trainingRuntimeSpec")), "")
+
+
+def _shape(spec: Mapping[str, Any], trainer: Mapping[str, Any], built: "_Built") -> Iterator[tuple[str, str, str]]:
+    """The runtime, the image, and how much of each there is."""
+    found = {
+        "runtime": _mapping(spec.get("runtimeRef")).get("name"),
+        "image": within(str(trainer.get("image") or built.image)),
+        "nodes": trainer.get("numNodes") if trainer.get("numNodes") is not None else built.nodes,
+        "processes per node": trainer.get("numProcPerNode"),
+        "deadline in seconds": spec.get("activeDeadlineSeconds"),
+    }
+    yield from ((JOB, name, str(value)) for name, value in found.items() if value not in (None, ""))
+    for kind, amounts in _mapping(trainer.get("resourcesPerNode")).items():
+        for name, amount in _mapping(amounts).items():
+            yield JOB, f"{name} {kind} per node", str(amount)
+
+
+def _code(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    if ANNOTATION_COMMIT in annotations:
+        yield CODE, "git commit", annotations[ANNOTATION_COMMIT]
+    if ANNOTATION_DIRTY in annotations:
+        yield CODE, "git changes", "uncommitted" if annotations[ANNOTATION_DIRTY] == "true" else "none"
+
+
+# ---------------------------------------------------------------------- what the runtime decided
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """Of the trainer in a JobSet."""
+
+    image: str = ""
+    nodes: int | None = None
+
+    @classmethod
+    def of(cls, jobset: Document | None) -> "_Built":
+        for part in _documents(_mapping((jobset or {}).get("spec")).get("replicatedJobs")):
+            template = _mapping(part.get("template"))
+            labels = _mapping(_mapping(template.get("metadata")).get("labels"))
+            if labels.get(LABEL_ANCESTOR_STEP) != STEP_TRAINER:
+                continue
+            spec = _mapping(template.get("spec"))
+            pod = _mapping(_mapping(spec.get("template")).get("spec"))
+            containers = _documents(pod.get("containers"))
+            container: Mapping[str, Any] = next(
+                (one for one in containers if one.get("name") == NODE), next(iter(containers), {})
+            )
+            nodes = spec.get("parallelism")
+            return cls(str(container.get("image") or ""), nodes if isinstance(nodes, int) else None)
+        return cls()
+
+
+# ---------------------------------------------------------------------- arguments
+
+
+def _arguments(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """The options by name; what is none is the command.
+
+    `--lr 0.1`, `--lr=0.1` and `lr=0.1` are the same to people, and so are their names here. A word behind an option is
+    its value unless it is an option, too.
+    """
+    command: list[str] = []
+    options: dict[str, list[str]] = {}
+    place = 0
+    while place < len(words):
+        word = words[place]
+        place += 1
+        name, equals, value = word.partition("=")
+        if equals and (_OPTION.fullmatch(name) or _NAMED.fullmatch(name)):
+            options.setdefault(name, []).append(value)
+        elif _OPTION.fullmatch(word):
+            takes = place < len(words) and not _is_named(words[place])
+            options.setdefault(word, []).append(words[place] if takes else "yes")
+            place += takes
+        else:
+            command.append(word)
+    if command:
+        yield ARGUMENT, "command", within(" ".join(command))
+    for name, values in options.items():
+        yield ARGUMENT, name, shown(name, " ".join(values))
+
+
+def _is_named(word: str) -> bool:
+    return word == "--" or _OPTION.fullmatch(word.partition("=")[0]) is not None
+
+
+# ---------------------------------------------------------------------- environment and patches
+
+
+def _environment(variables: Any, before: str) -> Iterator[tuple[str, str, str]]:
+    for one in _documents(variables):
+        if one.get("name"):
+            yield ENVIRONMENT, f"{before}{one['name']}", _value(one)
+
+
+def _value(variable: Mapping[str, Any]) -> str:
+    """The value of a variable, or where it comes from."""
+    for kind, source in _mapping(variable.get("valueFrom")).items():
+        told = _mapping(source)
+        match kind:
+            case "secretKeyRef":
+                return f"(Secret {told.get('name', '')}, key {told.get('key', '')})"
+            case "configMapKeyRef":
+                return f"(ConfigMap {told.get('name', '')}, key {told.get('key', '')})"
+            case "fieldRef":
+                return f"({told.get('fieldPath', '')})"
+            case _:
+                return f"({kind})"
+    return shown(str(variable["name"]), str(variable.get("value") or ""))
+
+
+def _patch(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
+    """The values of a patch by path; what has a name is found by it."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if asked := _ASKED.match(str(name)):
+                if _OF_NODE[asked[1]]:
+                    yield CODE, _OF_NODE[asked[1]], within(str(inner))
+            else:
+                yield from _patch(inner, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            name = _mapping(inner).get("name")
+            here = f"{path}[{name or index}]"
+            if path.endswith(".env") and name:
+                yield PATCH, here, _value(_mapping(inner))
+            elif isinstance(inner, Mapping):
+                yield from _patch({key: one for key, one in inner.items() if key != "name"}, here)
+            else:
+                yield from _patch(inner, here)
+    elif value is not None:
+        text = value if isinstance(value, str) else json.dumps(value)
+        yield PATCH, path, HIDDEN if looks_secret(path.rpartition(".")[2]) else within(text)
+
+
+# ---------------------------------------------------------------------- what a document may hold
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _documents(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+def _texts(value: Any) -> Iterable[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs beside each other: their curves, the parameters that differ, last and best values.
+
+import { Problem, Stream, paths, read } from "../api.js";
+import { announce, el, fill, put, say } from "../dom.js";
+import { counted, sentence } from "../format.js";
+import { chosen } from "../jobs/chosen.js";
+import { hrefOf as jobHref } from "../jobs/row.js";
+import { listAddress } from "../jobs/view.js";
+import { CompareChart } from "./chart.js";
+import { metricsOf } from "./lines.js";
+import { MOST, PLAIN, format, keyOf, parse } from "./selection.js";
+import { swatch } from "./styles.js";
+import { CompareTable } from "./table.js";
+
+/** So many charts at first; a report may have 256 metrics. */
+const FIRST = 12;
+/** Running jobs report often; they are read again not more often than this. */
+const AGAIN_MS = 2000;
+
+export class CompareView {
+  #shell;
+  #selection;
+  #comparison = null;
+  #points = new Map();
+  #stale = new Set();
+  #charts = new Map();
+  #seen = new Set();
+  #timer = 0;
+  #busy = false;
+  #all = false;
+  #abort = new AbortController();
+  #observer;
+  range = null;
+
+  /** @param shell what `main.js` offers: `connection(connection)`, `link(state, detail)`, `where(cluster)` */
+  constructor(root, query, shell) {
+    this.#shell = shell;
+    this.#selection = parse(query);
+    this.#build(root);
+    addEventListener("keydown", this.#pressed);
+    addEventListener("theme", this.#theme);
+    // Charts that are not seen are not drawn.
+    this.#observer = new IntersectionObserver((entries) => this.#watch(entries), { rootMargin: "300px" });
+    this.#showChoice();
+    this.stream = new Stream(
+      `${paths.jobs()}/stream`,
+      paths.jobs(),
+      {
+        snapshot: (jobs) => {
+          shell.where(jobs.cluster);
+          shell.connection(jobs.connection);
+          this.#read(this.#selection.jobs);
+        },
+        rows: ({ changed, deleted }) => this.#changed([...changed, ...deleted]),
+        connection: (connection) => shell.connection(connection),
+      },
+      shell.link,
+    );
+  }
+
+  /** The address has changed, as by the way back. */
+  ask(query) {
+    const asked = parse(query);
+    if (format(asked) === format(this.#selection)) return;
+    const jobs = format({ ...asked, ...PLAIN }) !== format({ ...this.#selection, ...PLAIN });
+    if (asked.by !== this.#selection.by) this.range = null;
+    this.#selection = asked;
+    this.#showChoice();
+    this.#draw();
+    if (jobs) this.#read([]);
+  }
+
+  close() {
+    this.stream.close();
+    this.#abort.abort();
+    this.#observer.disconnect();
+    clearTimeout(this.#timer);
+    removeEventListener("keydown", this.#pressed);
+    removeEventListener("theme", this.#theme);
+    for (const chart of this.#charts.values()) chart.close();
+  }
+
+  get by() {
+    // Without steps, time is all there is.
+    return this.#hasSteps ? this.#selection.by : "time";
+  }
+
+  get smooth() {
+    return this.#selection.smooth;
+  }
+
+  get logarithmic() {
+    return this.#selection.logarithmic;
+  }
+
+  /** The jobs that are drawn, in the order of the comparison. */
+  get runs() {
+    const jobs = this.#comparison?.jobs ?? [];
+    const several = new Set(jobs.map(({ namespace }) => namespace)).size > 1;
+    return jobs.map((job) => ({ title: several ? keyOf(job) : job.name, points: this.#points.get(keyOf(job)) ?? NOTHING }));
+  }
+
+  get #hasSteps() {
+    return this.runs.some(({ points }) => points.steps.some((step) => step !== null));
+  }
+
+  #build(root) {
+    this.title = el("h1", { tabindex: "-1" }, "Compare jobs");
+    this.jobs = el("ul.compare-jobs", { "aria-label": "Jobs that are compared" });
+    this.problem = el("p.note", { role: "alert", hidden: true });
+    this.empty = el("div.empty.card", { hidden: true });
+    this.loading = el("div.empty.card", {}, "Reading the jobs …");
+    this.axes = ["step", "time"].map((value) =>
+      el("button.button", { type: "button", dataset: { value }, onclick: () => this.#choose({ by: value }, true) }, value === "step" ? "Step" : "Time"),
+    );
+    this.log = el("button.button", { type: "button", onclick: () => this.#choose({ logarithmic: !this.logarithmic }) }, "Log scale");
+    this.whole = el("button.button", { type: "button", disabled: true, onclick: () => this.zoom(null) }, "Whole runs");
+    this.slider = el("input.slider", { id: "smooth", type: "range", min: "0", max: "0.99", step: "0.01", oninput: () => this.#choose({ smooth: Number(this.slider.value) }) });
+    this.amount = el("output.number", { for: "smooth" });
+    this.grid = el("div.charts.compare-charts");
+    this.none = el("p.none.muted", { hidden: true }, "None of the jobs has reported numbers.");
+    this.more = el("button.button", { type: "button", hidden: true, onclick: () => this.#showAll() });
+    this.table = new CompareTable({ sort: (column) => this.#sort(column), turn: (metric, way) => this.#turn(metric, way) });
+    this.csv = el("a.button", { download: "jobs.csv" }, "CSV");
+    this.differ = el("p.muted.small");
+    this.same = el("dl.compare-same");
+    this.sameness = el("details.values", {}, el("summary", {}), this.same);
+    this.missing = el("p.note.muted", { hidden: true });
+    this.content = el(
+      "div.job",
+      { hidden: true },
+      el(
+        "section.panel",
+        { "aria-labelledby": "compare-curves" },
+        el(
+          "div.panel-head",
+          {},
+          el("h2", { id: "compare-curves" }, "Curves"),
+          el(
+            "div.panel-tools",
+            {},
+            el("label.smooth", { for: "smooth" }, "Smoothing", this.slider, this.amount),
+            el("div.choices", { role: "group", "aria-label": "Horizontal axis" }, ...this.axes),
+            this.log,
+            this.whole,
+          ),
+        ),
+        this.none,
+        this.grid,
+        this.more,
+      ),
+      el(
+        "section.panel",
+        { "aria-labelledby": "compare-table" },
+        el("div.panel-head", {}, el("h2", { id: "compare-table" }, "Parameters and values"), this.differ, el("div.panel-tools", {}, this.csv)),
+        this.table.node,
+        this.sameness,
+      ),
+      this.missing,
+    );
+    root.replaceChildren(
+      el("nav.crumbs", { "aria-label": "Way back" }, el("a", { href: listAddress() }, "← All jobs")),
+      el("div.job-head", {}, this.title),
+      this.jobs,
+      this.problem,
+      this.loading,
+      this.empty,
+      this.content,
+    );
+  }
+
+  // ------------------------------------------------------------------ what is chosen
+
+  #choose(part, whole = false) {
+    this.#selection = { ...this.#selection, ...part };
+    if (whole) this.range = null;
+    history.replaceState(null, "", `#/compare?${format(this.#selection)}`);
+    this.#draw();
+  }
+
+  #sort(column) {
+    const same = this.#selection.column === column;
+    // The third press gives the order back in which the jobs were chosen.
+    if (same && this.#selection.descending) this.#choose({ column: "", descending: false });
+    else this.#choose({ column, descending: same });
+  }
+
+  /** Another value of the metric is the best one. */
+  #turn(metric, way) {
+    const best = new Map(this.#selection.best);
+    best.set(metric, way === "low" ? "high" : "low");
+    if (best.get(metric) === this.#comparison.metrics.find(({ name }) => name === metric)?.best) best.delete(metric);
+    this.#choose({ best });
+    announce(`Of ${metric}, the ${way === "low" ? "highest" : "lowest"} value is the best one now`);
+  }
+
+  #remove(job) {
+    const jobs = this.#selection.jobs.filter((one) => keyOf(one) !== keyOf(job));
+    chosen.set(job, false);
+    // Until it is read again, which parameters differ without the job.
+    if (this.#comparison) this.#comparison = { ...this.#comparison, jobs: this.#comparison.jobs.filter((one) => keyOf(one) !== keyOf(job)) };
+    this.#choose({ jobs });
+    this.#showChoice();
+    this.title.focus({ preventScroll: true });
+    if (jobs.length) this.#read([]);
+  }
+
+  #showChoice() {
+    const { jobs } = this.#selection;
+    chosen.replace(jobs);
+    const words = jobs.length ? `Compare ${counted(jobs.length, "job")}` : "Compare jobs";
+    say(this.title, words);
+    document.title = `${words} · Trainwright`;
+    this.empty.hidden = jobs.length > 0 && jobs.length <= MOST;
+    this.loading.hidden = !this.empty.hidden || this.#comparison !== null;
+    if (!this.empty.hidden) this.content.hidden = true;
+    const text = jobs.length ? `At most ${MOST} jobs can be compared at once; choose fewer.` : "Choose jobs in the list, then press Compare.";
+    this.empty.replaceChildren(el("h2", {}, jobs.length ? "Too many jobs" : "No jobs are chosen"), el("p", {}, text), el("p.actions", {}, el("a.button", { href: listAddress() }, "All jobs")));
+    // The colours are those of the comparison, which has no place for jobs that are missing.
+    const shown = this.#comparison?.jobs ?? [];
+    const place = new Map(shown.map((job, index) => [keyOf(job), index]));
+    fill(this.jobs, JSON.stringify([jobs, shown.map(keyOf)]), () =>
+      jobs.map((job) =>
+        el(
+          "li",
+          {},
+          place.has(keyOf(job)) ? swatch(place.get(keyOf(job))) : null,
+          el("a", { href: jobHref(job), title: keyOf(job) }, job.name),
+          el("button.remove", { type: "button", title: `Leave ${job.name} out`, "aria-label": `Leave ${job.name} out`, onclick: () => this.#remove(job) }, "×"),
+        ),
+      ),
+    );
+  }
+
+  // ------------------------------------------------------------------ reading
+
+  #changed(references) {
+    const compared = new Set(this.#selection.jobs.map(keyOf));
+    const found = references.filter((one) => compared.has(keyOf(one)));
+    for (const one of found) this.#stale.add(keyOf(one));
+    if (this.#stale.size && !this.#timer) {
+      this.#timer = setTimeout(() => {
+        this.#timer = 0;
+        this.#read(this.#selection.jobs.filter((job) => this.#stale.has(keyOf(job))));
+      }, AGAIN_MS);
+    }
+  }
+
+  /** Read the comparison again, and the curves of these jobs. */
+  async #read(jobs) {
+    for (const job of jobs) this.#stale.add(keyOf(job));
+    if (this.#busy || !this.#selection.jobs.length || this.#selection.jobs.length > MOST) return;
+    this.#busy = true;
+    const stale = new Set(this.#stale);
+    const asked = format({ ...this.#selection, ...PLAIN });
+    this.#stale.clear();
+    try {
+      const comparison = await read(`${paths.compare()}?${asked}`, this.#abort.signal);
+      const wanted = comparison.jobs.filter((job) => stale.has(keyOf(job)) || !this.#points.has(keyOf(job)));
+      await Promise.all(wanted.map((job) => this.#readCurves(job)));
+      this.problem.hidden = true;
+      // One may have been left out meanwhile.
+      const still = new Set(this.#selection.jobs.map(keyOf));
+      this.#comparison = { ...comparison, jobs: comparison.jobs.filter((job) => still.has(keyOf(job))) };
+      this.#showChoice();
+      this.#draw();
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (!(error instanceof Problem)) throw error;
+      this.loading.hidden = true;
+      this.problem.hidden = false;
+      say(this.problem, error.message);
+    } finally {
+      this.#busy = false;
+    }
+    if (format({ ...this.#selection, ...PLAIN }) !== asked) this.#read([]);
+    else if (this.#stale.size) this.#changed([]);
+  }
+
+  async #readCurves(job) {
+    try {
+      const { points } = await read(`${paths.job(job)}/series`, this.#abort.signal);
+      this.#points.set(keyOf(job), points);
+    } catch (error) {
+      // It was deleted a moment ago; the next comparison says so.
+      if (!(error instanceof Problem) || error.reason !== "NotFound") throw error;
+      this.#points.delete(keyOf(job));
+    }
+  }
+
+  // ------------------------------------------------------------------ showing
+
+  #draw() {
+    const comparison = this.#comparison;
+    if (comparison === null) return;
+    this.content.hidden = comparison.jobs.length === 0 && comparison.missing.length === 0;
+    this.loading.hidden = true;
+    for (const button of this.axes) {
+      put(button, "aria-pressed", String(button.dataset.value === this.by));
+      button.disabled = button.dataset.value === "step" && !this.#hasSteps;
+    }
+    put(this.log, "aria-pressed", String(this.logarithmic));
+    this.slider.value = String(this.smooth);
+    say(this.amount, this.smooth ? this.smooth.toFixed(2) : "off");
+    this.whole.disabled = this.range === null;
+    this.#drawCharts();
+    this.table.show(comparison, this.#selection);
+    this.table.node.hidden = comparison.jobs.length === 0;
+    put(this.csv, "href", `${paths.compare()}/csv?${format({ ...this.#selection, ...PLAIN, best: this.#selection.best })}`);
+    const count = comparison.parameters.length;
+    const [one] = comparison.jobs.length > 1 ? [count ? `${counted(count, "parameter")} ${count === 1 ? "differs" : "differ"}` : "No parameter differs"] : [""];
+    say(this.differ, one);
+    this.sameness.hidden = comparison.same.length === 0;
+    say(this.sameness.firstChild, comparison.jobs.length > 1 ? `${counted(comparison.same.length, "parameter")} with one value in all jobs` : "Parameters");
+    fill(this.same, JSON.stringify(comparison.same), () =>
+      comparison.same.map(({ group, name, value }) => el("div", {}, el("dt", {}, group === "environment" ? `env ${name}` : name), el("dd.mono", {}, value))),
+    );
+    const missing = comparison.missing.map(({ message }) => sentence(message));
+    this.missing.hidden = missing.length === 0;
+    say(this.missing, `Not compared: ${missing.join(" ")}`);
+  }
+
+  #drawCharts() {
+    const names = metricsOf(this.#comparison.metrics.map(({ name }) => name), this.runs.map(({ points }) => points));
+    const shown = this.#all ? names : names.slice(0, FIRST);
+    this.none.hidden = names.length > 0;
+    for (const [name, chart] of this.#charts) {
+      if (!shown.includes(name)) {
+        chart.close();
+        this.#charts.delete(name);
+      }
+    }
+    shown.forEach((name, place) => {
+      if (!this.#charts.has(name)) {
+        const made = new CompareChart(name, this);
+        this.#charts.set(name, made);
+        this.#observer.observe(made.node);
+      }
+      const chart = this.#charts.get(name);
+      if (this.grid.children[place] !== chart.node) this.grid.insertBefore(chart.node, this.grid.children[place] ?? null);
+      if (this.#seen.has(chart.node)) chart.draw();
+    });
+    this.more.hidden = shown.length === names.length;
+    say(this.more, `Show all ${counted(names.length, "curve")}`);
+  }
+
+  #watch(entries) {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) this.#seen.add(target);
+      else this.#seen.delete(target);
+      if (isIntersecting) this.#charts.get(target.dataset.metric)?.draw();
+    }
+  }
+
+  #showAll() {
+    this.#all = true;
+    this.#draw();
+  }
+
+  #theme = () => {
+    for (const chart of this.#charts.values()) if (this.#seen.has(chart.node)) chart.reshape();
+  };
+
+  #pressed = (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    if (!event.target.closest?.("select, input")) location.hash = listAddress();
+  };
+
+  /** Show a range of the horizontal axis in all charts; null: all of it. */
+  zoom(range) {
+    const was = this.range;
+    this.range = range;
+    this.whole.disabled = range === null;
+    for (const chart of this.#charts.values()) chart.range();
+    if (range === null && was !== null) announce("The whole runs are shown");
+  }
+
+  /** A chart is pointed at: the others show the same place. */
+  point(x, from) {
+    for (const chart of this.#charts.values()) if (chart !== from && this.#seen.has(chart.node)) chart.point(x);
+  }
+}
+
+const NOTHING = { times: [], steps: [], percentages: [], curves: [], marks: [] };
