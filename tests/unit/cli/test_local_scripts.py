@@ -179,7 +179,8 @@ def asked(job: Any) -> dict[str, str]:
     for patch in job["spec"]["runtimePatches"]:
         for part in patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]:
             found |= part["template"]["spec"]["template"]["metadata"]["annotations"]
-    return {name.removesuffix(".trainwright.dev/node"): value for name, value in found.items()}
+    of_the_trainer = ".trainwright.dev/node"
+    return {name.removesuffix(of_the_trainer): value for name, value in found.items() if name.endswith(of_the_trainer)}
 
 
 def test_a_dry_run_says_where_the_script_starts_and_what_it_leaves(
