@@ -118,9 +118,10 @@ async def test_guards_outlive_their_spawner_and_the_next_start_has_another(
 @pytest.mark.parametrize("sent", [b"", b"\0", b"\0" * 15])
 def test_a_spawner_ends_with_its_node_in_the_middle_of_a_request(sent: bytes) -> None:
     ours, its = socket.socketpair()
-    with its, subprocess.Popen(
-        [sys.executable, "-I", "-S", SPAWNER, str(its.fileno())], pass_fds=[its.fileno()]
-    ) as process:
+    with (
+        its,
+        subprocess.Popen([sys.executable, "-I", "-S", SPAWNER, str(its.fileno())], pass_fds=[its.fileno()]) as process,
+    ):
         its.close()
         ours.sendall(sent)
         ours.close()
