@@ -166,9 +166,13 @@ class Picture:
     @cached_property
     def present_pods(self) -> tuple[Document, ...]:
         """The pods of the present attempt."""
+        return tuple(pod for pod in self.pods if self.is_of_present_attempt(pod))
+
+    def is_of_present_attempt(self, pod: Document) -> bool:
+        """Whether a pod of the job, which may be gone, is none of an attempt before a restart of the JobSet."""
         jobset = self.jobset
         attempt = str((jobset.get("status") or {}).get("restarts") or 0) if jobset is not None else None
-        return tuple(pod for pod in self.pods if attempt in (None, labels_of(pod).get(LABEL_ATTEMPT, attempt)))
+        return attempt in (None, labels_of(pod).get(LABEL_ATTEMPT, attempt))
 
     def is_controller_of(self, obj: Document) -> bool:
         """Whether the object belongs to this very TrainJob."""

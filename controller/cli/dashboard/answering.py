@@ -4,6 +4,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 from trainwright.api.objects import Key
 from trainwright.api.times import Now, format_time, wall_clock
@@ -51,17 +52,18 @@ class Site:
         plugins: Sequence[Explains],
         pipeline: Callable[[], Pipeline],
         reports: Reports | None = None,
+        logs: Path | None = None,
         changes: bool = False,
         now: Now = wall_clock,
     ) -> None:
-        """`reports`: the file of a local cluster, in which runs are kept. `changes`: whether jobs may be changed."""
+        """As `commands.server_of` has it."""
         self._changing = Changing(client, is_on=changes)
         self.watched = Watched(client, cluster, reports=reports, now=now)
         self._reports = reports
         self._client = client
         self._link = Link(client, self.watched)
         self._logs = Logs(client, now=now)
-        self._looking = Looking(self.watched, Details(client, cluster, plugins, now=now), client)
+        self._looking = Looking(self.watched, Details(client, cluster, plugins, logs=logs, now=now), client)
         self._comparing = Comparing(client, now)
         self._rendered = Rendered(client, pipeline, now=now)
 

@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.controller.cli.reading import BROKEN_PIPE, WRONG_USE, add_kubeconfig, chosen_cluster
@@ -128,6 +129,7 @@ def server_of(
     port: int = 0,
     changes: bool = False,
     reports: "Reports | None" = None,
+    logs: Path | None = None,
     kept: "KeptKeys | None" = None,
     command: str = "trainwright dashboard",
 ) -> "Server":
@@ -140,6 +142,7 @@ def server_of(
         port: to listen on; 0 for a free one.
         changes: whether the page may stop, resume, delete and repeat jobs, where the user may.
         reports: keeps the runs of a local cluster.
+        logs: the folder of a local node's logs, which has those of pods that are gone.
         kept: port and secret of a local cluster.
         command: what the user types to have this dashboard again.
 
@@ -161,6 +164,7 @@ def server_of(
         plugins=explaining_plugins(),
         pipeline=lambda: Pipeline(Registry.load()),
         reports=reports,
+        logs=logs,
         changes=changes,
     )
     return Server(site, Guard(), port=port, kept=kept, command=command)

@@ -5,13 +5,15 @@ It is the picture that `trainwright explain` reads, with the pods, the events an
 user may not read is said in `unread`.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.objects import Document, name_of
+from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.times import Now, format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.dashboard import contract
@@ -20,6 +22,7 @@ from trainwright.controller.cli.dashboard.rows import conditions_of, row_of
 from trainwright.controller.cli.dashboard.timeline import timeline_of
 from trainwright.controller.cli.dashboard.usage import Usage
 from trainwright.controller.cli.progress.history import History
+from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.runtime import Client
 from trainwright.controller.trainer.explain import Explanation, Reader
 from trainwright.controller.trainer.explain.judgement import why_unread
@@ -27,8 +30,9 @@ from trainwright.controller.trainer.explain.kinds import CONFIG_MAP
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.last_words import without_answers
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
+from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.plugins.contract import About, Cause, Explains, Picture
-from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, EVENTS_OF, JOBSET, POD, Verb
+from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, EVENTS_OF, JOBSET, POD, Verb, index_of
 
 _LOG_LINES = 20
 """Of a failed container, that are shown."""
@@ -39,11 +43,19 @@ class Details:
     """Reads jobs through one client."""
 
     def __init__(
-        self, client: Client, cluster: contract.Cluster, plugins: Sequence[Explains] = (), *, now: Now = wall_clock
+        self,
+        client: Client,
+        cluster: contract.Cluster,
+        plugins: Sequence[Explains] = (),
+        *,
+        logs: Path | None = None,
+        now: Now = wall_clock,
     ) -> None:
+        """`logs`: the folder of a local node's logs, which has those of pods that are gone."""
         self._cluster = cluster
         self._reader = Reader(client, plugins, now=now)
         self._usage = Usage(client)
+        self._logs = logs
         self._now = now
 
     async def read(self, namespace: str, name: str, history: History, connection: contract.Connection) -> contract.Job:
@@ -56,7 +68,8 @@ class Details:
             DecodeError: it does not fit the API.
         """
         picture, explanation = await self._reader.picture(namespace, name, also=_wanted)
-        job = job_of(picture, explanation, history, self._cluster, connection, self._now())
+        gone = await asyncio.to_thread(_gone, self._logs, picture) if self._logs is not None else []
+        job = job_of(picture, explanation, history, self._cluster, connection, self._now(), gone)
         if any(pod.phase == "Running" for pod in job.pods):
             used = await self._usage.read(namespace, name)
             for pod in job.pods:
@@ -71,6 +84,7 @@ def job_of(
     cluster: contract.Cluster,
     connection: contract.Connection,
     now: datetime,
+    gone: Sequence[Document] = (),
 ) -> contract.Job:
     """The answer, from what was read. Raises msgspec.ValidationError for a job that does not fit the API."""
     job = msgspec.convert(picture.job, TrainJob)
@@ -99,12 +113,19 @@ def job_of(
             for one in conditions_of(job)
         ],
         timeline=timeline_of(job, _events(picture), failures),
-        pods=pods_of(picture),
+        pods=pods_of(picture, gone),
         attempts=[contract.Attempt(number=one, failure=failures.get(one)) for one in sorted(numbers)],
         metrics=last_metrics(job),
         explanation=explanation_of(explanation),
         unread=list(_unread(picture)),
     )
+
+
+def _gone(logs: Path, picture: Picture) -> list[Document]:
+    """The pods of the job that are gone and whose logs are kept, by attempt and rank. Blocks."""
+    there = {uid_of(pod) for pod in picture.pods}
+    found = [one.gone for one in ended_pods(logs, uid_of(picture.job)) if uid_of(one.document) not in there]
+    return sorted(found, key=lambda pod: (attempt_of(pod), index_of(pod), name_of(pod)))
 
 
 def last_metrics(job: TrainJob) -> list[contract.Metric]:

@@ -38,7 +38,16 @@ async def embedded(
     """
     client = Client(transport, user_agent="trainwright-dashboard")
     reports = await asyncio.to_thread(Reports, None if memory else folder / FILE)
-    server = server_of(client, config, "", changes=True, reports=reports, kept=KeptKeys(folder), command=command)
+    server = server_of(
+        client,
+        config,
+        "",
+        changes=True,
+        reports=reports,
+        logs=folder / "logs",
+        kept=KeptKeys(folder),
+        command=command,
+    )
     try:
         async with TaskScope("embedded dashboard") as tasks:
             decided = asyncio.Event()

@@ -16,10 +16,34 @@ from trainwright.plugins.contract.picture import index_of
 _STATES: tuple[contract.ContainerState, ...] = ("running", "terminated", "waiting")
 
 
-def pods_of(picture: Picture) -> list[contract.Pod]:
-    """All pods of the job that exist, by replicated job, replica and rank."""
-    present = {uid_of(pod) for pod in picture.present_pods}
-    return [_pod(pod, picture, current=uid_of(pod) in present) for pod in picture.pods]
+def pods_of(picture: Picture, gone: Iterable[Document] = ()) -> list[contract.Pod]:
+    """All pods of the job that exist, by replicated job, replica and rank; then those that are gone and have logs.
+
+    A pod that is gone counts as one of the present attempt if none of its rank has come after it.
+    """
+    gone = list(gone)
+    current = {uid_of(pod) for pod in picture.present_pods}
+    taken = {_place(pod) for pod in picture.present_pods}
+    for pod in sorted(gone, key=_created, reverse=True):
+        if picture.is_of_present_attempt(pod) and _place(pod) not in taken:
+            taken.add(_place(pod))
+            current.add(uid_of(pod))
+    found = [_pod(pod, picture, current=uid_of(pod) in current) for pod in picture.pods]
+    for pod in gone:
+        told = _pod(pod, picture, current=uid_of(pod) in current)
+        told.message = told.message or "the pod is gone, and its log is kept"
+        found.append(told)
+    return found
+
+
+def _place(pod: Document) -> tuple[str, str, int]:
+    """Which of the job's pods it is."""
+    labels = labels_of(pod)
+    return labels.get(LABEL_REPLICATED_JOB, ""), labels.get(LABEL_JOB_INDEX, ""), index_of(pod)
+
+
+def _created(pod: Document) -> str:
+    return str((pod.get("metadata") or {}).get("creationTimestamp") or "")
 
 
 def job_path(namespace: str, name: str, *more: str) -> str:

@@ -97,7 +97,7 @@ class Jobs:
         if self.logs is not None:
             known = set(map(uid_of, found))
             ended = await asyncio.to_thread(ended_pods, self.logs, uid_of(job))
-            found += [_gone(one.document) for one in ended if uid_of(one.document) not in known]
+            found += [one.gone for one in ended if uid_of(one.document) not in known]
         return sorted(found, key=lambda pod: (attempt_of(pod), *_order(pod), name_of(pod)))
 
     # ------------------------------------------------------------------ changing
@@ -326,11 +326,6 @@ def latest_attempt(pods: Sequence[Document]) -> list[Document]:
     """The pods of the latest attempt."""
     latest = max(map(attempt_of, pods), default=0)
     return [pod for pod in pods if attempt_of(pod) == latest]
-
-
-def _gone(pod: Document) -> Document:
-    """A pod that is gone: it is not ending any more."""
-    return {**pod, "metadata": {name: value for name, value in pod["metadata"].items() if name != "deletionTimestamp"}}
 
 
 def _runs(pod: Document) -> bool:

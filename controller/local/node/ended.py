@@ -57,6 +57,12 @@ class EndedPod:
     """Its logs: `<container>/<run>.log`; rotated ones have a number at the end."""
 
     @property
+    def gone(self) -> Document:
+        """The same now that it is gone: it is not ending any more."""
+        metadata = {name: value for name, value in self.document["metadata"].items() if name != "deletionTimestamp"}
+        return {**self.document, "metadata": metadata}
+
+    @property
     def size(self) -> int:
         """Bytes of its logs."""
         return sum(path.stat().st_size for path in self.folder.glob("*/*.log*") if path.is_file())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job of `local run` that fails on the local cluster: it stays failed, and the lines of all ranks stay."""
 
+import asyncio
 import io
 import sys
 from pathlib import Path
@@ -8,17 +9,24 @@ from typing import Any
 
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
+from trainwright.controller.cli.dashboard import contract
+from trainwright.controller.cli.dashboard.details import Details
+from trainwright.controller.cli.dashboard.logbook import ALL, Logs
+from trainwright.controller.cli.dashboard.logbook import Wanted as LogWanted
 from trainwright.controller.cli.local import ending, feasibility, kept
 from trainwright.controller.cli.local.jobs import Follower, first_failure
 from trainwright.controller.cli.local.lines import Wanted, show
 from trainwright.controller.cli.local.managing import Jobs
 from trainwright.controller.cli.local.training import training_cluster
+from trainwright.controller.cli.progress.history import History
 from trainwright.controller.local.cluster import RunningCluster
 from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.local.node.pods import RESTARTS
 from trainwright.controller.local.node.settings import Isolation, NodeSettings
 from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually, is_empty
 
 PROGRAM = """
@@ -118,6 +126,25 @@ async def lines_are_there(jobs: Jobs) -> None:
     assert lines[-1] == "[node-1] ValueError: out of data"
 
 
+async def the_page_has_its_lines(jobs: Jobs, logs: Path) -> None:
+    """The job's page lists the pod that is gone with its rank, and merges its lines with those of the other."""
+    cluster = contract.Cluster(context="", server="", namespace="")
+    now = contract.Connection(state="live", message="", since="", last_contact=None)
+    page = await Details(jobs.client, cluster, logs=logs).read("default", "j", History(), now)
+    assert [(pod.rank, pod.current, "is gone" in pod.message) for pod in page.pods] == [
+        (1, True, False),
+        (0, True, True),
+    ]
+    shown = Logs(jobs.client, now=wall_clock)
+    async with TaskScope("test") as tasks:
+        running = tasks.start("logs", shown.run())
+        await asyncio.sleep(0)
+        book = await shown.book(page, LogWanted(pod=ALL))
+        await eventually(lambda: book.is_reading, equals(False))
+        assert sum(b"begins" in line for line in book.lines(0, len(book))) == 2
+        running.cancel()
+
+
 async def test_the_log_of_a_pod_that_is_gone_is_read_as_any_other(tmp_path: Path) -> None:
     settings = NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
     async with training_cluster(settings, memory=True) as cluster:
@@ -128,6 +155,7 @@ async def test_the_log_of_a_pod_that_is_gone_is_read_as_any_other(tmp_path: Path
         assert (gone.top.kind, gone.top.name, gone.top.uid) == ("TrainJob", "j", uid_of(failed))
         log = b"".join([chunk async for chunk in jobs.client.logs(name_of(gone.document), "default", tail=1)])
         assert log == b"rank 0 is asked to end\n"
+        await the_page_has_its_lines(jobs, settings.logs)
         # A pod without an owner takes its log along.
         alone: dict[str, Any] = {
             "apiVersion": "v1",
