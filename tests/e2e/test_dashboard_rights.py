@@ -75,7 +75,7 @@ async def test_the_rights_of_the_page_are_enough(jobs: Trainer) -> None:
             assert (objects.problems, [one.kind for one in objects.objects]) == ([], ["JobSet"])
         waits = (await browser.get(path(jobs, "waits"))).as_(contract.Job)
         assert waits.explanation is not None
-        assert waits.explanation.outcome == "Waiting"
+        assert waits.explanation.outcome == "Pending"
         assert any(one.reason == "FailedScheduling" for one in waits.timeline)
         # There is no kubelet behind the pods of this cluster, so the answer is no log, but no refusal either.
         plain = (await browser.get(path(jobs, "plain"))).as_(contract.Job)

@@ -355,12 +355,21 @@ class ControlPlane:
         command = programs.jobset_manager(
             state.binaries, state.files, webhook_port=webhook_port, health_port=health_port
         )
-        ready = functools.partial(answers, f"http://127.0.0.1:{health_port}/readyz")
-        state.components.launch("jobset-manager", command, ready, ports=(webhook_port, health_port))
+        state.components.launch(
+            "jobset-manager", command, self._jobsets_are_admitted, ports=(webhook_port, health_port)
+        )
 
     def _launch_kwok(self, state: _Running) -> None:
         state.components.launch("kwok", programs.kwok(state.binaries, state.files), self._nodes_are_ready)
         self.apply(*programs.pretend_nodes(self._kwok_nodes))
+
+    def _jobsets_are_admitted(self) -> bool:
+        # Its own /readyz says so before the webhooks are served, which then answer 404 for a moment.
+        try:
+            self.stored.create(programs.PROBE, dry_run=True)
+        except ControlPlaneError:
+            return False
+        return True
 
     def _nodes_are_ready(self) -> bool:
         try:

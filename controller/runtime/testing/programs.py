@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -180,6 +180,26 @@ def jobset_webhooks(binaries: Binaries, files: Files, *, webhook_port: int) -> l
     return documents
 
 
+PROBE: Final[dict[str, Any]] = {
+    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+    "kind": "JobSet",
+    "metadata": {"name": "probe", "namespace": "default"},
+    "spec": {
+        "replicatedJobs": [
+            {
+                "name": "probe",
+                "template": {
+                    "spec": {
+                        "template": {
+                            "spec": {"restartPolicy": "Never", "containers": [{"name": "probe", "image": "none"}]}
+                        }
+                    }
+                },
+            }
+        ]
+    },
+}
+"""A JobSet that its webhooks admit; it is never stored."""
 _PRETENDS = "kwok.x-k8s.io/node"
 """The annotation of the nodes that KWOK manages."""
 

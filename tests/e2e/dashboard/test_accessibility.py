@@ -145,12 +145,15 @@ def test_axe_finds_nothing(stub: Stub, window: Window, picture: Callable[..., No
 FOCUS = """() => {
   const node = document.activeElement;
   if (node === document.body) return null;
-  const seen = node.closest(".rows .row") ?? node;
-  const { outlineStyle, outlineWidth } = getComputedStyle(seen);
-  const box = seen.getBoundingClientRect();
-  const is_seen = outlineStyle !== "none" && parseFloat(outlineWidth) >= 2 && box.width > 0 && box.height > 0
-    && box.bottom > 0 && box.top < innerHeight;
-  return [is_seen, node.outerHTML.slice(0, 120)];
+  const isSeen = (seen) => {
+    const { outlineStyle, outlineWidth } = getComputedStyle(seen);
+    const box = seen.getBoundingClientRect();
+    return outlineStyle !== "none" && parseFloat(outlineWidth) >= 2 && box.width > 0 && box.height > 0
+      && box.bottom > 0 && box.top < innerHeight;
+  };
+  // The link of a row marks the whole row.
+  const row = node.closest(".rows .row");
+  return [isSeen(node) || (row !== null && isSeen(row)), node.outerHTML.slice(0, 120)];
 }"""
 """Whether what has the focus is marked and in the window."""
 
