@@ -115,8 +115,8 @@ def _add_up(commands: Any) -> None:
         "up",
         "start a cluster in the background",
         _up,
-        description="Start a cluster in the background and return when it is ready. If it runs already, nothing "
-        "changes. Exit code 0, or 1 if it could not be started.",
+        description="Start a cluster in the background and return when it is ready. If it runs already, it "
+        "goes on. Exit code 0, or 1 if it could not be started.",
     )
     add_place(parser)
     add_node(parser)
