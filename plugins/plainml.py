@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The PlainML plugin: the number of nodes and the variables of the TrainJob, without any framework.
 
-It does the same for XGBoost and Flux, whose plugins set neither, and for runtimes without a policy.
+It serves runtimes without a policy, and those of XGBoost and Flux: their plugins do not set the TrainJob's variables.
 """
 
 from trainwright.api.trainer.v1alpha1 import TrainJob

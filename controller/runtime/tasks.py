@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only place that starts tasks.
+"""Named tasks that end together.
 
 A TaskScope is a TaskGroup with named tasks. Leaving it cancels the tasks that still run and waits for them. The first
 failure of a task cancels the others. It is raised as itself, not in a group; other failures become notes on it.

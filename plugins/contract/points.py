@@ -198,10 +198,10 @@ class FollowsTransitions(Protocol):
 
         It is called on the leader, in a thread of its own, one call of a plugin after the other and in the order of the
         changes; it may do I/O. `job` is a copy, as of the change. A call that raises is logged and not repeated; one
-        that takes more than ten seconds is left to itself, and the next one begins.
+        that takes more than ten seconds is no longer waited for, and the next one begins.
 
-        A change may not be told at all: those while no manager leads, those after the plugin is 1,000 calls behind, and
-        what is left when the manager stops. The first sight of a job is no change, and its deletion neither.
+        Changes are lost while no manager leads, when the plugin is 1,000 calls behind, and when the manager stops
+        before the call. It is not called when the manager first sees a job, or when a job is deleted.
         """
         ...
 

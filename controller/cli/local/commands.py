@@ -115,8 +115,8 @@ def _add_up(commands: Any) -> None:
         "up",
         "start a cluster in the background",
         _up,
-        description="Start a cluster in the background and return when it is ready. Doing it twice is fine. "
-        "Exit code 0, or 1 if it could not be started.",
+        description="Start a cluster in the background and return when it is ready. If it runs already, it "
+        "goes on. Exit code 0, or 1 if it could not be started.",
     )
     add_place(parser)
     add_node(parser)
@@ -131,12 +131,12 @@ def _add_up(commands: Any) -> None:
     parser.add_argument(
         "--new-token",
         action="store_true",
-        help="give the dashboard a new address; the one of before, and pages that are open with it, count no more",
+        help="give the dashboard a new address; the old one, and pages that are open with it, stop working",
     )
     parser.add_argument(
         "--merge-kubeconfig",
         action="store_true",
-        help="add the cluster to your own kubeconfig, of which a copy is kept; `down` takes it out again",
+        help="add the cluster to your own kubeconfig and keep a copy of the file; `down` removes it again",
     )
     parser.add_argument(
         "--use-context", action="store_true", help="with --merge-kubeconfig: make it the current context"
@@ -240,8 +240,8 @@ def _add_down(commands: Any) -> None:
         "down",
         "end a cluster",
         _down,
-        description="End the pods with their grace, then the cluster; Ctrl-C kills the pods. "
-        "Its objects stay, for the next `up`.",
+        description="End the pods with their grace period, then the cluster; Ctrl-C kills the pods. "
+        "The objects stay for the next `up`.",
     )
     add_place(parser)
     parser.add_argument(

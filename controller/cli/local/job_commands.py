@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _SUCCESS, _FAILURE = 0, 1
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_JOB = "name of a TrainJob; `latest`: the one that was made last; or the name of a script without .py: its job"
+_JOB = "name of a TrainJob, `latest` for the newest, or the name of a script without .py for its newest job"
 _JobsCommand = Callable[["Jobs", argparse.Namespace], Coroutine[Any, Any, int]]
 
 
@@ -48,9 +48,9 @@ def _add_looking(commands: Any, declare: Declare) -> None:
     parser = declare(
         commands,
         "show",
-        "show a job: how it stands and why, what it reported, its ranks",
+        "show a job: its state and why, what it reported, its ranks",
         _with_jobs(_show),
-        description="Show a job: how it stands and why, what it reported, and its ranks. `--output` prints the "
+        description="Show a job: its state and why, what it reported, and its ranks. `--output` prints the "
         "TrainJob as the cluster holds it.",
     )
     _add_job(parser)
@@ -77,11 +77,11 @@ def _add_logs(commands: Any, declare: Declare) -> None:
         "logs",
         "show the lines of a job's ranks",
         _with_jobs(_logs),
-        description="Show the lines of a job's ranks, or, once its pods are gone, the last lines of the rank that "
-        "failed first. With --follow, the exit code is that of `run`.",
+        description="Show the lines of a job's ranks, also of pods that are gone. If the logs are gone too, show the "
+        "lines that the record of failures holds. With --follow, the exit code is that of `run`.",
     )
     _add_job(parser)
-    parser.add_argument("--follow", "-f", action="store_true", help="go on until the job ends")
+    parser.add_argument("--follow", "-f", action="store_true", help="follow the log until the job ends")
     parser.add_argument(
         "--rank",
         action="append",
@@ -92,7 +92,7 @@ def _add_logs(commands: Any, declare: Declare) -> None:
     parser.add_argument("--since", type=age, metavar="TIME", help="only lines of the last 30s, 10m, 2h or 1d")
     parser.add_argument("--tail", type=_number, metavar="N", help="only the last N lines of each container")
     parser.add_argument(
-        "--attempt", type=_number, metavar="N", help="those of this attempt, from 1 on (default: the latest)"
+        "--attempt", type=_number, metavar="N", help="the lines of this attempt, from 1 on (default: the latest)"
     )
 
 
@@ -106,7 +106,7 @@ def _add_changing(commands: Any, declare: Declare) -> None:
         "checkpoints if they write any.",
     )
     _add_several(parser)
-    parser = declare(commands, "resume", "let jobs go on that were stopped", _with_jobs(_resume))
+    parser = declare(commands, "resume", "resume jobs that were stopped", _with_jobs(_resume))
     _add_several(parser)
     parser = declare(
         commands,
@@ -125,9 +125,9 @@ def _add_wait(commands: Any, declare: Declare) -> None:
         "wait",
         "wait for a job",
         _with_jobs(_wait),
-        description="Wait until a job has ended, runs or is suspended. Exit code 0 once it is so; for the end, that of "
-        "`run`: 0 if the job is Complete, else the exit code of the container that failed first, or 1. 1 if the job "
-        "was deleted or has ended before, 124 if it took longer than --timeout.",
+        description="Wait until a job has ended, runs or is suspended. Exit code for the end, as of `run`: 0 if the "
+        "job is Complete, else that of the container that failed first, or 1. For the others: 0. 1 if the job was "
+        "deleted or has ended before, 124 if it took longer than --timeout.",
     )
     _add_job(parser)
     parser.add_argument(
@@ -146,7 +146,7 @@ def _add_clean(commands: Any, declare: Declare) -> None:
         "clean",
         "delete jobs that have ended, after a preview",
         _with_jobs(_clean),
-        description="List the jobs that have ended, and what the lines of their ranks take. With --yes, delete them: "
+        description="List the jobs that have ended, and the size of the lines of their ranks. With --yes, delete them: "
         "the TrainJobs with all objects that they made, their records of failures and their lines. What jobs wrote "
         "into outputs and other folders stays.",
     )

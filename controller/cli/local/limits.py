@@ -32,8 +32,8 @@ LIMITS = (
     (
         "ValidatingAdmissionPolicies",
         (
-            "are evaluated, also for kubectl exec. One that uses authorizer is refused; types are not checked and "
-            "costs not limited"
+            "are evaluated, also for kubectl exec. One that uses authorizer is refused; types are not checked, and "
+            "costs are counted in long loops only"
         ),
     ),
     (

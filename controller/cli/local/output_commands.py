@@ -26,17 +26,17 @@ def add_to(commands: Any, declare: Declare) -> None:
         "list what jobs have left, and delete it",
         _outputs,
         description="List the outputs of jobs, which stay when their job or their cluster is deleted, or the files of "
-        "those that are named. With --delete, say what would be deleted, ask, and delete it. Folders of `run --output` "
-        "are not among them.",
+        "outputs that are named. With --delete, list what will be deleted, ask, and delete it. Folders of "
+        "`run --output` are not listed and not deleted.",
     )
     add_place(parser)
     parser.add_argument(
         "outputs",
         nargs="*",
         metavar="OUTPUT",
-        help="name of an output or of its job; `latest`: the one that was made last",
+        help="name of an output or of its job; `latest` for the newest",
     )
-    parser.add_argument("--delete", action="store_true", help="delete those that are named")
+    parser.add_argument("--delete", action="store_true", help="delete the outputs that are named")
     parser.add_argument("--all", dest="everything", action="store_true", help="all outputs")
     parser.add_argument("--yes", "-y", action="store_true", help="delete without a question")
 

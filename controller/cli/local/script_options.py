@@ -11,7 +11,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("what to run")
     what.add_argument("--file", "-f", type=Path, metavar="FILE", help="manifest with a TrainJob and what it needs")
     what.add_argument("script", nargs="?", metavar="SCRIPT", help="a Python script, instead of a manifest")
-    what.add_argument("arguments", nargs="*", metavar="ARGS", help="of the script; put its options behind --")
+    what.add_argument("arguments", nargs="*", metavar="ARGS", help="arguments of the script; put its options behind --")
     what.add_argument(
         "--module", "-m", metavar="MODULE", help="run this module, such as pkg.main, instead of a script; as python -m"
     )
@@ -23,8 +23,8 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "--job-name",
         type=_job_name,
         metavar="NAME",
-        help="name of the TrainJob of the script; a job of that name that has ended is replaced (default: one that no "
-        "other job has, made from the name of the script)",
+        help="name of the TrainJob of the script; a job of that name that has ended is replaced (default: a new name, "
+        "made from that of the script)",
     )
     parser.set_defaults(passed_on=[], advice="what the script is given goes behind --")
 
@@ -57,7 +57,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         type=_path,
         default=[],
         metavar="FILE",
-        help="set the variables of a file with lines NAME=VALUE; --env goes before it. May be given several times",
+        help="set the variables of a file with lines NAME=VALUE; --env takes precedence. May be given several times",
     )
     environment.add_argument(
         "--python",

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from tests.pages import pages
 from tests.repository import ROOT
+from trainwright.controller.cli.local.limits import LIMITS
 from trainwright.controller.cli.main import build_parser
 from trainwright.controller.trainer.assembly.features import GATES
 
@@ -43,6 +44,20 @@ def test_commands_of_the_local_cluster() -> None:
     elsewhere = {"--follow", "--for", "--timeout", "--lr"}
     """Options of kubectl and of a script."""
     assert set(re.findall(r"(?<=[`\s])--[a-z][a-z-]+", page)) <= options | elsewhere
+
+
+def test_every_option_of_run_is_on_the_page() -> None:
+    page = TEXTS["docs/users/local.md"]
+    parser = commands_of(commands_of(build_parser())["local"])["run"]
+    options = [action.option_strings for action in parser._actions if action.option_strings and action.dest != "help"]
+    assert [names for names in options if not any(re.search(rf"{name}(?![\w-])", page) for name in names)] == []
+
+
+def test_limits_of_the_local_cluster() -> None:
+    """`status --limits` prints the table of the page."""
+    section = TEXTS["docs/users/local.md"].partition("## What it is not\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"(?m)^\| (.+) \| (.+) \|$", re.sub(r"\[(\w+)\]\(\S+?\)", r"\1", section).replace("`", ""))
+    assert rows[2:] == list(LIMITS)
 
 
 def test_exit_codes_of_run() -> None:

@@ -349,7 +349,7 @@ def test_what_others_do_to_it_is_mended_and_said_once(damage: str, caplog: pytes
                     await train(b, "a", 400)
             assert len(b.points("a")) >= 100
             (record,) = caplog.records
-            assert ("changed by somebody" if damage == "edited" else "made again") in record.getMessage()
+            assert ("changed by another program" if damage == "edited" else "made again") in record.getMessage()
 
     mended()
 
@@ -553,5 +553,5 @@ async def test_a_write_that_was_carried_out_after_it_was_given_up_is_not_taken_f
         maps.seconds.clear()
         await train(b, "a", 60, begin=20)
     assert b.count("failed") == 1
-    assert "by somebody" not in caplog.text
+    assert "by another program" not in caplog.text
     assert len(b.points("a")) == 68

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One policy, evaluated for one request and one parameter. Costs are not counted; there is no `authorizer`."""
+"""One policy, evaluated for one request and one parameter. Costs count as in rules of definitions; no `authorizer`."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -426,7 +426,7 @@ class HistoryKeeper:
         if (kept.version or kept.may_exist) and kept.failures:
             log.debug("TrainJob %s: ConfigMap %s is written again after a failure", kept.key, name)
         elif kept.version:
-            self._say(kept, "changed", f"in ConfigMap {name} was changed by somebody, and is written over")
+            self._say(kept, "changed", f"in ConfigMap {name} was changed by another program; it is overwritten")
         else:
             try:
                 stored = read(found.data)
