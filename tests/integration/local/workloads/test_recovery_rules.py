@@ -5,6 +5,7 @@ The message of a Job that a rule fails is no API of Kubernetes. A new version of
 """
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
@@ -55,6 +56,10 @@ def restarts(jobset: Document) -> tuple[int, int]:
     return int(status.get("restarts") or 0), int(status.get("restartsCountTowardsMax") or 0)
 
 
+def has_restarts(jobset: Document, wanted: tuple[int, int]) -> bool:
+    return restarts(jobset) == wanted
+
+
 @pytest.mark.parametrize(
     ("ends", "counts", "reason"),
     [
@@ -75,8 +80,7 @@ async def test_what_the_end_of_one_rank_costs(real: World, ends: list[int], coun
         else:
             real.end(victim, code=end)
         if attempt < len(counts):
-            wanted = (attempt + 1, counts[attempt])
-            await real.until(JOBSET, "train", lambda js, wanted=wanted: restarts(js) == wanted)
+            await real.until(JOBSET, "train", partial(has_restarts, wanted=(attempt + 1, counts[attempt])))
     ended = await real.until(JOBSET, "train", lambda js: "Failed" in conditions(js))
     assert conditions(ended)["Failed"] == ("True", reason)
     assert restarts(ended) == (len(counts), counts[-1])
