@@ -48,7 +48,8 @@ def load_registry(path: Path | None) -> "Registry":
     from trainwright.plugins.registry import Registry  # noqa: PLC0415
 
     configuration = load_configuration(path)
-    selection = selection_of(configuration.plugins, features_of(configuration.feature_gates or {}))
+    features = features_of(configuration.feature_gates or {})
+    selection = selection_of(configuration.plugins, configuration.recovery, features)
     return Registry.load(selection, installation=shipped_installation(configuration))
 
 

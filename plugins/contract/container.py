@@ -76,6 +76,11 @@ class ContainerModel:
         return self._container.termination_message_path or _TERMINATION_MESSAGE
 
     @property
+    def termination_message_policy(self) -> str | None:
+        """Where that message is taken from; None: from the file alone."""
+        return self._container.termination_message_policy
+
+    @property
     def resources(self) -> ResourceRequirements | None:
         """A copy of the resources, with those of the TrainJob merged in; plugins do not set them."""
         resources = self._container.resources
@@ -99,6 +104,11 @@ class ContainerModel:
         """Replace the arguments; an empty list removes them."""
         before, self._container.args = self._container.args, list(args) or None
         self._record("args", list(args), before, why, source)
+
+    def set_termination_message_policy(self, policy: str, *, why: str) -> None:
+        """Say where Kubernetes takes the message of the container's end from."""
+        before, self._container.termination_message_policy = self._container.termination_message_policy, policy
+        self._record("terminationMessagePolicy", policy, before, why)
 
     def set_env(self, name: str, value: str, *, why: str) -> None:
         """Set a variable to a literal value. An existing variable keeps its place; a new one goes to the end."""

@@ -7,7 +7,7 @@ result. The inputs (the TrainJob, the runtime, the facts) must not be changed.
 
 from collections.abc import Mapping
 
-from trainwright.api.jobset.v1alpha2 import JobSetSpec
+from trainwright.api.jobset.v1alpha2 import FailurePolicy, JobSetSpec
 from trainwright.api.kubernetes.core.v1 import EnvVar, ResourceRequirements
 from trainwright.api.trainer.v1alpha1 import MLPolicy, PodGroupPolicy, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER
@@ -136,6 +136,16 @@ class Info:
     def pod_annotations(self) -> Mapping[str, str]:
         """Annotations for every pod."""
         return self._pod_annotations
+
+    @property
+    def has_failure_policy(self) -> bool:
+        """Whether the template says what a failed Job means for the JobSet."""
+        return self.template.failure_policy is not None
+
+    def set_failure_policy(self, policy: FailurePolicy, *, why: str) -> None:
+        """Say what a failed Job means for the JobSet."""
+        before, self.template.failure_policy = self.template.failure_policy, policy
+        self._ledger.record("spec.failurePolicy", policy, before=before, why=why)
 
     def set_pod_label(self, key: str, value: str, *, why: str) -> None:
         """Label every pod."""

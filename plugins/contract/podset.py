@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping
 
 from trainwright.api.jobset.v1alpha2 import ReplicatedJob
-from trainwright.api.kubernetes.batch.v1 import JobSpec
+from trainwright.api.kubernetes.batch.v1 import JobSpec, PodFailurePolicy
 from trainwright.api.kubernetes.core.v1 import Container, PodSpec, PodTemplateSpec, Volume
 from trainwright.api.quantity import Quantity
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP
@@ -78,6 +78,23 @@ class PodSet:
         return self._pod.runtime_class_name
 
     @property
+    def restart_policy(self) -> str | None:
+        """What the kubelet does when a container ends; None: JobSet's default, OnFailure."""
+        return self._pod.restart_policy
+
+    @property
+    def failure_fields(self) -> Mapping[str, object]:
+        """What the template says of failed pods in fields of the Job, by name; fields that are not set are left out."""
+        spec = job_spec(self._job)
+        fields = {
+            "backoffLimit": spec.backoff_limit,
+            "backoffLimitPerIndex": spec.backoff_limit_per_index,
+            "podFailurePolicy": spec.pod_failure_policy,
+            "podReplacementPolicy": spec.pod_replacement_policy,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+    @property
     def containers(self) -> tuple[ContainerModel, ...]:
         """The regular containers."""
         return self._containers
@@ -116,6 +133,23 @@ class PodSet:
         """Change the number of pods."""
         before, self._count = self._count, count
         self._ledger.record(f"{self.path}.template.spec.parallelism", count, before=before, why=why, source=source)
+
+    def set_restart_policy(self, policy: str, *, why: str) -> None:
+        """Say what the kubelet does when a container ends."""
+        before, self._pod.restart_policy = self._pod.restart_policy, policy
+        self._ledger.record(f"{self._pod_path}.restartPolicy", policy, before=before, why=why)
+
+    def set_backoff_limit(self, limit: int, *, why: str) -> None:
+        """Say how many failed pods the Job replaces before it fails."""
+        spec = job_spec(self._job)
+        before, spec.backoff_limit = spec.backoff_limit, limit
+        self._ledger.record(f"{self.path}.template.spec.backoffLimit", limit, before=before, why=why)
+
+    def set_pod_failure_policy(self, policy: PodFailurePolicy, *, why: str) -> None:
+        """Say what a failed pod means for the Job. Kubernetes takes it with the restart policy Never only."""
+        spec = job_spec(self._job)
+        before, spec.pod_failure_policy = spec.pod_failure_policy, policy
+        self._ledger.record(f"{self.path}.template.spec.podFailurePolicy", policy, before=before, why=why)
 
     def set_volume(self, volume: Volume, *, why: str) -> None:
         """Add a volume. It replaces a volume of the same name entirely."""
@@ -156,9 +190,14 @@ def step_of(job: ReplicatedJob) -> str | None:
 
 def pod_spec(job: ReplicatedJob) -> PodSpec:
     """The pod spec of a replicated job; the objects around it that the template leaves out are created."""
-    template = job.template
+    template = job_spec(job).template
     if template.spec is None:
-        template.spec = JobSpec(template=PodTemplateSpec())
-    if template.spec.template.spec is None:
-        template.spec.template.spec = PodSpec(containers=[])
-    return template.spec.template.spec
+        template.spec = PodSpec(containers=[])
+    return template.spec
+
+
+def job_spec(job: ReplicatedJob) -> JobSpec:
+    """The spec of the Jobs of a replicated job; it is created if the template leaves it out."""
+    if job.template.spec is None:
+        job.template.spec = JobSpec(template=PodTemplateSpec())
+    return job.template.spec

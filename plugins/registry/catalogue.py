@@ -15,6 +15,7 @@ BUILT_IN: Mapping[str, str] = {
     "MPI": "trainwright.plugins.mpi:MPIPlugin",
     "PlainML": "trainwright.plugins.plainml:PlainMLPlugin",
     "ProgressFile": "trainwright.plugins.progressfile:ProgressFilePlugin",
+    "Recovery": "trainwright.plugins.recovery:RecoveryPlugin",
     "Torch": "trainwright.plugins.torch:TorchPlugin",
     "TrainJobStatus": "trainwright.plugins.trainjobstatus:TrainJobStatusPlugin",
     "Volcano": "trainwright.plugins.volcano:VolcanoPlugin",

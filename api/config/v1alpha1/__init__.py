@@ -17,6 +17,7 @@ from trainwright.api.config.v1alpha1.models import (
     Progress,
     ProgressPull,
     ProgressPush,
+    Recovery,
     StatusServer,
     TLSOptions,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "Progress",
     "ProgressPull",
     "ProgressPush",
+    "Recovery",
     "StatusServer",
     "TLSOptions",
 ]

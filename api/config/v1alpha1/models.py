@@ -195,6 +195,23 @@ class ProgressPush(Struct, kw_only=True):
             self.require_pod = False
 
 
+class Recovery(Struct, kw_only=True):
+    """What TrainJobs may ask for in annotations about their recovery, with the feature gate Recovery."""
+
+    default_retries: int | None = field(name="defaultRetries", default=None)
+    """Failures that a TrainJob with the annotation trainwright.dev/recovery survives, unless its annotation
+    trainwright.dev/retries says otherwise. At most maxRetries.
+    """
+    max_retries: int | None = field(name="maxRetries", default=None)
+    """The most that the annotation trainwright.dev/retries may ask for."""
+
+    def set_defaults(self) -> None:
+        if self.default_retries is None:
+            self.default_retries = 3
+        if self.max_retries is None:
+            self.max_retries = 100
+
+
 class StatusServer(Struct, kw_only=True):
     """The server that training processes report to."""
 
@@ -346,6 +363,8 @@ class Configuration(Struct, kw_only=True):
     """What is deleted some time after TrainJobs have ended. Unset means nothing, whatever annotations of TrainJobs
     say.
     """
+    recovery: Recovery | None = None
+    """What TrainJobs may ask for in annotations about their recovery, with the feature gate Recovery."""
     plugins: Plugins | None = None
     """Which plugins run, and their settings."""
 
@@ -375,6 +394,8 @@ class Configuration(Struct, kw_only=True):
             n.tls = n.tls.deepcopy()
         if n.cleanup is not None:
             n.cleanup = n.cleanup.deepcopy()
+        if n.recovery is not None:
+            n.recovery = n.recovery.deepcopy()
         if n.plugins is not None:
             n.plugins = n.plugins.deepcopy()
         return n
@@ -394,6 +415,8 @@ class Configuration(Struct, kw_only=True):
             self.status_server = StatusServer()
         if self.progress is None:
             self.progress = Progress()
+        if self.recovery is None:
+            self.recovery = Recovery()
         if self.webhook is not None:
             self.webhook.set_defaults()
         if self.metrics is not None:
@@ -408,3 +431,5 @@ class Configuration(Struct, kw_only=True):
             self.status_server.set_defaults()
         if self.progress is not None:
             self.progress.set_defaults()
+        if self.recovery is not None:
+            self.recovery.set_defaults()

@@ -29,7 +29,12 @@ from trainwright.controller.runtime.client.transport import Request, Transport
 from trainwright.controller.runtime.errors import KubernetesError, NotFound
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.failures.first import LATE_SECONDS
-from trainwright.controller.trainer.failures.last_words import is_consequence, telling_line
+from trainwright.controller.trainer.failures.last_words import (
+    LAUNCHER_SECONDS,
+    is_consequence,
+    program_ended,
+    telling_line,
+)
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 
 TRAINJOB = TrainJob.RESOURCE
@@ -396,13 +401,21 @@ _Written: TypeAlias = "tuple[bool, str, int, WrittenFailure]"
 
 def _first_cause(pods: list[Document], written: Sequence[_Written], words: Mapping[Run, Sequence[str]]) -> _Written:
     first = written[0]
+    began = parse(program_ended(_words(pods, first, words), first[1]))
     for one in written:
-        stopped, at, index, entry = one
-        if stopped or (parse(at) - parse(first[1])).total_seconds() > LATE_SECONDS:
+        stopped, at, _, _ = one
+        if stopped or (parse(at) - began).total_seconds() > LATE_SECONDS + LAUNCHER_SECONDS:
             break
-        if not is_consequence(telling_line(words.get((uid_of(pods[index]), entry.container, entry.run), ()))):
+        lines = _words(pods, one, words)
+        is_late = (parse(program_ended(lines, at)) - began).total_seconds() > LATE_SECONDS
+        if not is_late and not is_consequence(telling_line(lines)):
             return one
     return first
+
+
+def _words(pods: list[Document], one: _Written, words: Mapping[Run, Sequence[str]]) -> Sequence[str]:
+    _, _, index, entry = one
+    return words.get((uid_of(pods[index]), entry.container, entry.run), ())
 
 
 def _failure(pod: Document, code: int, ended: Document) -> Failure:

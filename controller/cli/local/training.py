@@ -23,7 +23,7 @@ from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.webhook.admission import Handler
 from trainwright.controller.runtime.webhook.configurations import by_url
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
-from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS, Gate
+from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Gate
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import Settings, settings_of
 
@@ -31,7 +31,7 @@ _FOLDER = Path(__file__).parent
 _RUNTIMES = _FOLDER.parent / "rendering" / "shipped"
 """Those of config/runtimes, which a wheel has there once."""
 _OWNER = "trainwright-local"
-GATES: tuple[Gate, ...] = (EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS)
+GATES: tuple[Gate, ...] = (EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS)
 """Features that are off in an installation until its admin knows their price; on a laptop they cost nothing."""
 _WEBHOOKS = "https://trainwright.local"
 """Nothing listens there: the manager's webhooks are answered in the process."""

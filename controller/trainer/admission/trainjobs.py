@@ -24,6 +24,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     SUPPORT_DEPRECATED,
 )
 from trainwright.api.trainer.v1alpha1.progress import declared
+from trainwright.api.trainer.v1alpha1.recovery import late_changes, named
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.api.typed import as_typed
 from trainwright.controller.runtime import Cache, Client, NotFound
@@ -78,9 +79,23 @@ class TrainJobAdmission:
         defects: Defects,
         *,
         cleans_up: bool = False,
+        recovers: bool = False,
         now: Now = wall_clock,
     ) -> None:
-        """`cleans_up`: whether annotations about the time after the end have an effect. `now`: for times of patches."""
+        """Keep what it works with.
+
+        Args:
+            client: of the manager.
+            cache: of the manager.
+            pipeline: of the plugins that run.
+            facts: about the cluster, for plugins.
+            runtimes: in the cache.
+            snapshots: of the runtimes of jobs.
+            defects: counts those of plugins.
+            cleans_up: whether annotations about the time after the end have an effect.
+            recovers: whether annotations about recovery have one.
+            now: for times of patches.
+        """
         self._client = client
         self._cache = cache
         self._pipeline = pipeline
@@ -89,6 +104,7 @@ class TrainJobAdmission:
         self._snapshots = snapshots
         self._defects = defects
         self._cleans_up = cleans_up
+        self._recovers = recovers
         self._now = now
 
     def default(self, request: AdmissionRequest[TrainJob]) -> None:
@@ -108,9 +124,10 @@ class TrainJobAdmission:
         """Every reason to refuse a TrainJob or its change, and every warning."""
         job, old = request.new, request.old
         assert job is not None
-        warnings = [*self._deprecation(job), *self._about_lifetimes(job, old)]
+        warnings = [*self._deprecation(job), *self._about_lifetimes(job, old), *self._about_recovery(job, old)]
         if old is not None and (old.spec == job.spec or deletion_timestamp_of(job)):
-            return _refused((), [*warnings, *_about_progress(job, old)])
+            late = late_changes(annotations_of(old), annotations_of(job)) if self._recovers else ()
+            return _refused((), [*warnings, *_about_progress(job, old), *late])
         try:
             runtime = await self._runtime(job, old)
         except RuntimeUnsupported as error:
@@ -118,7 +135,7 @@ class TrainJobAdmission:
         except RuntimeMissing as error:
             return _refused([invalid(_runtime_path(job), _reference(job), str(error))], warnings)
         if old is None:
-            warnings = [*_deprecations(runtime), *self._about_lifetimes(job, old)]
+            warnings = [*_deprecations(runtime), *self._about_lifetimes(job, old), *self._about_recovery(job, old)]
             errors = [
                 *(_unusable_lifetimes(job) if self._cleans_up else ()),
                 *_stall_errors(job),
@@ -147,6 +164,14 @@ class TrainJobAdmission:
         if not self._cleans_up:
             return [f"annotation {name} has no effect: this manager does not clean up" for name, _ in asked(job)]
         return [str(error) for error in _unusable_lifetimes(job)] if old is not None else []
+
+    def _about_recovery(self, job: TrainJob, old: TrainJob | None) -> list[str]:
+        """Warnings about new annotations that no plugin looks at, since the feature is off."""
+        if self._recovers:
+            return []
+        own, before = annotations_of(job), annotations_of(old) if old is not None else {}
+        new = [name for name in named(own) if before.get(name) != own[name]]
+        return [f"annotation {name} has no effect: this manager runs without the feature gate Recovery" for name in new]
 
     def _met_defect(self, job: TrainJob, defect: Exception | FieldError) -> None:
         self._defects.met(During.ADMISSION)

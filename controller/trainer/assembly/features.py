@@ -49,7 +49,13 @@ PROGRESS_PULL = Gate(
     default=False,
     effect="the manager reads the progress of TrainJobs that ask for it from a file in the pod of rank 0",
 )
-GATES = {gate.name: gate for gate in (CREATED_CONDITION, TRAIN_JOB_STATUS, PROGRESS_PULL, EXPLAIN)}
+RECOVERY = Gate(
+    name="Recovery",
+    stage=Stage.ALPHA,
+    default=False,
+    effect="all ranks of a TrainJob that asks for it restart together when one fails, for a number of retries",
+)
+GATES = {gate.name: gate for gate in (CREATED_CONDITION, TRAIN_JOB_STATUS, PROGRESS_PULL, EXPLAIN, RECOVERY)}
 
 _GROUPS = {f"All{stage}": stage for stage in Stage}
 """Names that stand for all gates of a stage. A gate's own name takes precedence."""

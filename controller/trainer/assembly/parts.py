@@ -28,7 +28,13 @@ from trainwright.controller.runtime.webhook.webhooks import Webhooks
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly import cleanup, finalizers
-from trainwright.controller.trainer.assembly.features import CREATED_CONDITION, EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS
+from trainwright.controller.trainer.assembly.features import (
+    CREATED_CONDITION,
+    EXPLAIN,
+    PROGRESS_PULL,
+    RECOVERY,
+    TRAIN_JOB_STATUS,
+)
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.build.facts import CachedFacts
@@ -231,6 +237,7 @@ async def _declare_admission(assembly: Assembly) -> None:
         assembly.snapshots,
         assembly.defects,
         cleans_up=assembly.settings.cleanup is not None,
+        recovers=assembly.settings.features.enabled(RECOVERY),
     )
     if assembly.answer_here is not None:
         assembly.answer_here(handlers_of(admission))

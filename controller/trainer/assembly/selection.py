@@ -1,30 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which plugins run: those that the Configuration selects, and those that feature gates turn on."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from trainwright.api.config.v1alpha1 import Plugins
+from trainwright.api.config.v1alpha1 import Plugins, Recovery
+from trainwright.api.trainer.v1alpha1.recovery import MOST_RETRIES
 from trainwright.controller.runtime.errors import ConfigurationError
-from trainwright.controller.trainer.assembly.features import PROGRESS_PULL, TRAIN_JOB_STATUS, Features
+from trainwright.controller.trainer.assembly.features import PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Features
 from trainwright.plugins.registry import Selection
 
-GATED = {"ProgressFile": PROGRESS_PULL, "TrainJobStatus": TRAIN_JOB_STATUS}
+_RECOVERY = "Recovery"
+
+GATED = {"ProgressFile": PROGRESS_PULL, "Recovery": RECOVERY, "TrainJobStatus": TRAIN_JOB_STATUS}
 """Plugins that are off by default and that a feature gate turns on, by name."""
 
 
-def selection_of(section: Plugins | None, features: Features) -> Selection:
+def selection_of(section: Plugins | None, recovery: Recovery | None, features: Features) -> Selection:
     """The selection of the Configuration's section `plugins`, with the plugins of the features that are on.
 
+    `recovery` is the section of that name, which holds the settings of the plugin Recovery.
+
     Raises:
-        ConfigurationError: the section enables a plugin whose feature gate is off.
+        ConfigurationError: the section enables a plugin whose feature gate is off, or has settings for Recovery; or
+            the section `recovery` has a value that cannot take effect.
     """
     selection = Selection.of(section)
     wanted = selection.enabled or frozenset()
     problems = [
-        f"{name}: the feature gate {gate.name} turns this plugin on; set featureGates.{gate.name} to true"
+        f"plugins.enabled: {name}: the feature gate {gate.name} turns this plugin on; set featureGates.{gate.name} to "
+        "true"
         for name, gate in GATED.items()
         if name in wanted and not features.enabled(gate)
     ]
+    if _RECOVERY in selection.settings:
+        problems.append(f"plugins.settings.{_RECOVERY}: has no effect; use the section recovery")
+    settings, unusable = _recovery(recovery)
+    problems += unusable
     if problems:
         raise ConfigurationError("\n".join(problems))
-    return replace(selection, enabled=wanted | {name for name, gate in GATED.items() if features.enabled(gate)})
+    enabled = wanted | {name for name, gate in GATED.items() if features.enabled(gate)}
+    return replace(selection, enabled=enabled, settings={**selection.settings, _RECOVERY: settings})
+
+
+def _recovery(section: Recovery | None) -> tuple[Mapping[str, int], list[str]]:
+    """The settings of the plugin, and what cannot take effect."""
+    full = section.deepcopy() if section is not None else Recovery()
+    full.set_defaults()
+    assert full.default_retries is not None
+    assert full.max_retries is not None
+    problems = []
+    if not 0 <= full.max_retries <= MOST_RETRIES:
+        problems.append(f"recovery.maxRetries: {full.max_retries} is out of range; use 0 to {MOST_RETRIES}")
+    elif not 0 <= full.default_retries <= full.max_retries:
+        given = f"recovery.defaultRetries: {full.default_retries}"
+        problems.append(f"{given} is out of range; use 0 to {full.max_retries}, which is recovery.maxRetries")
+    return {"defaultRetries": full.default_retries, "maxRetries": full.max_retries}, problems

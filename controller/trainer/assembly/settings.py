@@ -18,7 +18,6 @@ from trainwright.api.config.v1alpha1 import (
     Configuration,
     ControllerHealth,
     LeaderElectionConfiguration,
-    Plugins,
     Progress,
     StatusServer,
     TLSOptions,
@@ -211,7 +210,7 @@ def settings_of(configuration: Configuration) -> Settings:
         progress_needs_pod=bool(full.progress.push.require_pod),
         progress_by_exec=bool(full.progress.pull.exec),
         features=features,
-        plugins=_plugins(configuration.plugins, features, complain),
+        plugins=_plugins(configuration, features, complain),
         minimum_tls=minimum,
         ciphers=ciphers,
     )
@@ -375,11 +374,13 @@ def _features(gates: Mapping[str, bool], complain: Complain) -> Features:
         return Features(frozenset())
 
 
-def _plugins(section: Plugins | None, features: Features, complain: Complain) -> Selection:
+def _plugins(configuration: Configuration, features: Features, complain: Complain) -> Selection:
     try:
-        return selection_of(section, features)
+        return selection_of(configuration.plugins, configuration.recovery, features)
     except ConfigurationError as error:
-        complain("plugins.enabled", str(error))
+        for line in str(error).splitlines():
+            path, _, why = line.partition(": ")
+            complain(path, why)
         return Selection()
 
 

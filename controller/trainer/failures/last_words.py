@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from trainwright.api.messages import plain
+from trainwright.api.times import parse
 
 _RULER = re.compile(r"[\W_]*")
 """A line without a letter or digit: a ruler, a box, or what is left of binary output."""
@@ -33,7 +34,10 @@ _ELSEWHERE = re.compile(
 )
 """Words of a rank that failed since another one did, which it waited for or spoke to."""
 _SUMMARY = re.compile(r"Root Cause \(first observed failure\):")
-_FIELD = re.compile(r"(rank|exitcode|traceback)\s*:\s(.*)")
+_FIELD = re.compile(r"(time|rank|exitcode|traceback)\s*:\s(.*)")
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d)")
+LAUNCHER_SECONDS = 600.0
+"""torchrun ends up to that long after its process: it waits for the other nodes first, for 300 s at most."""
 _SIGNAL = re.compile(r"Signal (\d+) \((\w+)\)")
 _AGENT = re.compile(r"torch[./]distributed[./](?:elastic|run|launcher)|torchelastic|Sending process \d+ closing signal")
 """Lines of torchrun itself."""
@@ -56,6 +60,22 @@ def telling_line(lines: Sequence[str]) -> str:
     return _of_torchrun(told) or (told[-1] if told else "")
 
 
+def program_ended(lines: Sequence[str], finished_at: str) -> str:
+    """When the program ended that a container has started: torchrun's summary tells, else the container's own end.
+
+    The summary has the local time of its container. One that does not fit to the end of the container is no UTC.
+    """
+    told = _MOMENT.match(_summary([plain(line).strip() for line in lines])[0].get("time", ""))
+    if told is None:
+        return finished_at
+    moment = f"{told[1]}T{told[2]}Z"
+    try:
+        passed = (parse(finished_at) - parse(moment)).total_seconds()
+    except ValueError:
+        return finished_at
+    return moment if 0 <= passed <= LAUNCHER_SECONDS else finished_at
+
+
 def is_consequence(line: str) -> bool:
     """Whether the line tells of a peer that is gone, so that its rank is a victim and not the culprit."""
     return _ELSEWHERE.search(line) is not None
@@ -65,21 +85,25 @@ def _is_ruler(line: str) -> bool:
     return _RULER.fullmatch(line) is not None
 
 
+def _summary(lines: Sequence[str]) -> tuple[dict[str, str], list[str], int]:
+    """The fields of torchrun's summary, the lines of its traceback, and where it begins; no fields without one."""
+    begin = next((n for n in range(len(lines) - 1, -1, -1) if _SUMMARY.search(lines[n])), None)
+    fields: dict[str, str] = {}
+    trace: list[str] = []
+    for line in lines[begin + 1 :] if begin is not None else ():
+        if found := _FIELD.match(_PREFIX.sub("", line)):
+            fields.setdefault(found[1], found[2].strip())
+        elif "traceback" in fields:
+            trace.append(line)
+    return fields, trace, begin or 0
+
+
 def _of_torchrun(lines: Sequence[str]) -> str:
     """What torchrun's summary says of the process that failed first; empty without a summary.
 
     torchrun itself ends with exit code 1, whatever its processes did.
     """
-    begin = next((n for n in range(len(lines) - 1, -1, -1) if _SUMMARY.search(lines[n])), None)
-    if begin is None:
-        return ""
-    fields: dict[str, str] = {}
-    trace: list[str] = []
-    for line in lines[begin + 1 :]:
-        if found := _FIELD.match(_PREFIX.sub("", line)):
-            fields.setdefault(found[1], found[2].strip())
-        elif "traceback" in fields:
-            trace.append(line)
+    fields, trace, begin = _summary(lines)
     rank, code = fields.get("rank", "").partition(" ")[0], fields.get("exitcode", "").partition(" ")[0]
     if not rank or not code:
         return ""

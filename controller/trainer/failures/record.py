@@ -16,7 +16,12 @@ from trainwright.api.messages import plain, shortened
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.failures.first import Failure
-from trainwright.controller.trainer.failures.last_words import is_consequence, telling_line, without_answers
+from trainwright.controller.trainer.failures.last_words import (
+    is_consequence,
+    program_ended,
+    telling_line,
+    without_answers,
+)
 
 SUFFIX = "-failures"
 LOG_BYTES = 2048
@@ -41,6 +46,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     message: str = ""
     finished_at: str = ""
     exact: str = ""
+    program_finished_at: str = ""
+    """When the program ended, where the log tells that its launcher ended later."""
     stopped: bool = False
     last_line: str = ""
     """The line of the log that says most; it may stand before the lines that are kept."""
@@ -69,10 +76,17 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     def with_log(self, log: str) -> "Entry":
         """The entry with the end of another log."""
-        kept, line = last_lines(log.encode()), telling_line(log.split("\n"))
+        lines = log.split("\n")
+        kept, line, ended = last_lines(log.encode()), telling_line(lines), program_ended(lines, self.finished_at)
         # A reader finds it in the lines that are kept, unless a launcher has written much after it.
         told = shortened(line) if line != telling_line(kept.split("\n")) else ""
-        return msgspec.structs.replace(self, last_line=told, log=kept)
+        own = ended if ended != self.finished_at else ""
+        return msgspec.structs.replace(self, program_finished_at=own, last_line=told, log=kept)
+
+    @property
+    def ended_at(self) -> str:
+        """When its program ended, as far as is known."""
+        return self.program_finished_at or self.finished_at
 
     @property
     def said(self) -> str:

@@ -18,6 +18,7 @@ from trainwright.controller.runtime import Done, Event, Manager, MetadataOnly, N
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import KubernetesError
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, Failure, failures_by_attempt
+from trainwright.controller.trainer.failures.last_words import LAUNCHER_SECONDS
 from trainwright.controller.trainer.failures.record import (
     SUFFIX,
     Entry,
@@ -239,7 +240,8 @@ def may_precede(failure: Failure, held: Entry | None) -> bool:
     if held is None:
         return True
     if held.is_victim and not failure.stopped:
-        return not _is_later(failure, held)
+        # A launcher may have ended later than its program did; its log tells.
+        return not _is_later(failure.finished_at, held, LATE_SECONDS + LAUNCHER_SECONDS)
     return not (failure.stopped and not held.is_victim) and failure.end < held.failure.end
 
 
@@ -248,17 +250,17 @@ def precedes(entry: Entry, held: Entry | None) -> bool:
     if held is None:
         return True
     if held.is_victim != entry.is_victim:
-        return held.is_victim and not _is_later(entry.failure, held)
+        return held.is_victim and not _is_later(entry.ended_at, held, LATE_SECONDS)
     return entry.failure.end < held.failure.end
 
 
-def _is_later(failure: Failure, held: Entry) -> bool:
-    """Whether it ended so long after the victim that it cannot be the reason."""
+def _is_later(ended_at: str, held: Entry, seconds: float) -> bool:
+    """Whether a program ended so long after that of the victim that it cannot be the reason."""
     try:
-        passed = parse(failure.finished_at) - parse(held.finished_at)
+        passed = parse(ended_at) - parse(held.ended_at)
     except ValueError:
         return False
-    return passed.total_seconds() > LATE_SECONDS
+    return passed.total_seconds() > seconds
 
 
 def _signature(found: Mapping[int, Sequence[Failure]]) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.trainer.test_last_words import summary
 from trainwright.api.objects import Document
 from trainwright.controller.cli.local.jobs import (
     failed_runs,
@@ -137,6 +138,10 @@ def test_a_rank_that_lost_its_peer_is_a_victim_although_it_ended_first() -> None
     assert found.code == 1
     assert (found := first_failure([victim, failed(1, 143, "00.002000", stopped=True)], words)) is not None
     assert found.code == 1
+    # torchrun may end late, and its summary says when its process did.
+    killed = summary(1, -9).replace("2026-01-15_05:44:28", "2026-11-25_04:30:00").split("\n")
+    assert (found := first_failure([victim, late], {**words, ("1", "node", 0): killed})) is not None
+    assert found.code == 3
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 import itertools
 import json
+import random
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -379,6 +380,42 @@ async def test_what_ended_long_after_a_victim_is_not_its_reason() -> None:
     world.logs = {0: LOST, 1: b"ValueError: bad shape\n"}
     late = pod(1, {"state": {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:02:00Z"}}})
     assert await culprit(world, pod(0, state(1)), late) == [0, 0]
+
+
+def at(rank: int, moment: str) -> dict[str, Any]:
+    return pod(rank, {"state": {"terminated": {"exitCode": 1, "finishedAt": moment}}})
+
+
+async def test_torchrun_ends_long_after_its_process_which_was_the_first() -> None:
+    world = World()
+    killed = summary(1, -9, "Signal 9 (SIGKILL) received by PID 6174")
+    world.logs = {0: LOST, 1: killed.encode()}
+    # Its process ended at 05:44:28, and it waited for the others.
+    victim, culprit_ = at(0, "2026-01-15T05:44:29Z"), at(1, "2026-01-15T05:45:30Z")
+    assert await culprit(world, victim, culprit_) == [0, 1]
+    assert (await world.see(victim, culprit_))[0].said == "torchrun: rank 1, exit code -9, signal 9 (SIGKILL)"
+    # Another manager continues the record.
+    world.begin()
+    assert (await world.see(victim, culprit_))[0].rank == 1
+    # One whose process ended later than that is not the reason.
+    other = World()
+    other.logs = {0: LOST, 1: killed.encode()}
+    assert await culprit(other, at(0, "2026-01-15T05:43:00Z"), culprit_) == [0, 0]
+
+
+async def test_one_culprit_of_one_second_whatever_comes_first() -> None:
+    """All end in one second: the one that was killed wrote nothing, the others lost it."""
+    chance = random.Random(24)
+    for _ in range(50):
+        world = World()
+        world.logs = {rank: b"" if rank == 3 else LOST for rank in range(6)}
+        pods = [pod(rank, state(137 if rank == 3 else 1)) for rank in range(6)]
+        chance.shuffle(pods)
+        seen = 0
+        while seen < len(pods):
+            seen += chance.randint(1, len(pods) - seen)
+            await world.see(*pods[:seen])
+        assert entries_of(world.data)[0].rank == 3
 
 
 async def test_few_logs_are_read_for_one_attempt() -> None:

@@ -3,7 +3,7 @@
 
 import pytest
 
-from trainwright.controller.trainer.failures.last_words import is_consequence, telling_line
+from trainwright.controller.trainer.failures.last_words import is_consequence, program_ended, telling_line
 
 TRACE = """\
 Traceback (most recent call last):
@@ -126,3 +126,32 @@ def test_torchrun_sums_up_what_its_processes_did(log: str, told: str) -> None:
 )
 def test_words_of_a_rank_that_lost_another(line: str, elsewhere: bool) -> None:
     assert is_consequence(line) is elsewhere
+
+
+TORCHRUN_WAS_STOPPED = f"""step 3
+{AGENT}Traceback (most recent call last):
+  File "/usr/local/bin/torchrun", line 8, in <module>
+torch.distributed.elastic.multiprocessing.api.SignalException: Process 1 got signal: 15
+"""
+
+
+def test_torchrun_that_was_stopped_is_a_victim() -> None:
+    assert is_consequence(said(TORCHRUN_WAS_STOPPED))
+
+
+@pytest.mark.parametrize(
+    ("log", "finished", "ended"),
+    [
+        (summary(1, -9), "2026-01-15T05:45:29Z", "2026-01-15T05:44:28Z"),
+        (summary(1, -9), "2026-01-15T05:45:29.123456Z", "2026-01-15T05:44:28Z"),
+        # The clock of the container has another zone.
+        (summary(1, -9), "2026-01-15T06:45:29Z", "2026-01-15T06:45:29Z"),
+        (summary(1, -9), "2026-01-15T04:45:29Z", "2026-01-15T04:45:29Z"),
+        (summary(1, -9).replace("2026-01-15_05", "2026-13-45_99"), "2026-01-15T05:45:29Z", "2026-01-15T05:45:29Z"),
+        (summary(1, -9), "", ""),
+        ("ValueError: no data", "2026-01-15T05:45:29Z", "2026-01-15T05:45:29Z"),
+        ("time : 2026-01-15_05:44:28", "2026-01-15T05:45:29Z", "2026-01-15T05:45:29Z"),
+    ],
+)
+def test_when_the_process_of_torchrun_ended(log: str, finished: str, ended: str) -> None:
+    assert program_ended(log.split("\n"), finished) == ended

@@ -193,6 +193,33 @@ async def test_a_change_of_annotations_alone_is_not_refused_and_warned_of() -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("recovers", "told"),
+    [
+        (
+            False,
+            "annotation trainwright.dev/retries has no effect: this manager runs without the feature gate Recovery",
+        ),
+        (True, "the change of annotation trainwright.dev/retries has no effect on this TrainJob: the rules of its "),
+    ],
+)
+async def test_annotations_on_recovery_that_come_late_or_without_the_gate_are_warned_of(
+    recovers: bool, told: str
+) -> None:
+    unused: Any = None
+    runtimes: Any = SimpleNamespace(of=lambda _: runtime())
+    admission = TrainJobAdmission(unused, unused, unused, unused, runtimes, unused, unused, recovers=recovers)
+    before = {"trainwright.dev/recovery": "gang"}
+    old, new = (
+        train_job(metadata={"annotations": marks}) for marks in (before, {**before, "trainwright.dev/retries": "many"})
+    )
+    request: Any = SimpleNamespace(new=new, old=old)
+    answer = await admission.validate(request)
+    assert not answer.errors
+    (warning,) = answer.warnings
+    assert warning.startswith(told)
+
+
 def woken(watch: Watch, event: Any) -> list[Key]:
     special = {"runtimeClassName": "gpu"}
     blueprints = []

@@ -25,6 +25,7 @@ from trainwright.controller.trainer.assembly.settings import (
     settings_of,
 )
 from trainwright.controller.trainer.job.lifetime import Lifetimes
+from trainwright.plugins.registry import Registry, built_in
 
 SCHEMA = Path(__file__).parents[3] / "api" / "config" / "v1alpha1" / "configuration.schema.json"
 ELECTED = {"leaderElect": True}
@@ -199,6 +200,10 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
         {"tls": {"minVersion": "1.3", "cipherSuites": ["TLS_RSA_WITH_AES_128_CBC_SHA"]}},
         "has no effect with tls.minVersion 1.3",
     ),
+    ("recovery.maxRetries", {"recovery": {"maxRetries": 101}}, "101 is out of range; use 0 to 100"),
+    ("recovery.maxRetries", {"recovery": {"maxRetries": -1}}, "-1 is out of range; use 0 to 100"),
+    ("recovery.defaultRetries", {"recovery": {"maxRetries": 2}}, "3 is out of range; use 0 to 2"),
+    ("plugins.settings.Recovery", {"plugins": {"settings": {"Recovery": {}}}}, "use the section recovery"),
     ("tls.nextProtos[0]", {"tls": {"nextProtos": ["h2", "http/1.1"]}}, "h2 is not supported; use http/1.1"),
 ]
 
@@ -293,6 +298,13 @@ def test_the_originals_whole_file_is_taken() -> None:
 def test_openssl_has_every_suite_that_is_taken() -> None:
     for cipher in CIPHER_SUITES.values():
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ciphers(cipher)  # raises for one that there is not
+
+
+def test_what_jobs_may_ask_for_in_their_recovery_reaches_the_plugin() -> None:
+    limits = {"defaultRetries": 1, "maxRetries": 20}
+    settings = read({"recovery": limits, "featureGates": {"Recovery": True}})
+    assert settings.plugins.settings == {"Recovery": limits}
+    Registry.load(settings.plugins, built_in())  # it takes them
 
 
 def test_the_gate_turns_its_plugin_on() -> None:

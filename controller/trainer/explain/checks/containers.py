@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The containers of a pod, and how they ended."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -9,7 +9,12 @@ from functools import cached_property
 from trainwright.api.objects import Document, uid_of
 from trainwright.controller.trainer.explain.kinds import CONFIG_MAP
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion, exact_end, exact_ends
-from trainwright.controller.trainer.failures.last_words import is_consequence, telling_line
+from trainwright.controller.trainer.failures.last_words import (
+    LAUNCHER_SECONDS,
+    is_consequence,
+    program_ended,
+    telling_line,
+)
 from trainwright.controller.trainer.failures.record import Entry, entries_of, entries_of_jobset, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
 from trainwright.plugins.contract.picture import Picture, created_at, holds, index_of, moment, pod_order
@@ -181,21 +186,33 @@ def record_of(picture: Picture) -> dict[int, Entry]:
 
 
 def _by_words(picture: Picture, found: list[Failure]) -> Failure:
-    """The first one whose log does not tell of another failure, if it ended soon enough to be the reason."""
+    """The first one whose log does not tell of another failure, if its program ended soon enough to be the reason."""
     first = found[0]
-    if first.out_of_memory or not is_consequence(last_words(picture, first)):
+    lines = _log(picture, first)
+    if first.out_of_memory or not is_consequence(telling_line(lines)):
         return first
-    others = [one for one in found[1:_LOGS] if not one.stopped and not _is_late(one, first)]
+    victim = program_ended(lines, first.began[1])
+    latest = LATE_SECONDS + LAUNCHER_SECONDS
+    others = [one for one in found[1:_LOGS] if not one.stopped and not _is_later(one.began[1], victim, latest)]
     # All are asked for at once: a round of reading for each would take long.
-    words = [last_words(picture, one) for one in others]
-    return next((one for one, said in zip(others, words, strict=True) if not is_consequence(said)), first)
+    logs = [_log(picture, one) for one in others]
+    for one, lines in zip(others, logs, strict=True):
+        is_late = _is_later(program_ended(lines, one.began[1]), victim, LATE_SECONDS)
+        if not is_late and not is_consequence(telling_line(lines)):
+            return one
+    return first
 
 
-def _is_late(failure: Failure, first: Failure) -> bool:
-    began, ended = moment(first.began[1]), moment(failure.began[1])
-    return began is not None and ended is not None and (ended - began).total_seconds() > LATE_SECONDS
+def _is_later(ended_at: str, victim: str, seconds: float) -> bool:
+    """Whether a program ended so long after that of the victim that it cannot be the reason."""
+    began, ended = moment(victim), moment(ended_at)
+    return began is not None and ended is not None and (ended - began).total_seconds() > seconds
+
+
+def _log(picture: Picture, failure: Failure) -> Sequence[str]:
+    return picture.log(failure.pod, failure.container.name, previous=failure.is_previous)
 
 
 def last_words(picture: Picture, failure: Failure) -> str:
     """The line of the log that says most of the failure; empty without a log."""
-    return telling_line(picture.log(failure.pod, failure.container.name, previous=failure.is_previous))
+    return telling_line(_log(picture, failure))

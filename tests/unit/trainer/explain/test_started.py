@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.unit.trainer.explain.world import NOW, World, at, condition, container
+from tests.unit.trainer.test_last_words import summary
 from trainwright.api.manifest import dump
 from trainwright.api.times import format_time
 from trainwright.plugins.contract import About
@@ -598,6 +599,10 @@ def test_a_rank_that_lost_another_one_is_a_victim() -> None:
     # What ended long after the others is not the reason.
     world.terminated(2, 1, ago=20)
     assert world.says().startswith("RankFailed: rank 0 failed with exit code 1; 3 others failed too; ")
+    # torchrun may end late, and its summary says when its process did.
+    killed = summary(2, -9).replace("2026-01-15_05:44:28", at(100)[:-1].replace("T", "_"))
+    world.logs["j-node-0-2-abcde/node"] = killed.split("\n")
+    assert world.says().startswith("RankFailed: rank 2 failed with exit code 1; 3 others failed too; ")
 
 
 def test_the_time_that_a_node_tells_exactly_counts() -> None:

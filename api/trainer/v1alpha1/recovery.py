@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the annotations of a TrainJob and of its runtime say about its recovery from failures.
+
+An annotation of the TrainJob takes precedence over that of the runtime, and that over the Configuration. A value that
+cannot be used counts as not set.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainwright.api.trainer.v1alpha1.constants import (
+    ANNOTATION_AVOID_NODES,
+    ANNOTATION_FREE_EXIT_CODES,
+    ANNOTATION_NO_RETRY_EXIT_CODES,
+    ANNOTATION_ON_STALL,
+    ANNOTATION_RECOVERY,
+    ANNOTATION_RETRIES,
+    ANNOTATION_RETRIES_HANG,
+    ANNOTATION_RETRIES_INFRASTRUCTURE,
+    ANNOTATION_RETRIES_MEMORY,
+    RECOVERY_GANG,
+    RECOVERY_NONE,
+)
+from trainwright.api.trainer.v1alpha1.progress import Problem
+
+DEFAULT_RETRIES = 3
+MOST_RETRIES = 100
+CANNOT_RUN = (126, 127)
+"""Exit codes of shells for a program that they cannot run. A retry does not change that."""
+_MOST_OF_A_CAUSE = 1000
+_CODES = range(1, 256)
+_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """What an administrator allows."""
+
+    default: int = DEFAULT_RETRIES
+    """For jobs that do not say."""
+    most: int = MOST_RETRIES
+    """That a job may ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """How a job recovers."""
+
+    mode: str = RECOVERY_NONE
+    retries: int = DEFAULT_RETRIES
+    no_retry: tuple[int, ...] = ()
+    """Exit codes, ascending."""
+    free: tuple[int, ...] = ()
+    """Exit codes, ascending; none of them is in `no_retry`."""
+
+    @property
+    def is_gang(self) -> bool:
+        """Whether all ranks restart together."""
+        return self.mode == RECOVERY_GANG
+
+
+def declared(
+    job: Mapping[str, str], runtime: Mapping[str, str], allowed: Retries
+) -> tuple[Declaration, tuple[Problem, ...]]:
+    """The declaration in the annotations of a TrainJob and of its runtime, and every value that cannot be used."""
+    problems: list[Problem] = []
+    fields: dict[str, Any] = {"retries": allowed.default}
+    origin: dict[str, bool] = {}
+    for annotation, (field, read) in _READERS.items():
+        for of_job, annotations in ((False, runtime), (True, job)):
+            value = annotations.get(annotation)
+            if value is None:
+                continue
+            try:
+                found = read(value)
+                if annotation == ANNOTATION_RETRIES and found > allowed.most:
+                    raise ValueError(f"must be at most {allowed.most}, by the administrator's Configuration")
+            except ValueError as error:
+                problems.append(Problem(annotation, value, str(error), of_job))
+            else:
+                fields[field], origin[field] = found, of_job
+    fields = {name: value for name, value in fields.items() if name}
+    both = sorted({*fields.get("free", ())} & {*fields.get("no_retry", ())})
+    if both:
+        of_job = origin["free"]
+        value = (job if of_job else runtime)[ANNOTATION_FREE_EXIT_CODES]
+        name = ANNOTATION_NO_RETRY_EXIT_CODES.rpartition("/")[2]
+        problems.append(Problem(ANNOTATION_FREE_EXIT_CODES, value, f"{both[0]} is in {name} too", of_job))
+        fields["free"] = tuple(code for code in fields["free"] if code not in both)
+    return Declaration(**fields), tuple(problems)
+
+
+def named(annotations: Mapping[str, str]) -> list[str]:
+    """The annotations about recovery that are set."""
+    return [name for name in _READERS if name in annotations]
+
+
+def without_effect_yet(annotations: Mapping[str, str]) -> list[str]:
+    """Those of them that are reserved, and that this version does not act on."""
+    return [name for name in named(annotations) if not _READERS[name][0]]
+
+
+def late_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[str]:
+    """Warnings about annotations that have changed after the creation of the job."""
+    for name in _READERS:
+        if old.get(name) != new.get(name):
+            yield (
+                f"the change of annotation {name} has no effect on this TrainJob: the rules of its JobSet are fixed "
+                "once it exists; delete the TrainJob and create it again"
+            )
+
+
+def _one_of(*values: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError(f"must be one of {', '.join(values)}")
+        return text
+
+    return read
+
+
+def _whole(most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        number = int(text) if _is_number(text) else -1
+        if not 0 <= number <= most:
+            raise ValueError(f"must be a whole number from 0 to {most}")
+        return number
+
+    return read
+
+
+def _codes(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    codes = [int(part) if _is_number(part) else -1 for part in parts]
+    if not all(code in _CODES for code in codes):
+        zero = "0 is success; " if 0 in codes else ""
+        raise ValueError(f"{zero}must be numbers from 1 to 255" + ("" if zero else ", with commas between them"))
+    return tuple(sorted(set(codes)))
+
+
+def _free_codes(text: str) -> tuple[int, ...]:
+    codes = _codes(text)
+    for code in CANNOT_RUN:
+        if code in codes:
+            raise ValueError(f"{code} is the exit code of a program that cannot run, which always ends the job")
+    return codes
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
+
+
+_READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    ANNOTATION_RECOVERY: ("mode", _one_of(RECOVERY_NONE, RECOVERY_GANG)),
+    ANNOTATION_RETRIES: ("retries", _whole(MOST_RETRIES)),
+    ANNOTATION_NO_RETRY_EXIT_CODES: ("no_retry", _codes),
+    ANNOTATION_FREE_EXIT_CODES: ("free", _free_codes),
+    ANNOTATION_RETRIES_MEMORY: ("", _whole(_MOST_OF_A_CAUSE)),
+    ANNOTATION_RETRIES_INFRASTRUCTURE: ("", _whole(_MOST_OF_A_CAUSE)),
+    ANNOTATION_RETRIES_HANG: ("", _whole(_MOST_OF_A_CAUSE)),
+    ANNOTATION_ON_STALL: ("", _one_of("mark", "restart")),
+    ANNOTATION_AVOID_NODES: ("", _one_of("true", "false")),
+}
+"""Field and reader by annotation; no field: it is reserved."""

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles the recovery of a job to rules of Job and JobSet, so that Kubernetes restarts all ranks when one fails.
+
+The feature gate `Recovery` loads it. A job or its runtime asks for it: `trainwright.dev/recovery: gang`. A Job that
+fails by a rule of its `podFailurePolicy` has the index of the rule in its message, which the JobSet's rules look at.
+That message is no API of Kubernetes: where it changes, a failure is counted that would be free, and no more.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from trainwright.api.jobset.v1alpha2 import FailurePolicy, FailurePolicyRule
+from trainwright.api.kubernetes.batch.v1 import (
+    PodFailurePolicy,
+    PodFailurePolicyOnExitCodesRequirement,
+    PodFailurePolicyOnPodConditionsPattern,
+    PodFailurePolicyRule,
+)
+from trainwright.api.objects import annotations_of
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import (
+    ANNOTATION_FREE_EXIT_CODES,
+    ANNOTATION_NO_RETRY_EXIT_CODES,
+    ANNOTATION_RECOVERY,
+    ANNOTATION_RETRIES,
+    DATASET_INITIALIZER,
+    MODEL_INITIALIZER,
+    RECOVERY_GANG,
+    STEP_DATASET_INITIALIZER,
+    STEP_MODEL_INITIALIZER,
+)
+from trainwright.api.trainer.v1alpha1.progress import Problem
+from trainwright.api.trainer.v1alpha1.recovery import (
+    CANNOT_RUN,
+    DEFAULT_RETRIES,
+    MOST_RETRIES,
+    Declaration,
+    Retries,
+    declared,
+    late_changes,
+    named,
+    without_effect_yet,
+)
+from trainwright.plugins.contract import Finding, Info, PodSet, Warned, invalid
+
+_WHY = f"{ANNOTATION_RECOVERY}: {RECOVERY_GANG}"
+_DISRUPTED, _FINAL, _FREE = range(3)
+"""Indexes of the rules of each Job, in order; the last one is left out where there are no free codes."""
+_FAIL_JOB = "FailJob"
+_BY_RULE = "PodFailurePolicy"
+"""Reason of a Job that a rule has failed."""
+_NEVER = "Never"
+_FALLBACK = "FallbackToLogsOnError"
+_REPLACES_EARLY = "TerminatingOrFailed"
+_RULES = f"{ANNOTATION_RETRIES}, {ANNOTATION_NO_RETRY_EXIT_CODES} and {ANNOTATION_FREE_EXIT_CODES} have"
+
+
+class RecoverySettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """What the section `recovery` of the Configuration says."""
+
+    default_retries: int = DEFAULT_RETRIES
+    max_retries: int = MOST_RETRIES
+
+
+class RecoveryPlugin:
+    """Restarts all ranks together when one fails, for as many failures as the job has retries.
+
+    Disruptions of pods and free exit codes cost no retry; a program that cannot run, and the exit codes that the job
+    names, end it at once. Initializers keep the rules of the runtime.
+    """
+
+    name = "Recovery"
+    off_by_default = True  # the feature gate enables it
+    Configuration = RecoverySettings
+
+    def __init__(self, settings: RecoverySettings) -> None:
+        self._allowed = Retries(settings.default_retries, settings.max_retries)
+
+    def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:
+        """Refuse annotations of a new job that cannot work; warn of what is ignored, kept, or without effect."""
+        wanted, problems = self._declared(info, job)
+        own, before = annotations_of(job), annotations_of(old) if old is not None else {}
+        if old is not None:
+            yield from map(Warned, late_changes(before, own))
+        for problem in problems:
+            if problem.of_job and old is None:
+                yield invalid(f"metadata.annotations[{problem.annotation}]", problem.value, problem.message)
+            elif not problem.of_job or before.get(problem.annotation) != problem.value:
+                whose = "" if problem.of_job else "the runtime's "
+                yield Warned(f"{whose}annotation {problem.annotation} is ignored: {problem.value!r} {problem.message}")
+        if old is not None:
+            return
+        unused = without_effect_yet(own)
+        for name in unused:
+            yield Warned(f"annotation {name} has no effect: this version of Trainwright does not act on it yet")
+        if wanted.is_gang:
+            yield from map(Warned, _kept(info))
+            return
+        for name in named(own):
+            if name not in (ANNOTATION_RECOVERY, *unused):
+                yield Warned(f"annotation {name} has no effect without {ANNOTATION_RECOVERY}: {RECOVERY_GANG}")
+
+    def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
+        """Write the rules into the Jobs of all ranks, and into the JobSet."""
+        wanted, _ = self._declared(info, job)
+        if not wanted.is_gang:
+            return
+        ruled = []
+        for pods in _ranks(info):
+            for container in (*pods.init_containers, *pods.containers):
+                if container.termination_message_policy is None:
+                    container.set_termination_message_policy(_FALLBACK, why=_WHY)
+            if _own_fields(pods):
+                continue
+            pods.set_restart_policy(_NEVER, why=_WHY)
+            pods.set_backoff_limit(0, why=_WHY)
+            if not info.has_failure_policy:
+                pods.set_pod_failure_policy(_pod_rules(wanted), why=_WHY)
+                ruled.append(pods.name)
+        if not info.has_failure_policy:
+            steps = [pods.name for pods in info.pod_sets if _is_initializer(pods)]
+            info.set_failure_policy(_rules(wanted, ruled, steps), why=_WHY)
+
+    def _declared(self, info: Info, job: TrainJob) -> tuple[Declaration, tuple[Problem, ...]]:
+        return declared(annotations_of(job), annotations_of(info.runtime), self._allowed)
+
+
+def _ranks(info: Info) -> list[PodSet]:
+    """All replicated jobs but initializers."""
+    return [pods for pods in info.pod_sets if not _is_initializer(pods)]
+
+
+def _is_initializer(pods: PodSet) -> bool:
+    by_step = pods.step in (STEP_DATASET_INITIALIZER, STEP_MODEL_INITIALIZER)
+    return by_step or pods.name in (DATASET_INITIALIZER, MODEL_INITIALIZER)
+
+
+def _own_fields(pods: PodSet) -> list[str]:
+    """The fields of the template that say how its ranks recover: such a replicated job is left as it is.
+
+    Kubernetes takes a `podFailurePolicy` with the restart policy Never only, and with no early replacement of pods.
+    """
+    own = [name for name in pods.failure_fields if name in ("backoffLimitPerIndex", "podFailurePolicy")]
+    if pods.restart_policy not in (None, _NEVER):
+        own.append("template.spec.restartPolicy")
+    if pods.failure_fields.get("podReplacementPolicy") == _REPLACES_EARLY:
+        own.append("podReplacementPolicy")
+    return own
+
+
+def _kept(info: Info) -> Iterable[str]:
+    """Warnings about what the runtime says of failures itself."""
+    if info.has_failure_policy:
+        yield f"the runtime's spec.failurePolicy is kept, so {_RULES} no effect"
+    for pods in _ranks(info):
+        for name in _own_fields(pods):
+            yield (
+                f"the runtime's {pods.path}.template.spec.{name} is kept, so the rules of recovery do not apply to the "
+                f"pods of {pods.name}"
+            )
+
+
+def _pod_rules(wanted: Declaration) -> PodFailurePolicy:
+    """What ends a Job, by cause. The order is that of the indexes."""
+    disrupted = PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
+    rules = [
+        PodFailurePolicyRule(action=_FAIL_JOB, on_pod_conditions=[disrupted]),
+        _rule_of(sorted({*CANNOT_RUN, *wanted.no_retry})),
+    ]
+    if wanted.free:
+        rules.append(_rule_of(list(wanted.free)))
+    return PodFailurePolicy(rules=rules)
+
+
+def _rule_of(codes: list[int]) -> PodFailurePolicyRule:
+    return PodFailurePolicyRule(
+        action=_FAIL_JOB, on_exit_codes=PodFailurePolicyOnExitCodesRequirement(operator="In", values=codes)
+    )
+
+
+def _rules(wanted: Declaration, ruled: list[str], steps: list[str]) -> FailurePolicy:
+    """What the end of a Job means for the JobSet. A failure that no rule matches costs a retry."""
+    rules = []
+    if ruled:
+        free = [_DISRUPTED, _FREE] if wanted.free else [_DISRUPTED]
+        rules.append(_matching("infra", "RestartJobSetAndIgnoreMaxRestarts", free, ruled))
+        rules.append(_matching("final", "FailJobSet", [_FINAL], ruled))
+    if steps:
+        rules.append(FailurePolicyRule(name="steps", action="FailJobSet", target_replicated_jobs=steps))
+    return FailurePolicy(max_restarts=wanted.retries, restart_strategy="BlockingRecreate", rules=rules or None)
+
+
+def _matching(name: str, action: str, indexes: Sequence[int], targets: list[str]) -> FailurePolicyRule:
+    return FailurePolicyRule(
+        name=name,
+        action=action,
+        on_job_failure_reasons=[_BY_RULE],
+        on_job_failure_message_patterns=[f"matching {_FAIL_JOB} rule at index {index}$" for index in indexes],
+        # Those alone: the indexes of a policy of the runtime mean something else.
+        target_replicated_jobs=list(targets),
+    )

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trainwright.dev/recovery: gang` on the local cluster: real processes end, and rules restart all ranks."""
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.api.jobset.v1alpha2 import JobSet
+from trainwright.api.trainer.v1alpha1 import TrainingRuntime, TrainJob
+from trainwright.controller.cli.local.training import training_cluster
+from trainwright.controller.local.node.settings import Isolation, NodeSettings
+from trainwright.controller.runtime import Client
+from trainwright.controller.runtime.testing.waiting import eventually
+
+PROGRAM = """
+import os, pathlib, sys, time
+folder, code, failures = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+rank = os.environ["PET_NODE_RANK"]
+with open(folder / rank, "a") as runs:
+    runs.write("x")
+if len((folder / rank).read_text()) > failures:
+    sys.exit(0)
+others = [folder / str(other) for other in range(3) if str(other) != rank]
+def runs_of(one):
+    return len(one.read_text()) if one.exists() else 0
+while rank == "1" and any(runs_of(one) < runs_of(folder / rank) for one in others):
+    time.sleep(0.01)
+if rank == "1":
+    sys.exit(code)
+time.sleep(300)
+"""
+"""Of three ranks, rank 1 fails in its first runs, once the others run too; they wait for it."""
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[Client]:
+    settings = NodeSettings(name="laptop", folder=tmp_path / "state", isolation=Isolation.REWRITE)
+    async with training_cluster(settings, memory=True) as cluster:
+        yield Client(cluster.api.transport())
+
+
+def runtime(folder: Path, code: int, failures: int) -> dict[str, Any]:
+    command = [sys.executable, "-c", PROGRAM, str(folder), str(code), str(failures)]
+    container = {"name": "node", "image": "python", "command": command}
+    pod = {"terminationGracePeriodSeconds": 1, "containers": [container]}
+    labels = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    replicated = {"name": "node", "template": {"metadata": labels, "spec": {"template": {"spec": pod}}}}
+    return {
+        "apiVersion": TrainingRuntime.RESOURCE.api_version,
+        "kind": "TrainingRuntime",
+        "metadata": {"name": "fails", "namespace": "default"},
+        "spec": {"mlPolicy": {"numNodes": 3, "torch": {}}, "template": {"spec": {"replicatedJobs": [replicated]}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("annotations", "code", "failures", "end", "runs", "counted"),
+    [
+        pytest.param({"retries": "2"}, 1, 1, ("Complete", ""), 2, 1, id="all-restart-when-one-fails"),
+        pytest.param(
+            {"retries": "2"}, 1, 9, ("Failed", "ReachedMaxRestarts"), 3, 2, id="it-gives-up-after-its-retries"
+        ),
+        pytest.param(
+            {"retries": "0", "free-exit-codes": "75"}, 75, 3, ("Complete", ""), 4, 0, id="free-codes-cost-none"
+        ),
+        pytest.param({}, 127, 9, ("Failed", "FailJobSetFailurePolicyAction"), 1, 0, id="a-program-that-cannot-run"),
+        pytest.param(
+            {"no-retry-exit-codes": "3"}, 3, 9, ("Failed", "FailJobSetFailurePolicyAction"), 1, 0, id="no-retry-code"
+        ),
+    ],
+)
+async def test_what_the_end_of_one_rank_leads_to(
+    client: Client,
+    tmp_path: Path,
+    annotations: dict[str, str],
+    code: int,
+    failures: int,
+    end: tuple[str, str],
+    runs: int,
+    counted: int,
+) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    await client.create(runtime(folder, code, failures), kind=TrainingRuntime.RESOURCE)
+    marks = {f"trainwright.dev/{name}": value for name, value in {"recovery": "gang", **annotations}.items()}
+    job = {
+        "apiVersion": TrainJob.RESOURCE.api_version,
+        "kind": "TrainJob",
+        "metadata": {"name": "j", "namespace": "default", "annotations": marks},
+        "spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "fails"}},
+    }
+    await client.create(job, kind=TrainJob.RESOURCE)
+
+    async def ended() -> dict[str, str | None]:
+        found = await client.get(TrainJob, "j", "default")
+        conditions = (found.status.conditions if found.status is not None else None) or ()
+        return {one.type: one.reason for one in conditions if one.status == "True"}
+
+    kind, reason = end
+    conditions = await eventually(ended, lambda found: {"Complete", "Failed"} & found.keys(), what="the end of the job")
+    assert kind in conditions
+    assert not reason or conditions[kind] == reason
+    # All ranks ran equally often.
+    assert {path.name: len(path.read_text()) for path in folder.iterdir()} == dict.fromkeys("012", runs)
+    jobset = await client.get(JobSet, "j", "default")
+    assert jobset.status is not None
+    assert (jobset.status.restarts or 0, jobset.status.restarts_count_towards_max or 0) == (runs - 1, counted)
