@@ -57,44 +57,43 @@ def run(
     """Do what the command says; returns the exit code."""
     redactor = Redactor([*secrets_of(variables, ()), *secrets_in(address or variables.get("STORAGE_URI", ""))])
     log = Log(redactor)
+    progress: Progress | None = None
+    code = 1
     try:
         if verify:
-            settings = settings_of(kind, {**variables, "STORAGE_URI": ""}, address="any://", target=target)
-            return asyncio.run(_stoppable(_verify(settings.target, log), log, variables))
-        settings = settings_of(kind, variables, address=address, target=target)
-        known = provider_class(settings.scheme)
-        redactor = Redactor([*secrets_of(variables, known.secrets), *secrets_in(settings.address)])
-        log = Log(redactor)
-        request = Request(
-            kind=kind,
-            address=settings.address,
-            target=settings.target,
-            variables={name: variables[name] for name in known.variables if variables.get(name)},
-            connections=settings.connections,
-            warn=log,
-        )
-        # Before the loop takes SIGTERM: the reporter has a handler of its own, which must not remain the last one.
-        progress = Progress(kind, log)
-        work = Run(settings, known(request), progress=progress, log=log).initialize(dry_run=dry_run)
-        code = 1
-        try:
+            settings = settings_of(kind, variables, address="any://", target=target)
+            code = asyncio.run(_stoppable(_verify(settings.target, log), log, variables))
+        else:
+            settings = settings_of(kind, variables, address=address, target=target)
+            known = provider_class(settings.scheme)
+            redactor = Redactor([*secrets_of(variables, known.secrets), *secrets_in(settings.address)])
+            log = Log(redactor)
+            request = Request(
+                kind=kind,
+                address=settings.address,
+                target=settings.target,
+                variables={name: variables[name] for name in known.variables if variables.get(name)},
+                connections=settings.connections,
+                warn=log,
+            )
+            # Before the loop takes SIGTERM: the reporter has a handler of its own, which must not remain the last one.
+            progress = Progress(kind, log)
+            work = Run(settings, known(request), progress=progress, log=log).initialize(dry_run=dry_run)
             code = asyncio.run(_stoppable(work, log, variables))
-        finally:
-            progress.close(failed=code == 1)
     except InitializeError as error:
         sentence = redactor.clean(error.sentence)
         log(f"error: {error.word}: {sentence}")
-        if not dry_run:
-            leave_sentence(sentence, variables)
-        return 1
+        leave_sentence(sentence, variables)
     except Exception as error:  # a defect of ours or of a provider: nothing secret may get out with it
         log("".join(traceback.format_exception(error)))
         sentence = redactor.clean(f"the initializer failed: {type(error).__name__}: {error}")
         log(f"error: {sentence}")
         leave_sentence(sentence, variables)
-        return 1
-    else:
-        return code
+    finally:
+        # After the sentence: the last document stands on the line below it.
+        if progress is not None:
+            progress.close(failed=code == 1)
+    return code
 
 
 async def _stoppable(work: Coroutine[Any, Any, int], log: Callable[[str], None], variables: Mapping[str, str]) -> int:

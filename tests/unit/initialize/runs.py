@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of initializers in this process, without waiting."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,7 @@ async def initialize(
 
     async def sleep(seconds: float) -> None:
         outcome.pauses.append(seconds)
+        await asyncio.sleep(0)  # another run may be what is waited for
 
     try:
         settings = settings_of(kind, variables, address=address, target=str(target))

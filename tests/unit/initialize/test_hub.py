@@ -70,7 +70,7 @@ async def test_a_data_set_is_the_whole_repository_whatever_follows_the_name(hub:
     ],
 )
 async def test_patterns(hub: Hub, tmp_path: Path, variables: dict[str, str], names: set[str]) -> None:
-    await fetch(hub, tmp_path, **variables)
+    await initialize("hf://o/n", tmp_path, "model", {"HF_ENDPOINT": hub.url, **variables})
     assert tree(tmp_path).keys() == names
 
 
@@ -307,7 +307,7 @@ async def test_tokens_and_what_is_missing(
     hub.tokens = ("good-token", "other-token")
     hub.repositories["models/o/private"] = Repository({"a.json": b"1"}, token="good-token")
     hub.repositories["models/o/gated"] = Repository({"a.json": b"1"}, gated_for=("", "other-token"))
-    outcome = await fetch(hub, tmp_path, address, **variables)
+    outcome = await initialize(address, tmp_path, "model", {"HF_ENDPOINT": hub.url, **variables})
     assert (outcome.word, text in outcome.sentence, outcome.pauses) == (word, True, [])
 
 
