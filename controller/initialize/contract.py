@@ -101,15 +101,19 @@ class Provider(Protocol):
 
     async def resolve(self) -> str:
         """The exact revision, such as a commit. Empty: the source has none, and only its files tell what changed."""
+        ...
 
     async def files(self, revision: str) -> Sequence[RemoteFile]:
         """All files of the revision."""
+        ...
 
     def read(self, file: RemoteFile, revision: str, offset: int) -> AsyncGenerator[bytes, None]:
         """The bytes of a file from an offset on, in pieces. Ends early or raises if the connection breaks."""
+        ...
 
     async def close(self) -> None:
         """Release connections. Called once, also after errors."""
+        ...
 
 
 ProviderClass: TypeAlias = Callable[[Request], Provider]

@@ -72,6 +72,8 @@ class Hub:
                 return answer
         if path == "/api/whoami-v2":
             return web.json_response({"name": "u"}) if self._is_known(request) else web.Response(status=401)
+        if path == "/api/agent-harnesses":
+            return web.Response(status=404)
         if path.startswith("/cdn/"):
             _, _, kind, owner, name, file = path.split("/", 5)
             return await self.send(request, self.repositories[f"{kind}/{owner}/{name}"], file)
