@@ -435,7 +435,8 @@ def test_lines_that_nobody_reads_end_the_command_without_a_traceback(shell: Shel
         running.stdout.close()
         assert running.wait(timeout=60) == 141
         assert "Traceback" not in running.stderr.read()
-    assert ("1 TrainJob," in shell.local("status").stdout) == (command[0] == "logs")
+    # A job whose `run` ended is stopped and kept; one whose lines were only looked at goes on.
+    assert ("1 TrainJob, 0 of 0 pods running" in shell.local("status").stdout) == (command[0] == "run")
 
 
 def test_ctrl_c_ends_the_following_of_a_job_and_not_the_job(shell: Shell) -> None:

@@ -193,11 +193,9 @@ class Jobs:
                 return 0 if view.state == "Complete" else await self._code(job)
             return _FAILED
         if until == "running":
-            return (
-                0
-                if view.state not in ("Suspended", "Blocked") and any(map(_runs, await self.pods(name_of(job))))
-                else None
-            )
+            # The job says so a moment after its pods.
+            waits = view.state in ("Suspended", "Blocked", "Pending")
+            return 0 if not waits and any(map(_runs, await self.pods(name_of(job)))) else None
         if until == _SUSPENDED:
             stopped = all(map(has_ended, await self.pods(name_of(job))))
             return 0 if view.state == "Suspended" and stopped else None

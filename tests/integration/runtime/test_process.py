@@ -103,7 +103,10 @@ print(run({make}), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, flush=Tru
 )
 def test_a_signal_while_the_manager_is_made_ends_it_before_it_runs(make: str, made: str) -> None:
     source = MAKING.replace("{make}", make).replace("{made}", made)
-    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    # Without a buffer: `communicate` does not return what `readline` has read ahead.
+    with subprocess.Popen(
+        [sys.executable, "-c", source], bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"making\n"
         if make == "waits":

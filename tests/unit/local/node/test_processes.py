@@ -499,6 +499,7 @@ asyncio.run(main())
     with subprocess.Popen([sys.executable, "-c", program]) as cluster:
         detached = int(eventually_sync((folder / "detached").read_text, ignore=(FileNotFoundError,), seconds=20))
         guard = guard_of(folder)
+        os.kill(guard, signal.SIGSTOP)  # or it ends its program, and itself, before it is killed
         cluster.kill()
     os.kill(guard, signal.SIGKILL)
     eventually_sync(lambda: lives(detached), equals(False), seconds=10)
