@@ -24,6 +24,7 @@ ROOMS = (
     "plugins",
     "controller/runtime",
     "controller/trainer",
+    "controller/initialize",
     "controller/cli",
     "controller/local",
     "hack",

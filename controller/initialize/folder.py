@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The target folder: files are opened below a descriptor of it, and links are never followed."""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Self
+
+from trainwright.controller.initialize.contract import InitializeError
+from trainwright.controller.initialize.selection import OWN
+
+PARTS = f"{OWN}/parts"
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Folder:
+    """An open target folder. Use it as a context manager."""
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        """Raises InitializeError if it cannot be opened, or made."""
+        self.path = path
+        try:
+            if create:
+                path.mkdir(parents=True, exist_ok=True)
+            self._root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise failure(error, str(path), path) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._root)
+
+    @contextlib.contextmanager
+    def _parent(self, name: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+        """The descriptor of the folder that holds `name`, and the last part of the name."""
+        *folders, last = name.split("/")
+        here = os.dup(self._root)
+        try:
+            for number, part in enumerate(folders, 1):
+                if create:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, 0o777, dir_fd=here)
+                try:
+                    below = os.open(part, _OPEN_FOLDER, dir_fd=here)
+                except OSError as error:
+                    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                        raise in_the_way("/".join(folders[:number]), "is a link or a file", self.path) from None
+                    raise
+                os.close(here)
+                here = below
+            yield here, last
+        finally:
+            os.close(here)
+
+    def open(self, name: str, flags: int, *, create: bool = False) -> int:
+        """A descriptor of a file below the folder. `create` also makes the folders on the way."""
+        with self._parent(name, create=create) as (parent, last):
+            try:
+                return os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=parent)
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    raise in_the_way(name, "is a link", self.path) from None
+                raise
+
+    def state(self, name: str) -> os.stat_result | None:
+        """The state of a plain file; None: there is none. Refuses links and folders."""
+        try:
+            with self._parent(name) as (parent, last):
+                found = os.stat(last, dir_fd=parent, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            raise in_the_way(name, "is a link" if stat.S_ISLNK(found.st_mode) else "is not a plain file", self.path)
+        return found
+
+    def rename(self, old: str, new: str) -> None:
+        """Replace `new` by `old`."""
+        with self._parent(old) as (old_parent, old_last), self._parent(new, create=True) as (parent, last):
+            os.replace(old_last, last, src_dir_fd=old_parent, dst_dir_fd=parent)
+
+    def remove(self, name: str) -> None:
+        """Delete a file, and folders that are empty then; nothing happens if it is not there."""
+        with contextlib.suppress(FileNotFoundError), self._parent(name) as (parent, last):
+            os.unlink(last, dir_fd=parent)
+        while "/" in name:
+            name = name.rpartition("/")[0]
+            try:
+                with self._parent(name) as (parent, last):
+                    os.rmdir(last, dir_fd=parent)
+            except OSError:
+                return
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a small file; None: there is none."""
+        try:
+            with open(self.open(name, os.O_RDONLY), "rb") as stream:  # noqa: PTH123 - a descriptor
+                return stream.read()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Replace a small file, so that readers see the old or the new one, also after a loss of power."""
+        temporary = f"{name}.new"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with open(self.open(temporary, flags, create=True), "wb") as stream:  # noqa: PTH123 - a descriptor
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        self.rename(temporary, name)
+        with self._parent(name) as (parent, _):
+            os.fsync(parent)
+
+    def parts(self) -> dict[str, int]:
+        """Names and sizes of unfinished files."""
+        try:
+            with self._parent(f"{PARTS}/x") as (parent, _):
+                names = os.listdir(parent)  # noqa: PTH208 - of a descriptor
+                return {name: os.stat(name, dir_fd=parent, follow_symlinks=False).st_size for name in names}
+        except FileNotFoundError:
+            return {}
+
+    def forget_parts(self, wanted: Iterable[str]) -> int:
+        """Delete unfinished files that nothing will finish; returns how many."""
+        old = self.parts().keys() - set(wanted)
+        for name in old:
+            self.remove(f"{PARTS}/{name}")
+        return len(old)
+
+    def free_bytes(self) -> int:
+        """Bytes that this process may still write here."""
+        return free_bytes(self.path)
+
+
+def free_bytes(path: Path) -> int:
+    """Free bytes at a path, or at the nearest folder above it that exists."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
+
+
+def in_the_way(name: str, what: str, target: Path) -> InitializeError:
+    """Something that we neither follow nor replace."""
+    return InitializeError("NotWritable", f"{name} in {target} {what}: remove it, or choose another folder")
+
+
+def failure(error: OSError, name: str, target: Path) -> InitializeError:
+    """What the file system refused, as a sentence."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return InitializeError("NoSpace", f"no space is left in {target}, while {name} was written")
+    reason = os.strerror(error.errno) if error.errno else type(error).__name__
+    return InitializeError("NotWritable", f"{name} cannot be written in {target}: {reason}")

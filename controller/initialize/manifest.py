@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The marker of a complete folder: what lies in it, and where it came from. It is written last."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from trainwright.controller.initialize.contract import InitializeError, RemoteFile
+from trainwright.controller.initialize.folder import Folder
+from trainwright.controller.initialize.selection import OWN, bad_name
+
+MANIFEST = f"{OWN}/manifest.json"
+OWNED = f"{OWN}/owned.json"
+"""Files of ours that may lie in the target while it is not complete."""
+VERSION = 1
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a complete folder."""
+
+    path: str
+    size: int
+    hash: str
+    """Algorithm, colon, hex."""
+    mtime: int
+    """Nanoseconds."""
+    identity: str = ""
+    """What the source said about the content: its hash, or an etag."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a complete folder holds."""
+
+    version: int
+    source: str
+    revision: str
+    allow: tuple[str, ...]
+    ignore: tuple[str, ...]
+    files: tuple[Entry, ...]
+
+    def is_of(self, source: str, allow: Sequence[str], ignore: Sequence[str]) -> bool:
+        """Whether it was made for this source with these patterns."""
+        return (self.source, self.allow, self.ignore) == (source, tuple(allow), tuple(ignore))
+
+    def is_of_files(self, files: Iterable[RemoteFile]) -> bool:
+        """Whether a source without revisions still lists the same. A file without an etag may have changed."""
+        mine = {(entry.path, entry.size, entry.identity) for entry in self.files}
+        return all(entry.identity for entry in self.files) and mine == {(f.path, f.size, f.identity) for f in files}
+
+    def is_intact(self, folder: Folder) -> bool:
+        """Whether all files have the size and the time that they had at the end."""
+        return all(is_untouched(folder, entry) for entry in self.files)
+
+
+def is_untouched(folder: Folder, entry: Entry) -> bool:
+    """Whether a file has the size and the time that it had at the end."""
+    try:
+        state = folder.state(entry.path)
+    except InitializeError:
+        return False
+    return state is not None and (state.st_size, state.st_mtime_ns) == (entry.size, entry.mtime)
+
+
+def read_manifest(folder: Folder) -> Manifest | None:
+    """The marker; None: there is none that this version understands."""
+    data = folder.read(MANIFEST)
+    if data is None:
+        return None
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if manifest.version != VERSION or any(bad_name(entry.path) for entry in manifest.files):
+        return None
+    return manifest
+
+
+def write_manifest(folder: Folder, manifest: Manifest) -> None:
+    """Mark the folder as complete."""
+    folder.write(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+    folder.remove(OWNED)
+
+
+def begin(folder: Folder, old: Manifest | None, paths: Iterable[str]) -> set[str]:
+    """Unmark the folder, after noting which files are ours. Returns all of these."""
+    ours = {*paths, *owned(folder), *(entry.path for entry in (old.files if old else ()))}
+    folder.write(OWNED, json.dumps(sorted(ours)).encode())
+    folder.remove(MANIFEST)
+    return ours
+
+
+def owned(folder: Folder) -> set[str]:
+    """Files that earlier unfinished runs noted."""
+    try:
+        noted: Any = json.loads(folder.read(OWNED) or b"[]")
+    except ValueError:
+        return set()
+    return (
+        {name for name in noted if isinstance(name, str) and not bad_name(name)} if isinstance(noted, list) else set()
+    )

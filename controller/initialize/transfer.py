@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings one file into the target: into a part first, which keeps its bytes over tries and restarts."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+
+from trainwright.controller.initialize.contract import Digest, InitializeError, Provider, RemoteFile, hasher
+from trainwright.controller.initialize.folder import PARTS, Folder, failure
+from trainwright.controller.initialize.manifest import Entry
+from trainwright.controller.initialize.pacing import Sleep, Tries
+from trainwright.controller.initialize.reports import Progress, amount
+
+BLOCK = 2**20
+"""Written and hashed at once, in a thread."""
+HASH_BLOCK = 2**23
+ADVANCE = 2**20
+"""A try that brought so many bytes is not counted as a failure: a large file may take any number of connections."""
+
+
+class Transfer:
+    """Fetches files of one revision."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        provider: Provider,
+        revision: str,
+        *,
+        progress: Progress,
+        log: Callable[[str], None],
+        sleep: Sleep,
+    ) -> None:
+        self._folder = folder
+        self._provider = provider
+        self._revision = revision
+        self._progress = progress
+        self._log = log
+        self._sleep = sleep
+
+    async def fetch(self, file: RemoteFile) -> Entry:
+        """Bring the file under its name. Raises InitializeError."""
+        part = _Part(self._folder, file, part_name(self._provider.source, file), self._progress)
+        try:
+            await part.open()
+            return await self._fill(file, part)
+        finally:
+            part.close()
+
+    async def _fill(self, file: RemoteFile, part: "_Part") -> Entry:
+        tries = Tries(self._sleep, self._log)
+        damaged, best = False, part.size
+        while True:
+            try:
+                await self._read(file, part)
+                return await part.finish()
+            except InitializeError as error:
+                if error.word == "Damaged":
+                    if damaged:
+                        raise InitializeError("Damaged", f"{file.path} arrived twice: {error.sentence}") from error
+                    damaged, best = True, 0
+                    self._log(f"{error.sentence}; fetching {file.path} once more")
+                    await part.begin_again()
+                    continue
+                if part.size >= best + ADVANCE:
+                    tries.begin_again()
+                best = max(best, part.size)
+                if not file.identity:
+                    await part.begin_again()
+                await tries.after(error)
+
+    async def _read(self, file: RemoteFile, part: "_Part") -> None:
+        if part.size == file.size:
+            return
+        buffer = bytearray()
+        try:
+            async with contextlib.aclosing(self._provider.read(file, self._revision, part.size)) as pieces:
+                async for piece in pieces:
+                    buffer += piece
+                    if part.size + len(buffer) > file.size:
+                        buffer.clear()
+                        raise InitializeError(
+                            "Damaged", f"{file.path} has more than the {file.size} bytes that the source listed"
+                        )
+                    if len(buffer) >= BLOCK:
+                        await part.append(bytes(buffer))
+                        buffer.clear()
+        finally:
+            if buffer:
+                await part.append(bytes(buffer))
+        if part.size < file.size:
+            raise InitializeError(
+                "Unreachable", f"{file.path} ended after {amount(part.size)} of {amount(file.size)}", retry=True
+            )
+
+
+def part_name(source: str, file: RemoteFile) -> str:
+    """The name of a part: another content has another name, so a part is never continued with other bytes."""
+    text = "\0".join((source, file.path, str(file.size), file.identity))
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+async def hash_file(folder: Folder, name: str, algorithm: str, size: int) -> str:
+    """The hash of a file of the target, read in pieces, so that the process can end in between."""
+    try:
+        with open(folder.open(name, os.O_RDONLY), "rb", buffering=0) as stream:  # noqa: ASYNC230, PTH123 - a descriptor
+            digest = hasher(algorithm, size)
+            while await asyncio.to_thread(_hash_next, stream.fileno(), digest):
+                pass
+    except OSError as error:
+        raise failure(error, name, folder.path) from None
+    return digest.hexdigest()
+
+
+def _hash_next(descriptor: int, digest: "hashlib._Hash") -> int:
+    data = os.read(descriptor, HASH_BLOCK)
+    digest.update(data)
+    return len(data)
+
+
+class _Part:
+    """An unfinished file, with the hash of what is there."""
+
+    def __init__(self, folder: Folder, file: RemoteFile, name: str, progress: Progress) -> None:
+        self._folder = folder
+        self._file = file
+        self._name = f"{PARTS}/{name}"
+        self._progress = progress
+        self._algorithm = file.digest.algorithm if file.digest else "sha256"
+        self._hash = hasher(self._algorithm, file.size)
+        self._descriptor = -1
+        self.size = 0
+
+    async def open(self) -> None:
+        """Take up what an earlier run left, if it can be continued."""
+        with self._failures():
+            self._descriptor = await asyncio.to_thread(
+                self._folder.open, self._name, os.O_RDWR | os.O_CREAT, create=True
+            )
+            here = os.fstat(self._descriptor).st_size
+        self._progress.bytes += min(here, self._file.size)
+        self.size = min(here, self._file.size)
+        if here > self._file.size or not self._file.identity:
+            await self.begin_again()
+        elif here:
+            while await asyncio.to_thread(_hash_next, self._descriptor, self._hash):
+                pass
+
+    async def begin_again(self) -> None:
+        """Drop all bytes."""
+        with self._failures():
+            await asyncio.to_thread(os.ftruncate, self._descriptor, 0)
+        self._progress.bytes -= self.size
+        self.size = 0
+        self._hash = hasher(self._algorithm, self._file.size)
+
+    async def append(self, data: bytes) -> None:
+        """Write and hash the next bytes."""
+        with self._failures():
+            await asyncio.to_thread(self._append, data)
+        self.size += len(data)
+        self._progress.bytes += len(data)
+
+    def _append(self, data: bytes) -> None:
+        view, offset = memoryview(data), self.size
+        while view:
+            written = os.pwrite(self._descriptor, view, offset)
+            view, offset = view[written:], offset + written
+        self._hash.update(data)
+
+    async def finish(self) -> Entry:
+        """Compare the hash and give the file its name."""
+        digest = Digest("git" if self._algorithm == "git" else "sha256", self._hash.hexdigest())
+        if self._file.digest and digest.hex != self._file.digest.hex.lower():
+            name = "git hash" if self._algorithm == "git" else "SHA-256"
+            raise InitializeError("Damaged", f"{self._file.path} has a wrong {name}")
+        with self._failures():
+            state = await asyncio.to_thread(self._finish)
+        return Entry(
+            path=self._file.path,
+            size=state.st_size,
+            hash=str(digest),
+            mtime=state.st_mtime_ns,
+            identity=self._file.identity,
+        )
+
+    def _finish(self) -> os.stat_result:
+        self._folder.state(self._file.path)  # refuses a link or a folder
+        os.fsync(self._descriptor)
+        self._folder.rename(self._name, self._file.path)
+        return os.fstat(self._descriptor)
+
+    def close(self) -> None:
+        """Close the file; its bytes stay."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    @contextlib.contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise failure(error, self._file.path, self._folder.path) from None
