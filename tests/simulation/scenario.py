@@ -78,6 +78,7 @@ ACTIONS: Mapping[str, float] = {
     "replace-runtime": 0.5,
     "delete-runtime": 0.5,
     "lose-runtime": 1,
+    "take-runtime": 1,
     "old-finalizer": 0.3,
     "foreign-condition": 0.7,
     "foreign-finalizer": 0.7,
@@ -101,10 +102,11 @@ class TrainJobs:
         replicas = chance.choice([1, 1, 2, 3])
         kinds = chance.sample(RUNTIMES, chance.choice([1, 2, 3]))
         away = chance.choice([0.0, 0.0, 0.4])
+        late = chance.choice([0.1, 0.2, 0.6])
         targets = []
         for number in range(JOBS):
             more = "+suspended" if chance.random() < 0.2 else ""
-            more += "+deadline" if chance.random() < 0.2 else ""
+            more += "+deadline" if chance.random() < late else ""
             more += "+ttl" if chance.random() < 0.1 else ""
             more += "+team" if chance.random() < away else ""
             targets.append(f"j{number}:{chance.choice(kinds)}{more}")
@@ -115,6 +117,7 @@ class TrainJobs:
             replicas=replicas,
             election=replicas > 1 or chance.random() < 0.4,
             drift=chance.choice([0.0, 0.0, 0.05, 0.1]),
+            eager=chance.choice([0.0, 0.0, 0.3, 0.8]),
             options={name: chance.random() < 0.4 for name in (*GATES, CLEANUP)},
             steps=drawn_steps(chance, targets, ACTIONS, MACHINE_WEIGHTS, replicas=replicas),
         )
@@ -341,6 +344,14 @@ async def _lose_runtime(world: World, step: Step) -> None:
     await _delete_runtime(world, step)
 
 
+async def _take_runtime(world: World, step: Step) -> None:
+    """Somebody edits a runtime, and lets a job take it as it is now, whether or not it runs."""
+    kind, name, space = _runtime(step)
+    edited = runtime(name, space=space, image=f"i{step.at}")["spec"]["template"]
+    await world.admin.patch(kind, name, space, {"spec": {"template": edited}})
+    await _delete_snapshot(world, step)
+
+
 async def _delete_secret(world: World, step: Step) -> str:
     return await _delete_owned(world, "secrets", Secret.RESOURCE, step)
 
@@ -560,6 +571,7 @@ _ACTIONS: Mapping[str, Action] = {
     "delete-runtime": _delete_runtime,
     "replace-runtime": _replace_runtime,
     "lose-runtime": _lose_runtime,
+    "take-runtime": _take_runtime,
     "old-finalizer": _old_finalizer,
     "foreign-condition": _foreign_condition,
     "foreign-finalizer": _foreign_finalizer,

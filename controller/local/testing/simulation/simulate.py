@@ -30,6 +30,8 @@ _SETTLE_SECONDS = 130.0
 _JUMPED_SECONDS = 190.0
 """After a jump of the wall clock, controllers look again within a minute, and deadlines are a minute."""
 _FRESH_SECONDS = 100.0
+_EAGER_SECONDS = 20.0
+"""How long a step waits for a write that it is to meet."""
 _MOST = 20
 _EXPECTED = re.compile(
     r"\(simulated\)|Unreachable|ConnectionLost|RequestTimeout|ServerError|NotLeading|Conflict|LeadershipLost|"
@@ -179,17 +181,31 @@ async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[R
     loop = asyncio.get_running_loop()
     start, jumped = loop.time(), False
     actions = {**MACHINE_ACTIONS, **scenario.actions}
-    for step in plan.steps:
-        await asyncio.sleep(max(0.0, start + step.at - loop.time()))
+
+    async def do(step: Step) -> None:
         for rule in rules:
             rule.stepped(step)
         try:
             said = await actions[step.what](world, step) or "done"
         except ApiError as error:
             said = f"refused: {type(error).__name__} {error.message[:150]}"
-        jumped = jumped or step.what in ("jump-clock", "sleep")
         world.trace.add("user", f"{step.what} {step.on}: {said}")
+
+    async def do_with_write(step: Step) -> None:
+        await world.sent_by_manager(step.on.partition(":")[0], _EAGER_SECONDS)
+        await do(step)
+
+    waiting = []
+    for step in plan.steps:
+        await asyncio.sleep(max(0.0, start + step.at - loop.time()))
+        if step.what not in MACHINE_ACTIONS and round(step.at * 1000) % 100 < plan.eager * 100:
+            waiting.append(world.start("step", do_with_write(step)))
+        else:
+            await do(step)
+        jumped = jumped or step.what in ("jump-clock", "sleep")
     await asyncio.sleep(max(0.0, start + CHAOS_SECONDS - loop.time()))
+    if waiting:
+        await asyncio.wait(waiting)
     return jumped
 
 
