@@ -432,7 +432,8 @@ async def _foreign_snapshot(world: World, step: Step) -> None:
 
 
 async def _foreign_hostfile(world: World, step: Step) -> None:
-    await _make_foreign(world, step, _CONFIG_MAP, f"{_name(step)}-mpi-hostfile", ConfigMap.RESOURCE)
+    document = {**_CONFIG_MAP, "data": {"hostfile": "of somebody else"}}
+    await _make_foreign(world, step, document, f"{_name(step)}-mpi-hostfile", ConfigMap.RESOURCE)
 
 
 async def _foreign_secret(world: World, step: Step) -> None:

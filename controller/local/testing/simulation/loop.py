@@ -150,7 +150,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         if held:
             for one in due:
                 if id(one) in held:
-                    one._scheduled = False  # noqa: SLF001 - as the loop does when it runs one
+                    one._scheduled = False  # type: ignore[attr-defined]  # noqa: SLF001 - as the loop does
             scheduled[:] = [one for one in scheduled if id(one) not in held]
             heapq.heapify(scheduled)
 

@@ -48,7 +48,8 @@ class Plan:
     drift: float = 0.0
     """By which part of its time the clock of each second replica is fast, and that of the others slow."""
     eager: float = 0.0
-    """Which part of the steps waits until a replica sends a write of the same object: users who are met by a write."""
+    """Which part of the steps waits until a replica sends a write of the same object: users, and deaths of replicas,
+    that meet a write."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the scenario wants to know beside that."""
     steps: Sequence[Step] = ()
@@ -166,7 +167,8 @@ def _chosen(names: Sequence[str], weights: Mapping[str, float], chance: random.R
         chosen = set(chance.sample(names, count))
     else:
         chosen = set(chance.choices(names, [weights[name] for name in names], k=count))
-    if chance.random() < 0.5:
-        about = chance.choice([word for name in names if (word := name.rpartition("-")[2]) != name])
+    kinds = [word for name in names if (word := name.rpartition("-")[2]) != name]
+    if kinds and chance.random() < 0.5:
+        about = chance.choice(kinds)
         chosen.update(name for name in names if name.endswith(f"-{about}"))
     return chosen

@@ -192,13 +192,16 @@ async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[R
         world.trace.add("user", f"{step.what} {step.on}: {said}")
 
     async def do_with_write(step: Step) -> None:
-        await world.sent_by_manager(step.on.partition(":")[0], _EAGER_SECONDS)
+        if step.what in _OF_REPLICAS:
+            await world.write_by(_replica(world, step), _EAGER_SECONDS)
+        else:
+            await world.write_of(step.on.partition(":")[0], _EAGER_SECONDS)
         await do(step)
 
-    waiting = []
+    waiting, meeting = [], {*scenario.actions, *_OF_REPLICAS}
     for step in plan.steps:
         await asyncio.sleep(max(0.0, start + step.at - loop.time()))
-        if step.what not in MACHINE_ACTIONS and round(step.at * 1000) % 100 < plan.eager * 100:
+        if step.what in meeting and round(step.at * 1000) % 100 < plan.eager * 100:
             waiting.append(world.start("step", do_with_write(step)))
         else:
             await do(step)
@@ -316,6 +319,7 @@ MACHINE_ACTIONS: Mapping[str, Action] = {
     "lose-node": _lose_node,
 }
 """What happens to machines, in every scenario."""
+_OF_REPLICAS = frozenset({"kill-manager", "stop-manager", "pause-manager"})
 MACHINE_WEIGHTS: Mapping[str, float] = {
     "kill-manager": 1.5,
     "stop-manager": 0.7,

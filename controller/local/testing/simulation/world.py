@@ -263,7 +263,7 @@ class World:
         assert process.task is not None
         self.trace.add("process", f"{process.name} is killed")
         process.network.cut_off()
-        self._wake(process)
+        _loop().thaw(process.surroundings)
         process.task.cancel()
         await asyncio.wait({process.task})
 
@@ -280,33 +280,32 @@ class World:
             self.start("pause", self._pause(replica.process, seconds))
 
     async def _pause(self, process: Process, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulatedLoop)
+        loop = _loop()
         loop.freeze(process.surroundings)
         try:
             await asyncio.sleep(seconds)
         finally:
             loop.thaw(process.surroundings)
 
-    def _wake(self, process: Process) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulatedLoop)
-        loop.thaw(process.surroundings)
-
-    async def sent_by_manager(self, name: str, seconds: float) -> None:
+    async def write_of(self, name: str, seconds: float) -> None:
         """Wait until a replica sends a write of an object of this name, or of one whose name begins with it."""
+        await self._sent(lambda _, path: any(f"{one}-".startswith(f"{name}-") for one in path.split("/")), seconds)
+
+    async def write_by(self, replica: Replica, seconds: float) -> None:
+        """Wait until a replica sends a write, but for its lease and events."""
+        begun = f"manager-{replica.number}."
+        await self._sent(lambda name, path: name.startswith(begun) and not _is_noise(path), seconds)
+
+    async def _sent(self, is_meant: Callable[[str, str], bool], seconds: float) -> None:
         waiter = asyncio.get_running_loop().create_future()
 
         def look(process: str, path: str) -> None:
-            parts = path.split("/")
-            if process.startswith("manager-") and any(one == name or one.startswith(f"{name}-") for one in parts):
-                self.on_sent.remove(look)
+            if process.startswith("manager-") and is_meant(process, path) and not waiter.done():
                 waiter.set_result(None)
 
         self.on_sent.append(look)
         await asyncio.wait({waiter}, timeout=seconds)
-        if not waiter.done():
-            self.on_sent.remove(look)
+        self.on_sent.remove(look)
 
     def set_clock(self, replica: Replica, skew: float) -> None:
         """The wall clock of the replica's machine jumps: from now on it is ahead by so many seconds."""
@@ -403,6 +402,16 @@ class World:
         """Who holds the lease of the operator."""
         lease = self.store.get("leases.coordination.k8s.io", Name("default", self.lease))
         return "" if lease is None else (lease.document().get("spec") or {}).get("holderIdentity") or ""
+
+
+def _is_noise(path: str) -> bool:
+    return "/leases" in path or "/events" in path
+
+
+def _loop() -> SimulatedLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimulatedLoop)
+    return loop
 
 
 @asynccontextmanager
