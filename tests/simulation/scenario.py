@@ -5,6 +5,7 @@ import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,14 @@ from trainwright.api.scheduling.v1alpha1 import PodGroup
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.controller.cli.local.training import definitions
 from trainwright.controller.local.cluster import install
-from trainwright.controller.local.testing.simulation.plan import Plan, Step, drawn_lives, drawn_steps, drawn_weather
+from trainwright.controller.local.testing.simulation.plan import (
+    CHAOS_SECONDS,
+    Plan,
+    Step,
+    drawn_lives,
+    drawn_steps,
+    drawn_weather,
+)
 from trainwright.controller.local.testing.simulation.rules import Rule
 from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS, Action
 from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
@@ -39,6 +47,9 @@ TEAM = "team"
 RUNTIMES = ("gang", "plain", "mpi", "brief", "wide")
 GATES = ("Explain", "CreatedCondition")
 CLEANUP = "cleanup"
+QUEUE = "queue"
+"""Whether another program writes conditions of its own while the manager writes."""
+_QUEUE_SECONDS = 2.0
 _WEBHOOKS = "https://trainwright.simulated"
 _POD_GROUPS = Path(__file__).parents[1] / "conformance" / "crds" / "scheduler-plugins-podgroups.yaml"
 _API = "trainer.kubeflow.org/v1alpha1"
@@ -117,8 +128,8 @@ class TrainJobs:
             replicas=replicas,
             election=replicas > 1 or chance.random() < 0.4,
             drift=chance.choice([0.0, 0.0, 0.05, 0.1]),
-            eager=chance.choice([0.0, 0.0, 0.3, 0.8]),
-            options={name: chance.random() < 0.4 for name in (*GATES, CLEANUP)},
+            eager=chance.choice([0.0, 0.3, 0.8]),
+            options={name: chance.random() < 0.4 for name in (*GATES, CLEANUP, QUEUE)},
             steps=drawn_steps(chance, targets, ACTIONS, MACHINE_WEIGHTS, replicas=replicas),
         )
 
@@ -158,6 +169,8 @@ class TrainJobs:
         await _make_team(world)
         hooks = [by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
         await install(world.admin, hooks, owner="admin")
+        if plan.options.get(QUEUE):
+            _let_a_queue_write(world)
 
 
 # ---------------------------------------------------------------------- objects
@@ -524,6 +537,29 @@ async def _foreign_condition(world: World, step: Step) -> None:
     metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
     patch = {"metadata": metadata, "status": {"conditions": [*conditions, quota]}}
     await world.admin.patch(_JOB, _name(step), _space(step), patch, subresource="status")
+
+
+def _let_a_queue_write(world: World) -> None:
+    """Another program writes its condition when the state of a job changes, which is when the manager writes it."""
+    loop, chance = asyncio.get_running_loop(), world.chance.of("queue")
+    end, last = loop.time() + CHAOS_SECONDS, dict[str, float]()
+    context = copy_context()  # that of the world: a manager's writes are those of its process
+
+    def sent(process: str, path: str) -> None:
+        parts = path.split("/")
+        if not process.startswith("manager-") or parts[-1] != "status" or parts[-3] != "trainjobs":
+            return
+        if last.get(path, 0.0) + _QUEUE_SECONDS < loop.time() < end:  # each meets a write; more would stop the manager
+            last[path] = loop.time()
+            context.run(world.start, "queue", write(parts[-4], parts[-2], chance.random()))
+
+    async def write(space: str, name: str, part: float) -> None:
+        await asyncio.sleep(3 * world.weather.latency * part)
+        variant = "gang+team" if space == TEAM else "gang"
+        with suppress(ApiError):
+            await _foreign_condition(world, Step(loop.time(), "foreign-condition", f"{name}:{variant}"))
+
+    world.on_sent.append(sent)
 
 
 async def _patch_as_a_queue(world: World, step: Step) -> None:

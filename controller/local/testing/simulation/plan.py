@@ -113,7 +113,7 @@ def drawn_weather(chance: random.Random) -> Weather:
 def drawn_lives(chance: random.Random) -> PodLives:
     """How pods live in the world of a seed."""
     # Some end about when deadlines pass.
-    runs = chance.choice([(1.0, 30.0), (5.0, 300.0), (_LONG, 2 * _LONG), (10.0, _LONG), (45.0, 75.0)])
+    runs = chance.choice([(1.0, 30.0), (5.0, 300.0), (_LONG, 2 * _LONG), (10.0, _LONG), (54.0, 62.0)])
     return PodLives(runs=runs, fails=round(chance.uniform(0, 0.5), 4) if chance.random() < 0.4 else 0.0)
 
 

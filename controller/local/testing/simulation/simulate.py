@@ -193,9 +193,12 @@ async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[R
 
     async def do_with_write(step: Step) -> None:
         if step.what in _OF_REPLICAS:
-            await world.write_by(_replica(world, step), _EAGER_SECONDS)
+            if (writer := await world.writer(_EAGER_SECONDS)) is not None:
+                step = replace(step, on=str(writer.number))
         else:
             await world.write_of(step.on.partition(":")[0], _EAGER_SECONDS)
+        # While the write is on its way, while it is carried out, or while its answer is on its way.
+        await asyncio.sleep(world.weather.latency * (step.more % 3))
         await do(step)
 
     waiting, meeting = [], {*scenario.actions, *_OF_REPLICAS}

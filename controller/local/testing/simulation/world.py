@@ -291,21 +291,22 @@ class World:
         """Wait until a replica sends a write of an object of this name, or of one whose name begins with it."""
         await self._sent(lambda _, path: any(f"{one}-".startswith(f"{name}-") for one in path.split("/")), seconds)
 
-    async def write_by(self, replica: Replica, seconds: float) -> None:
-        """Wait until a replica sends a write, but for its lease and events."""
-        begun = f"manager-{replica.number}."
-        await self._sent(lambda name, path: name.startswith(begun) and not _is_noise(path), seconds)
+    async def writer(self, seconds: float) -> Replica | None:
+        """Wait until a replica sends a write, but for its lease and events; that replica."""
+        name = await self._sent(lambda _, path: not _is_noise(path), seconds)
+        return next((one for one in self.replicas if one.process is not None and one.process.name == name), None)
 
-    async def _sent(self, is_meant: Callable[[str, str], bool], seconds: float) -> None:
-        waiter = asyncio.get_running_loop().create_future()
+    async def _sent(self, is_meant: Callable[[str, str], bool], seconds: float) -> str:
+        waiter: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def look(process: str, path: str) -> None:
             if process.startswith("manager-") and is_meant(process, path) and not waiter.done():
-                waiter.set_result(None)
+                waiter.set_result(process)
 
         self.on_sent.append(look)
         await asyncio.wait({waiter}, timeout=seconds)
         self.on_sent.remove(look)
+        return waiter.result() if waiter.done() else ""
 
     def set_clock(self, replica: Replica, skew: float) -> None:
         """The wall clock of the replica's machine jumps: from now on it is ahead by so many seconds."""
