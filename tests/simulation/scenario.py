@@ -358,11 +358,18 @@ async def _lose_runtime(world: World, step: Step) -> None:
 
 
 async def _take_runtime(world: World, step: Step) -> None:
-    """Somebody edits a runtime, and lets a job take it as it is now, whether or not it runs."""
+    """Somebody edits a runtime, and lets a job take it as it is now: while it runs, or suspended for that moment."""
     kind, name, space = _runtime(step)
     edited = runtime(name, space=space, image=f"i{step.at}")["spec"]["template"]
+    pauses = step.more > 15
+    if pauses:
+        await _suspend(world, step)
+        await asyncio.sleep(step.more % 3)
     await world.admin.patch(kind, name, space, {"spec": {"template": edited}})
     await _delete_snapshot(world, step)
+    if pauses:
+        await asyncio.sleep(step.more % 2)
+        await _resume(world, step)
 
 
 async def _delete_secret(world: World, step: Step) -> str:
