@@ -223,10 +223,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "refused-for-ever",
         "after one refusal, no other document of that object is applied either",
         [
+            # Not by leaving the digest out: what has a fallback is refused anyway, so that changes requests alone.
             Edit(
-                _TRAINER + "build/built.py",
-                "self.refused.get(component.reference) == digest(component.document)",
-                "component.reference in self.refused",
+                _TRAINER + "build/objects.py",
+                "        if component.fallback is not None and memory.was_refused(component):\n"
+                "            [applied] = await self._applier.apply([component.fallback], owner=job)\n"
+                "            return applied.obj\n",
+                "        found = self._facts.find(component.reference)\n"
+                "        if component.reference in memory.refused and found is not None:\n"
+                "            return found\n",
             )
         ],
     ),

@@ -8,7 +8,7 @@ from typing import Any
 from trainwright.api.objects import Document
 from trainwright.api.times import parse
 from trainwright.controller.local.apiserver.store.changes import Change
-from trainwright.controller.local.testing.simulation.memory import NoLeaks
+from trainwright.controller.local.testing.simulation.memory import NoLeaks, NoOldFailures
 from trainwright.controller.local.testing.simulation.rules import Rule, Violation
 from trainwright.controller.local.testing.simulation.world import World
 
@@ -55,7 +55,7 @@ class ConditionsAreKept(Rule):
 
     def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
         super().__init__(world, say)
-        self._quota: set[str] = set()
+        self._quota: dict[str, list[str]] = {}
 
     def changed(self, change: Change) -> None:
         """Look at the types."""
@@ -63,10 +63,14 @@ class ConditionsAreKept(Rule):
             return
         document = change.object.document()
         uid, types = document["metadata"]["uid"], [one["type"] for one in conditions(document)]
-        if uid in self._quota and "Quota" not in types:
+        said = next((one["message"] for one in conditions(document) if one["type"] == "Quota"), None)
+        known = self._quota.setdefault(uid, [])
+        if known and said is None:
             self.say(f"{change.name.name}: the condition Quota of another program is gone")
-        if "Quota" in types:
-            self._quota.add(uid)
+        elif said in known[:-1]:
+            self.say(f"{change.name.name}: the condition Quota of another program is as it was before: {said}")
+        elif said is not None and said not in known:
+            known.append(said)
         if len(types) != len(set(types)):
             self.say(f"{change.name.name}: {types}")
 
@@ -195,7 +199,7 @@ class NoLeakedJobs(NoLeaks):
 
 RULES: tuple[type[Rule], ...] = (
     *(OneEnd, ConditionsAreKept, ForeignObjectsAreKept, OneJobSet, OneWorker, DeadlineInTime),
-    *(StatesAreTold, NoLeakedJobs),
+    *(StatesAreTold, NoLeakedJobs, NoOldFailures),
 )
 
 

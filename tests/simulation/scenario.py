@@ -5,6 +5,7 @@ import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,14 @@ from trainwright.api.scheduling.v1alpha1 import PodGroup
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.controller.cli.local.training import definitions
 from trainwright.controller.local.cluster import install
-from trainwright.controller.local.testing.simulation.plan import Plan, Step, drawn_lives, drawn_steps, drawn_weather
+from trainwright.controller.local.testing.simulation.plan import (
+    CHAOS_SECONDS,
+    Plan,
+    Step,
+    drawn_lives,
+    drawn_steps,
+    drawn_weather,
+)
 from trainwright.controller.local.testing.simulation.rules import Rule
 from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS, Action
 from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
@@ -39,6 +47,9 @@ TEAM = "team"
 RUNTIMES = ("gang", "plain", "mpi", "brief", "wide")
 GATES = ("Explain", "CreatedCondition")
 CLEANUP = "cleanup"
+QUEUE = "queue"
+"""Whether another program writes conditions of its own while the manager writes."""
+_QUEUE_SECONDS = 2.0
 _WEBHOOKS = "https://trainwright.simulated"
 _POD_GROUPS = Path(__file__).parents[1] / "conformance" / "crds" / "scheduler-plugins-podgroups.yaml"
 _API = "trainer.kubeflow.org/v1alpha1"
@@ -78,6 +89,7 @@ ACTIONS: Mapping[str, float] = {
     "replace-runtime": 0.5,
     "delete-runtime": 0.5,
     "lose-runtime": 1,
+    "take-runtime": 1,
     "old-finalizer": 0.3,
     "foreign-condition": 0.7,
     "foreign-finalizer": 0.7,
@@ -101,10 +113,11 @@ class TrainJobs:
         replicas = chance.choice([1, 1, 2, 3])
         kinds = chance.sample(RUNTIMES, chance.choice([1, 2, 3]))
         away = chance.choice([0.0, 0.0, 0.4])
+        late = chance.choice([0.1, 0.2, 0.6])
         targets = []
         for number in range(JOBS):
             more = "+suspended" if chance.random() < 0.2 else ""
-            more += "+deadline" if chance.random() < 0.2 else ""
+            more += "+deadline" if chance.random() < late else ""
             more += "+ttl" if chance.random() < 0.1 else ""
             more += "+team" if chance.random() < away else ""
             targets.append(f"j{number}:{chance.choice(kinds)}{more}")
@@ -115,7 +128,8 @@ class TrainJobs:
             replicas=replicas,
             election=replicas > 1 or chance.random() < 0.4,
             drift=chance.choice([0.0, 0.0, 0.05, 0.1]),
-            options={name: chance.random() < 0.4 for name in (*GATES, CLEANUP)},
+            eager=chance.choice([0.0, 0.3, 0.8]),
+            options={name: chance.random() < 0.4 for name in (*GATES, CLEANUP, QUEUE)},
             steps=drawn_steps(chance, targets, ACTIONS, MACHINE_WEIGHTS, replicas=replicas),
         )
 
@@ -155,6 +169,8 @@ class TrainJobs:
         await _make_team(world)
         hooks = [by_url(one, _WEBHOOKS, b"", {}) for one in webhook_configurations()]
         await install(world.admin, hooks, owner="admin")
+        if plan.options.get(QUEUE):
+            _let_a_queue_write(world)
 
 
 # ---------------------------------------------------------------------- objects
@@ -341,6 +357,21 @@ async def _lose_runtime(world: World, step: Step) -> None:
     await _delete_runtime(world, step)
 
 
+async def _take_runtime(world: World, step: Step) -> None:
+    """Somebody edits a runtime, and lets a job take it as it is now: while it runs, or suspended for that moment."""
+    kind, name, space = _runtime(step)
+    edited = runtime(name, space=space, image=f"i{step.at}")["spec"]["template"]
+    pauses = step.more > 15
+    if pauses:
+        await _suspend(world, step)
+        await asyncio.sleep(step.more % 3)
+    await world.admin.patch(kind, name, space, {"spec": {"template": edited}})
+    await _delete_snapshot(world, step)
+    if pauses:
+        await asyncio.sleep(step.more % 2)
+        await _resume(world, step)
+
+
 async def _delete_secret(world: World, step: Step) -> str:
     return await _delete_owned(world, "secrets", Secret.RESOURCE, step)
 
@@ -421,7 +452,8 @@ async def _foreign_snapshot(world: World, step: Step) -> None:
 
 
 async def _foreign_hostfile(world: World, step: Step) -> None:
-    await _make_foreign(world, step, _CONFIG_MAP, f"{_name(step)}-mpi-hostfile", ConfigMap.RESOURCE)
+    document = {**_CONFIG_MAP, "data": {"hostfile": "of somebody else"}}
+    await _make_foreign(world, step, document, f"{_name(step)}-mpi-hostfile", ConfigMap.RESOURCE)
 
 
 async def _foreign_secret(world: World, step: Step) -> None:
@@ -514,6 +546,29 @@ async def _foreign_condition(world: World, step: Step) -> None:
     await world.admin.patch(_JOB, _name(step), _space(step), patch, subresource="status")
 
 
+def _let_a_queue_write(world: World) -> None:
+    """Another program writes its condition when the state of a job changes, which is when the manager writes it."""
+    loop, chance = asyncio.get_running_loop(), world.chance.of("queue")
+    end, last = loop.time() + CHAOS_SECONDS, dict[str, float]()
+    context = copy_context()  # that of the world: a manager's writes are those of its process
+
+    def sent(process: str, path: str) -> None:
+        parts = path.split("/")
+        if not process.startswith("manager-") or parts[-1] != "status" or parts[-3] != "trainjobs":
+            return
+        if last.get(path, 0.0) + _QUEUE_SECONDS < loop.time() < end:  # each meets a write; more would stop the manager
+            last[path] = loop.time()
+            context.run(world.start, "queue", write(parts[-4], parts[-2], chance.random()))
+
+    async def write(space: str, name: str, part: float) -> None:
+        await asyncio.sleep(3 * world.weather.latency * part)
+        variant = "gang+team" if space == TEAM else "gang"
+        with suppress(ApiError):
+            await _foreign_condition(world, Step(loop.time(), "foreign-condition", f"{name}:{variant}"))
+
+    world.on_sent.append(sent)
+
+
 async def _patch_as_a_queue(world: World, step: Step) -> None:
     """As Kueue starts a job: node selectors by a runtime patch, and no suspension any more."""
     template = {"spec": {"template": {"spec": {"nodeSelector": {"pool": "a"}}}}}
@@ -560,6 +615,7 @@ _ACTIONS: Mapping[str, Action] = {
     "delete-runtime": _delete_runtime,
     "replace-runtime": _replace_runtime,
     "lose-runtime": _lose_runtime,
+    "take-runtime": _take_runtime,
     "old-finalizer": _old_finalizer,
     "foreign-condition": _foreign_condition,
     "foreign-finalizer": _foreign_finalizer,

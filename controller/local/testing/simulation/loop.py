@@ -6,10 +6,12 @@ apart by numbers in the order of their making, not by addresses, so that sets of
 """
 
 import asyncio
+import heapq
 import math
 import selectors
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
-from contextvars import Context
+from contextvars import Context, ContextVar
 from typing import Any
 
 from trainwright.api.surroundings import Surroundings, present
@@ -18,6 +20,9 @@ STEPS_PER_MOMENT = 20_000
 """Turns of the loop within a millisecond of virtual time that are taken for a hot loop."""
 _MOMENT_SECONDS = 1e-3
 _SHOWN = 5
+
+AT_SERVER: ContextVar[bool] = ContextVar("at_server", default=False)
+"""Set while a task of a process does what a server in the same loop does for it, which goes on if it freezes."""
 
 
 class HotLoopError(Exception):
@@ -91,6 +96,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._made = 0
         self._moment, self._turns = 0.0, 0
         self.jumps = 0
+        self._frozen: dict[Surroundings, list[asyncio.Handle]] = {}
         super().__init__(_NoSelector(self._advance))
         self._clock_resolution = 1e-9
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]  # Python 3.11 passes the context only if there is one
@@ -117,6 +123,45 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def tasks_of(self, surroundings: Surroundings) -> int:
         """How many tasks of a process are not done."""
         return sum(isinstance(one, _Task) and one.surroundings is surroundings for one in asyncio.all_tasks(self))
+
+    def freeze(self, surroundings: Surroundings) -> None:
+        """Let nothing of a process run, as SIGSTOP does, while time goes on."""
+        self._frozen.setdefault(surroundings, [])
+
+    def thaw(self, surroundings: Surroundings) -> None:
+        """Let a process run again: all that came due meanwhile is ready now, in that order."""
+        for handle in self._frozen.pop(surroundings, ()):
+            self._ready.append(handle)  # type: ignore[attr-defined]  # has no public name
+
+    def _run_once(self) -> None:
+        if self._frozen:
+            ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]  # as above
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not self._is_held(handle):
+                    ready.append(handle)
+        super()._run_once()  # type: ignore[misc]  # as above
+
+    def _hold_timers(self) -> None:
+        """Keep timers of frozen processes that are due from being run."""
+        scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]  # as above
+        due = sorted(one for one in scheduled if one.when() <= self._now + self._clock_resolution)
+        held = {id(one) for one in due if self._is_held(one)}
+        if held:
+            for one in due:
+                if id(one) in held:
+                    one._scheduled = False  # type: ignore[attr-defined]  # noqa: SLF001 - as the loop does
+            scheduled[:] = [one for one in scheduled if id(one) not in held]
+            heapq.heapify(scheduled)
+
+    def _is_held(self, handle: asyncio.Handle) -> bool:
+        """Whether it belongs to a frozen process, which keeps it then."""
+        context: Context = handle._context  # type: ignore[attr-defined]  # noqa: SLF001 - has no public name
+        held = None if context.get(AT_SERVER, False) else self._frozen.get(context.run(present))
+        if held is None or handle.cancelled():
+            return False
+        held.append(handle)
+        return True
 
     def _make_task(
         self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], *, context: Context | None = None
@@ -159,6 +204,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
                 raise DeadlockError(f"the simulation has not ended after {self._end:.0f} s of virtual time")
             self._now = due
             self.jumps += 1
+        if self._frozen:
+            self._hold_timers()
         if self._now - self._moment > _MOMENT_SECONDS:
             self._moment, self._turns = self._now, 0
             return

@@ -69,7 +69,7 @@ class NoLeaks(Rule):
         """Measure the process that has seen everything."""
         if (process := self._process()) is not None:
             self._before = self._measured(process)
-            for path, keys in sorted(stale(process.manager, self._named()).items()):
+            for path, keys in sorted(stale(process.manager, _named(self.world)).items()):
                 if not self._is_kept(path):
                     self.say(f"{path} keeps {', '.join(map(str, keys[:3]))}, which are gone")
 
@@ -86,11 +86,6 @@ class NoLeaks(Rule):
     def _is_kept(self, path: str) -> bool:
         return any(part in path for part in self.kept)
 
-    def _named(self) -> set[tuple[str, str]]:
-        store = self.world.store
-        every = [one.document()["metadata"] for name in store.collections() for one in store.collection(name).listed()]
-        return {(metadata.get("namespace", ""), metadata["name"]) for metadata in every}
-
     def _measured(self, process: Process) -> Counter[str]:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop)
@@ -99,6 +94,28 @@ class NoLeaks(Rule):
     def _process(self) -> Process | None:
         replicas = self.world.replicas
         return replicas[0].process if len(replicas) == 1 else None
+
+
+class NoOldFailures(Rule):
+    """A back-off ends with a success: a key that waits for no retry has no failures."""
+
+    name = "back-off"
+
+    def at_rest(self) -> None:
+        """Ask the queues of all replicas about all objects."""
+        keys = {Key(*one) for one in _named(self.world)}
+        managers = [one.process.manager for one in self.world.replicas if one.process is not None]
+        for controller in [one for manager in managers if manager is not None for one in manager.controllers]:
+            queue = controller.queue
+            for key in sorted(keys):
+                if (failures := queue.limiter.failures(key)) and key not in queue._entries:  # noqa: SLF001 - to look in
+                    self.say(f"{controller.name} counts {failures} failures of {key}, which waits for no retry")
+
+
+def _named(world: World) -> set[tuple[str, str]]:
+    """Namespaces and names of all objects."""
+    every = [one["metadata"] for name in world.store.collections() for one in world.stored(name)]
+    return {(metadata.get("namespace", ""), metadata["name"]) for metadata in every}
 
 
 def sizes(root: Any) -> Counter[str]:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 import msgspec
 
 from trainwright.controller.local.apiserver.transport import InProcessTransport
+from trainwright.controller.local.testing.simulation.loop import AT_SERVER
 from trainwright.controller.local.testing.simulation.trace import Trace
 from trainwright.controller.runtime.client.transport import Request, Response, Stream, WebSocket
 from trainwright.controller.runtime.errors import ConnectionLost, RequestTimeout, Unreachable
@@ -78,6 +79,7 @@ class Network:
         written: called with name and request when the server begins to carry out a write. What it raises takes the
             place of the write.
         faulted: called with the fault and the path of the request that it meets.
+        sent: called with name and path when a write is sent, which is some time before the server begins.
     """
 
     def __init__(
@@ -89,9 +91,10 @@ class Network:
         chance: random.Random,
         written: Callable[[str, Request], None],
         faulted: Callable[[str, str], None],
+        sent: Callable[[str, str], None],
     ) -> None:
         self._inner, self.name, self._trace, self._chance = inner, name, trace, chance
-        self._written, self._faulted = written, faulted
+        self._written, self._faulted, self._sent = written, faulted, sent
         self.weather = weather
         self.flying: Counter[str] = Counter()
         """How many writes of each path are on their way, from the call to its end."""
@@ -115,6 +118,7 @@ class Network:
         if request.method in _READS:
             return await self._send(request)
         self.flying[request.path] += 1
+        self._sent(self.name, request.path)
         try:
             return await self._send(request)
         finally:
@@ -135,7 +139,7 @@ class Network:
             self._note("401", request)
             return _status(401, "Unauthorized", {})
         if not writes:
-            answer = await self._inner.send(request)
+            answer = await self._at_server(request)
             self._trace.add("read", f"{what} {answer.status}")
             await self._way()
             return answer
@@ -147,7 +151,7 @@ class Network:
         if request.permission is not None:
             request.permission.check()  # the last look before the bytes go out, as at a socket
         self._written(self.name, request)
-        answer = await self._inner.send(request)
+        answer = await self._at_server(request)
         self._trace.add("write", f"{what} {answer.status}", _shown(request))
         self._alive()
         if draws[5] < weather.lost_after:
@@ -161,6 +165,13 @@ class Network:
             return _status(500, "InternalError", {})
         await self._way()
         return answer
+
+    async def _at_server(self, request: Request) -> Response:
+        before = AT_SERVER.set(True)
+        try:
+            return await self._inner.send(request)
+        finally:
+            AT_SERVER.reset(before)
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[Stream]:

@@ -47,6 +47,9 @@ class Plan:
     election: bool = False
     drift: float = 0.0
     """By which part of its time the clock of each second replica is fast, and that of the others slow."""
+    eager: float = 0.0
+    """Which part of the steps waits until a replica sends a write of the same object: users, and deaths of replicas,
+    that meet a write."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the scenario wants to know beside that."""
     steps: Sequence[Step] = ()
@@ -77,6 +80,8 @@ class Plan:
         ]
         if self.lives.fails:
             found.append(replace(self, lives=replace(self.lives, fails=0.0)))
+        if self.eager:
+            found.append(replace(self, eager=0.0))
         if self.drift:
             found.append(replace(self, drift=0.0))
         if self.replicas > 1:
@@ -107,7 +112,8 @@ def drawn_weather(chance: random.Random) -> Weather:
 
 def drawn_lives(chance: random.Random) -> PodLives:
     """How pods live in the world of a seed."""
-    runs = chance.choice([(1.0, 30.0), (5.0, 300.0), (_LONG, 2 * _LONG), (10.0, _LONG)])
+    # Some end about when deadlines pass.
+    runs = chance.choice([(1.0, 30.0), (5.0, 300.0), (_LONG, 2 * _LONG), (10.0, _LONG), (54.0, 62.0)])
     return PodLives(runs=runs, fails=round(chance.uniform(0, 0.5), 4) if chance.random() < 0.4 else 0.0)
 
 
@@ -132,9 +138,7 @@ def drawn_steps(
         replicas: how many there are.
     """
     known = {**actions, **machine_actions}
-    chosen = chance.sample(
-        [name for name, weight in known.items() if weight], min(len(known), chance.choice([3, 5, 8, 14]))
-    )
+    chosen = _chosen([name for name, weight in known.items() if weight], known, chance)
     weights = {name: chance.choice([1, 1, 3]) * known[name] for name in sorted(chosen)}
     steps = [Step(round(chance.uniform(0, CHAOS_SECONDS * 0.6), 3), "create", one) for one in targets]
     while len(steps) < len(targets) * 5:
@@ -149,3 +153,22 @@ def drawn_steps(
             on = str(chance.randrange(replicas)) if what in machine_actions else target
             steps.append(Step(round(at, 3), what, on, round(chance.uniform(0.5, 40.0), 2)))
     return sorted(steps, key=lambda step: (step.at, step.what, step.on))
+
+
+def _chosen(names: Sequence[str], weights: Mapping[str, float], chance: random.Random) -> set[str]:
+    """The kinds of actions of a seed.
+
+    Each as likely as the others, or by their weights, so that common ones meet. In half of all worlds also all that is
+    done to one kind of object, which is the last word of a name: what was made by others is deleted, what was deleted
+    is edited.
+    """
+    count = min(len(names), chance.choice([3, 5, 8, 14]))
+    if chance.random() < 0.5:
+        chosen = set(chance.sample(names, count))
+    else:
+        chosen = set(chance.choices(names, [weights[name] for name in names], k=count))
+    kinds = [word for name in names if (word := name.rpartition("-")[2]) != name]
+    if kinds and chance.random() < 0.5:
+        about = chance.choice(kinds)
+        chosen.update(name for name in names if name.endswith(f"-{about}"))
+    return chosen

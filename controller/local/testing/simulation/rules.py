@@ -127,6 +127,35 @@ class NoOrphans(Rule):
                         self.say(f"{collection} {metadata['name']}: its {owner['kind']} {owner['name']} is gone")
 
 
+class NoHaunting(Rule):
+    """Nothing is made again and again for an owner that is gone.
+
+    A create that is on its way when the owner is deleted cannot be called back; neither can that of another process.
+    """
+
+    name = "haunting"
+    most: ClassVar[int] = 3
+
+    def __init__(self, world: World, say: Callable[[Violation], None]) -> None:
+        super().__init__(world, say)
+        self._gone: set[str] = set()
+        self._made: Counter[tuple[str, str, str]] = Counter()
+
+    def changed(self, change: Change) -> None:
+        """Note what goes, and count what is made for it."""
+        metadata = change.object.document()["metadata"]
+        if change.type == "DELETED":
+            self._gone.add(metadata["uid"])
+        elif change.type == "ADDED" and change.collection not in NOISE:
+            for owner in metadata.get("ownerReferences") or ():
+                if owner["uid"] in self._gone:
+                    key = (change.collection, metadata["name"], owner["uid"])
+                    self._made[key] += 1
+                    if self._made[key] == self.most:
+                        whose = f"{owner['kind']} {owner['name']}"
+                        self.say(f"{key[0]} {key[1]} is made {self.most} times after its {whose} is gone")
+
+
 class FreshBuild(Rule):
     """When all is quiet, a process that starts then has nothing to write: what is stored is what it would make."""
 
@@ -139,7 +168,7 @@ class FreshBuild(Rule):
             self.say(f"a fresh process had to write {what}{_difference(change)}")
 
 
-RULES: tuple[type[Rule], ...] = (NoStorm, OneWriter, NoOrphans, FreshBuild)
+RULES: tuple[type[Rule], ...] = (NoStorm, OneWriter, NoOrphans, NoHaunting, FreshBuild)
 """Those of every operator."""
 
 

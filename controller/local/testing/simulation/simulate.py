@@ -30,6 +30,8 @@ _SETTLE_SECONDS = 130.0
 _JUMPED_SECONDS = 190.0
 """After a jump of the wall clock, controllers look again within a minute, and deadlines are a minute."""
 _FRESH_SECONDS = 100.0
+_EAGER_SECONDS = 20.0
+"""How long a step waits for a write that it is to meet."""
 _MOST = 20
 _EXPECTED = re.compile(
     r"\(simulated\)|Unreachable|ConnectionLost|RequestTimeout|ServerError|NotLeading|Conflict|LeadershipLost|"
@@ -179,17 +181,37 @@ async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[R
     loop = asyncio.get_running_loop()
     start, jumped = loop.time(), False
     actions = {**MACHINE_ACTIONS, **scenario.actions}
-    for step in plan.steps:
-        await asyncio.sleep(max(0.0, start + step.at - loop.time()))
+
+    async def do(step: Step) -> None:
         for rule in rules:
             rule.stepped(step)
         try:
             said = await actions[step.what](world, step) or "done"
         except ApiError as error:
             said = f"refused: {type(error).__name__} {error.message[:150]}"
-        jumped = jumped or step.what in ("jump-clock", "sleep")
         world.trace.add("user", f"{step.what} {step.on}: {said}")
+
+    async def do_with_write(step: Step) -> None:
+        if step.what in _OF_REPLICAS:
+            if (writer := await world.writer(_EAGER_SECONDS)) is not None:
+                step = replace(step, on=str(writer.number))
+        else:
+            await world.write_of(step.on.partition(":")[0], _EAGER_SECONDS)
+        # While the write is on its way, while it is carried out, or while its answer is on its way.
+        await asyncio.sleep(world.weather.latency * (step.more % 3))
+        await do(step)
+
+    waiting, meeting = [], {*scenario.actions, *_OF_REPLICAS}
+    for step in plan.steps:
+        await asyncio.sleep(max(0.0, start + step.at - loop.time()))
+        if step.what in meeting and round(step.at * 1000) % 100 < plan.eager * 100:
+            waiting.append(world.start("step", do_with_write(step)))
+        else:
+            await do(step)
+        jumped = jumped or step.what in ("jump-clock", "sleep")
     await asyncio.sleep(max(0.0, start + CHAOS_SECONDS - loop.time()))
+    if waiting:
+        await asyncio.wait(waiting)
     return jumped
 
 
@@ -300,6 +322,7 @@ MACHINE_ACTIONS: Mapping[str, Action] = {
     "lose-node": _lose_node,
 }
 """What happens to machines, in every scenario."""
+_OF_REPLICAS = frozenset({"kill-manager", "stop-manager", "pause-manager"})
 MACHINE_WEIGHTS: Mapping[str, float] = {
     "kill-manager": 1.5,
     "stop-manager": 0.7,

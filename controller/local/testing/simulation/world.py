@@ -20,6 +20,7 @@ from trainwright.controller.local.cluster import JOBSET_WEBHOOKS, assembled, com
 from trainwright.controller.local.reviews import answerer
 from trainwright.controller.local.testing.simulation.chance import Chance, SimulatedSurroundings
 from trainwright.controller.local.testing.simulation.election import SimulatedElector
+from trainwright.controller.local.testing.simulation.loop import SimulatedLoop
 from trainwright.controller.local.testing.simulation.network import Network, Weather
 from trainwright.controller.local.testing.simulation.node import PodLives, SimulatedNode
 from trainwright.controller.local.testing.simulation.trace import Trace
@@ -113,6 +114,8 @@ class World:
         """Called with the process, the method and the path when the API server begins to carry out a write."""
         self.on_request: list[Callable[[str, Request], None]] = []
         """Called with the process and the request before `on_write`. What it raises takes the place of the write."""
+        self.on_sent: list[Callable[[str, str], None]] = []
+        """Called with the process and the path when a write is sent."""
         self.on_fault: list[Callable[[str, str], None]] = []
         """Called with the fault and the path of the request that it meets."""
         self.surroundings = SimulatedSurroundings(self.chance, "server")
@@ -175,8 +178,12 @@ class World:
             for look in self.on_fault:
                 look(*what)
 
+        def sent(*what: str) -> None:
+            for look in list(self.on_sent):
+                look(*what)
+
         chance = self.chance.of(f"network/{name}")
-        return Network(self._transport(), name, weather, self.trace, chance, written, faulted)
+        return Network(self._transport(), name, weather, self.trace, chance, written, faulted, sent)
 
     def _transport(self) -> InProcessTransport:
         return InProcessTransport(self._server.server, TOKEN)
@@ -256,6 +263,7 @@ class World:
         assert process.task is not None
         self.trace.add("process", f"{process.name} is killed")
         process.network.cut_off()
+        _loop().thaw(process.surroundings)
         process.task.cancel()
         await asyncio.wait({process.task})
 
@@ -267,9 +275,38 @@ class World:
             process.manager.stop()
 
     def pause(self, replica: Replica, seconds: float) -> None:
-        """The process freezes, and goes on as if nothing had been."""
+        """The process freezes, and goes on as if nothing had been: no timer of its own has told it."""
         if replica.process is not None:
-            replica.process.network.pause(seconds)
+            self.start("pause", self._pause(replica.process, seconds))
+
+    async def _pause(self, process: Process, seconds: float) -> None:
+        loop = _loop()
+        loop.freeze(process.surroundings)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            loop.thaw(process.surroundings)
+
+    async def write_of(self, name: str, seconds: float) -> None:
+        """Wait until a replica sends a write of an object of this name, or of one whose name begins with it."""
+        await self._sent(lambda _, path: any(f"{one}-".startswith(f"{name}-") for one in path.split("/")), seconds)
+
+    async def writer(self, seconds: float) -> Replica | None:
+        """Wait until a replica sends a write, but for its lease and events; that replica."""
+        name = await self._sent(lambda _, path: not _is_noise(path), seconds)
+        return next((one for one in self.replicas if one.process is not None and one.process.name == name), None)
+
+    async def _sent(self, is_meant: Callable[[str, str], bool], seconds: float) -> str:
+        waiter: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def look(process: str, path: str) -> None:
+            if process.startswith("manager-") and is_meant(process, path) and not waiter.done():
+                waiter.set_result(process)
+
+        self.on_sent.append(look)
+        await asyncio.wait({waiter}, timeout=seconds)
+        self.on_sent.remove(look)
+        return waiter.result() if waiter.done() else ""
 
     def set_clock(self, replica: Replica, skew: float) -> None:
         """The wall clock of the replica's machine jumps: from now on it is ahead by so many seconds."""
@@ -366,6 +403,16 @@ class World:
         """Who holds the lease of the operator."""
         lease = self.store.get("leases.coordination.k8s.io", Name("default", self.lease))
         return "" if lease is None else (lease.document().get("spec") or {}).get("holderIdentity") or ""
+
+
+def _is_noise(path: str) -> bool:
+    return "/leases" in path or "/events" in path
+
+
+def _loop() -> SimulatedLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimulatedLoop)
+    return loop
 
 
 @asynccontextmanager
