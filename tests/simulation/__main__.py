@@ -21,7 +21,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_
 from pathlib import Path
 
 from tests.simulation.coverage import never_met, table
-from tests.simulation.scenario import TrainJobs
+from tests.simulation.scenario import TrainJobs, live
 from tests.simulation.story import story_of
 from trainwright.controller.local.testing.simulation.plan import Plan
 from trainwright.controller.local.testing.simulation.simulate import Outcome, shrink, simulate
@@ -131,21 +131,17 @@ def _outcomes(arguments: argparse.Namespace, begun: float) -> Iterator[Outcome]:
                 yield secrets.token_hex(4)
 
     if arguments.jobs == 1:
-        yield from map(_live, seeds())
+        yield from map(live, seeds())
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(arguments.jobs, mp_context=context) as pool:
         waiting: set[Future[Outcome]] = set()
         for seed in seeds():  # no more of them than are lived soon, since those of a time never end
-            waiting.add(pool.submit(_live, seed))
+            waiting.add(pool.submit(live, seed))
             if len(waiting) >= 2 * arguments.jobs:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 yield from (one.result() for one in done)
         yield from (one.result() for one in as_completed(waiting))
-
-
-def _live(seed: str) -> Outcome:
-    return simulate(TrainJobs(), seed)
 
 
 def _show(outcome: Outcome) -> None:

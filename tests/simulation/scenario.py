@@ -32,7 +32,7 @@ from trainwright.controller.local.testing.simulation.plan import (
     drawn_weather,
 )
 from trainwright.controller.local.testing.simulation.rules import Rule
-from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS, Action
+from trainwright.controller.local.testing.simulation.simulate import MACHINE_WEIGHTS, Action, Outcome, simulate
 from trainwright.controller.local.testing.simulation.world import CONFIG, PROCESS, Process, World
 from trainwright.controller.runtime import Manager
 from trainwright.controller.runtime.errors import AlreadyExists, ApiError, NotFound
@@ -622,3 +622,8 @@ _ACTIONS: Mapping[str, Action] = {
     "patch-as-a-queue": _patch_as_a_queue,
     "delete-namespace": _delete_namespace,
 }
+
+
+def live(seed: str) -> Outcome:
+    """Live one world. Processes that live several find it here: what `__main__` has, they could not import."""
+    return simulate(TrainJobs(), seed)

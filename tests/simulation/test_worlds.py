@@ -66,3 +66,10 @@ def test_the_story_of_a_life_is_told_in_sentences() -> None:
     assert any("a user: create j3" in line for line in story)
     assert any("jobsets j3 appears" in line for line in story)
     assert not any(" j4" in line for line in story)
+
+
+def test_the_command_lives_worlds_in_several_processes() -> None:
+    command = [sys.executable, "-m", "tests.simulation", "--seeds=7-8", "--jobs=2", "--quiet"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2 worlds, ")
