@@ -151,8 +151,15 @@ class Store:
         for key, ahead in self._ahead.items():
             if ahead.observed is not None:
                 before[key] = ahead.observed
+        # Made by us and not shown by the watch yet. The watch may never show those that are gone by now.
+        unseen = {
+            key: self._objects[key]
+            for key, ahead in self._ahead.items()
+            if ahead.observed is None and not ahead.deleted
+        }
         before_unfit = self.undecodable
         self._keep_ahead(fresh, version)
+        before |= {key: obj for key, obj in unseen.items() if key not in self._ahead and key not in fresh}
         visible = {key: obj for key, obj in fresh.items() if key not in self._ahead}
         for key, ahead in self._ahead.items():
             if not ahead.deleted:

@@ -47,6 +47,23 @@ def version(scenario: Any) -> str | None:
     return resource_version_of(obj) if obj is not None else None
 
 
+def made(name: str, version: str) -> ConfigMap:
+    return msgspec.convert({"metadata": {"name": name, "namespace": "default", "resourceVersion": version}}, ConfigMap)
+
+
+def test_an_object_that_was_made_and_deleted_while_the_watch_was_blind_is_told_to_be_gone() -> None:
+    """Nothing but the next list can tell it: the changes between were forgotten."""
+    store = Store()
+    assert [*store.replace([], {}, "10")] == []
+    store.believe(made("a", "12"))
+    store.believe(made("b", "13"))
+    store.believe(made("c", "21"))
+    events = [*store.replace([made("b", "13")], {}, "20")]
+    assert [(event.type.name, event.key.name) for event in events] == [("DELETED", "a"), ("ADDED", "b")]
+    assert [key_of(obj).name for obj in store.list()] == ["b", "c"], "the list is older than the last write"
+    assert store.ahead == 1
+
+
 @jumping
 async def test_an_answer_is_read_at_once_and_its_event_is_no_news(scenario_class: Any) -> None:
     s = scenario_class()

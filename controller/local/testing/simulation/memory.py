@@ -52,6 +52,7 @@ class NoLeaks(Rule):
             ".applier.",
             ".cache._found",
             "._echoes._answered",
+            ".client._agents",  # the User-Agent of each controller that has asked
             ".client._requests.",
             "._correlator.",
             ".metrics.",
