@@ -159,7 +159,12 @@ class Store:
         }
         before_unfit = self.undecodable
         self._keep_ahead(fresh, version)
-        before |= {key: obj for key, obj in unseen.items() if key not in self._ahead and key not in fresh}
+        # A list that has ours is the first to show it. One that has another of that name tells that ours is gone.
+        before |= {
+            key: obj
+            for key, obj in unseen.items()
+            if key not in self._ahead and (key not in fresh or uid_of(fresh[key]) != uid_of(obj))
+        }
         visible = {key: obj for key, obj in fresh.items() if key not in self._ahead}
         for key, ahead in self._ahead.items():
             if not ahead.deleted:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.kubernetes.meta.v1 import ManagedFieldsEntry
-from trainwright.api.objects import Key, key_of, resource_version_of
+from trainwright.api.objects import Key, key_of, resource_version_of, uid_of
 from trainwright.controller.runtime.cache.fields import pack
 from trainwright.controller.runtime.cache.store import Store
 from trainwright.controller.runtime.context import Reconcile, current
@@ -47,8 +47,9 @@ def version(scenario: Any) -> str | None:
     return resource_version_of(obj) if obj is not None else None
 
 
-def made(name: str, version: str) -> ConfigMap:
-    return msgspec.convert({"metadata": {"name": name, "namespace": "default", "resourceVersion": version}}, ConfigMap)
+def made(name: str, version: str, uid: str = "ours") -> ConfigMap:
+    metadata = {"name": name, "namespace": "default", "resourceVersion": version, "uid": uid}
+    return msgspec.convert({"metadata": metadata}, ConfigMap)
 
 
 def test_an_object_that_was_made_and_deleted_while_the_watch_was_blind_is_told_to_be_gone() -> None:
@@ -58,9 +59,11 @@ def test_an_object_that_was_made_and_deleted_while_the_watch_was_blind_is_told_t
     store.believe(made("a", "12"))
     store.believe(made("b", "13"))
     store.believe(made("c", "21"))
-    events = [*store.replace([made("b", "13")], {}, "20")]
-    assert [(event.type.name, event.key.name) for event in events] == [("DELETED", "a"), ("ADDED", "b")]
-    assert [key_of(obj).name for obj in store.list()] == ["b", "c"], "the list is older than the last write"
+    store.believe(made("d", "14"))
+    events = [*store.replace([made("b", "13"), made("d", "16", "theirs")], {}, "20")]
+    told = [(event.type.name, event.key.name, event.old and uid_of(event.old)) for event in events]
+    assert told == [("DELETED", "a", "ours"), ("ADDED", "b", None), ("MODIFIED", "d", "ours")]
+    assert {key_of(obj).name for obj in store.list()} == {"b", "c", "d"}, "the list is older than the write of c"
     assert store.ahead == 1
 
 
