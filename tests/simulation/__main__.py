@@ -48,10 +48,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--until-found", action="store_true", help="end at the first broken rule")
     arguments = parser.parse_args(words)
     logging.basicConfig(level="CRITICAL")
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    if arguments.seed is not None or arguments.plan is not None:
-        return _one(arguments)
-    return _many(arguments)
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        return _one(arguments) if arguments.seed is not None or arguments.plan is not None else _many(arguments)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _one(arguments: argparse.Namespace) -> int:

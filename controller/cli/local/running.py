@@ -325,7 +325,8 @@ async def _prepare(
         here = await asyncio.to_thread(commit.commit_of, scripts.code_folder_of(arguments))
         if here is not None:
             job["metadata"].setdefault("annotations", {}).update(here.annotations())
-    if arguments.restarts == "none":
+    if arguments.restarts == "none" and not arguments.detach:
+        # Of a job that was only submitted nobody ends the other ranks: its containers start again, as on a cluster.
         feasibility.never_restart(job, objects)
 
 

@@ -2,6 +2,7 @@
 """`python -m trainwright.controller.runtime.testing`: provides the programs of the test control plane."""
 
 import argparse
+import contextlib
 import signal
 import sys
 from collections.abc import Sequence
@@ -32,12 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     unknown = [tool for tool in arguments.tools if tool not in known]
     if unknown:
         parser.error(f"unknown tool {', '.join(unknown)}; the tools are {', '.join(known)}")
-    # A build that is told to stop removes its unfinished files.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-            signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
-        found = provide([*(arguments.tools or TOOLS), *arguments.also], assets=arguments.assets)
+        with contextlib.ExitStack() as handlers:
+            # A build that is told to stop removes its unfinished files.
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                    before = signal.signal(number, lambda number, _: sys.exit(128 + number))
+                    handlers.callback(signal.signal, number, before)
+            found = provide([*(arguments.tools or TOOLS), *arguments.also], assets=arguments.assets)
     except ControlPlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -248,12 +248,13 @@ def test_a_signal_ends_what_makes_the_environment(made: Made, number: signal.Sig
             os.kill(os.getpid(), number)
 
     made.said = Lines(on_line)
+    before = signal.getsignal(signal.SIGTERM)
     with pytest.raises((KeyboardInterrupt, SystemExit)) as raised:
         made.of()
     assert (raised.value.code if isinstance(raised.value, SystemExit) else 130) == 128 + number
     assert made.left() == []
     eventually_sync(lambda: not alive(int((made.folder / "pid").read_text())))
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 class Lines(list[str]):
