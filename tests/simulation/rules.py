@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must hold for TrainJobs in every world."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -181,8 +181,10 @@ class StatesAreTold(Rule):
             self._tell(job, f"tells {told}, its JobSet counts {counted}", "counters")
         wanted = {one["name"]: one.get("replicas", 1) for one in jobset["spec"]["replicatedJobs"]}
         there = {name: one.get("ready", 0) + one.get("succeeded", 0) for name, one in counted.items()}
-        # A job that failed again and again is Restarting for a while though its pods run.
-        stale = sorted(held.keys() & {"Stuck", "Waiting"})
+        # A job that failed again and again is Restarting for a while though its pods run. A manager that does not
+        # explain leaves what an earlier one said.
+        explains = is_on("Explain", self.world.notes, self.world.version)
+        stale = sorted(held.keys() & {"Stuck", "Waiting"}) if explains else []
         if not over and stale and all(there.get(name, 0) >= count for name, count in wanted.items()):
             self._tell(job, f"trains and is {stale[0]} ({held[stale[0]].get('reason')})", "stale-obstacle")
 
@@ -201,6 +203,11 @@ RULES: tuple[type[Rule], ...] = (
     *(OneEnd, ConditionsAreKept, ForeignObjectsAreKept, OneJobSet, OneWorker, DeadlineInTime),
     *(StatesAreTold, NoLeakedJobs, NoOldFailures),
 )
+
+
+def is_on(gate: str, options: Mapping[str, Any], version: int) -> bool:
+    """Whether a version of the manager has this gate: each second one has the other gates."""
+    return bool(options.get(gate)) != bool(version % 2)
 
 
 def _is_owned(document: Document) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from tests.simulation.coverage import Coverage
-from tests.simulation.rules import RULES
+from tests.simulation.rules import RULES, is_on
 from trainwright.api.base import Resource
 from trainwright.api.config.v1alpha1 import Cleanup, Configuration
 from trainwright.api.jobset.v1alpha2 import JobSet
@@ -138,9 +138,10 @@ class TrainJobs:
         group = yaml.safe_load(_POD_GROUPS.read_text())
         await install(world.admin, [*definitions(), group], owner="admin")
 
+        world.notes.update(plan.options)
+
         async def boot(process: Process) -> Manager:
-            # Each second version has the other gates.
-            gates = {name: bool(plan.options.get(name)) != bool(process.version % 2) for name in GATES}
+            gates = {name: is_on(name, plan.options, process.version) for name in GATES}
             # The job's annotation may say otherwise.
             cleanup = Cleanup(train_job_ttl_seconds=3600, object_ttl_seconds=30) if plan.options.get(CLEANUP) else None
             settings = replace(

@@ -69,7 +69,7 @@ def test_jobs_of_a_cluster_with_few_rights(trainer: Trainer, window: Window, pic
         page.get_by_role("link", name="plain", exact=True).click()
         expect(page.get_by_role("region", name="Log")).to_contain_text(re.compile("no right", re.IGNORECASE))
         page.get_by_text("What the job became").click()
-        expect(page.locator(".yaml, .objects-details .none").first).to_be_visible()
+        expect(page.locator(".yaml:visible, .objects-details .none:visible").first).to_be_visible()
         picture(page, "real-no-logs", whole=True)
         trainer.kubectl("delete", "trainjob", "plain")
         expect(page.locator("main").get_by_text("The job was deleted.")).to_be_visible()

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.trainer.conftest import POD, STEP, TEMPLATE, TIME, User, conditions, working
 from trainwright.controller.runtime.testing import ControlPlane
 from trainwright.controller.runtime.testing.audit import Call
-from trainwright.controller.runtime.testing.waiting import eventually, is_empty
+from trainwright.controller.runtime.testing.waiting import eventually, has_length, is_empty
 
 MPI = {
     "mlPolicy": {"numNodes": 2, "mpi": {"mpiImplementation": "OpenMPI", "runLauncherAsNode": True}},
@@ -77,8 +77,13 @@ async def test_a_jobset_of_somebody_else_is_left_alone_and_named(user: User) -> 
 async def test_what_stands_in_the_way_is_told_in_one_event(user: User) -> None:
     await user.job("job")
     await user.until("trainjob", "job", lambda job: "Blocked" in conditions(job))
-    events = user.control_plane.stored.list("events.events.k8s.io", user.namespace)
-    (event,) = [event for event in events if event["regarding"]["kind"] == "TrainJob"]
+
+    def told() -> list[dict[str, Any]]:
+        events = user.control_plane.stored.list("events.events.k8s.io", user.namespace)
+        return [event for event in events if event["regarding"]["kind"] == "TrainJob"]
+
+    # Events are written in a task of their own, so one may come after the condition.
+    (event,) = await eventually(told, has_length(1))
     assert (event["type"], event["reason"], event["action"], event["regarding"]["name"]) == (
         "Warning",
         "TrainJobResourcesCreationFailed",

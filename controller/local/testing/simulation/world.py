@@ -106,6 +106,8 @@ class World:
         self.replicas: list[Replica] = []
         self.version = 0
         """Of the operator that is deployed: how many upgrades there were."""
+        self.notes: dict[str, Any] = {}
+        """What a scenario lets its rules know."""
         self.deaths: list[str] = []
         """Processes that ended by an error."""
         self.on_change: list[Callable[[Change], None]] = []
