@@ -128,6 +128,13 @@ def test_a_failing_step_ends_it(machine: Machine) -> None:
     assert [call for call in machine.calls if call.startswith("make")] == ["make install", "make check"]
 
 
+def test_what_new_seeds_find_is_told_and_ends_nothing(machine: Machine) -> None:
+    machine.has("make", '[ "$1" != simulation ]')
+    code, errors = machine.run()
+    assert (code, errors.startswith("warning: new seeds broke a rule")) == (0, True)
+    assert [call for call in machine.calls if call.startswith("make")] == STEPS
+
+
 def test_what_needs_no_control_plane_runs_while_it_compiles(machine: Machine, tmp_path: Path) -> None:
     machine.has(BUILD, f"until [ -e {tmp_path}/tested ]; do sleep 0.1; done; echo built >> {tmp_path}/log")
     machine.has("make", f'[ "$*" != test ] || : > {tmp_path}/tested')
