@@ -101,7 +101,7 @@ class JobObjects:
             for component in rendering.components
             if component.settled and run.is_asked_by(component.reference, component.plugin)
         ]
-        memory.built = Built.of(job, runtime, facts, made, settled, snapshot=self._snapshots.taken(job))
+        memory.built = Built.of(job, runtime, facts, made, settled, snapshot=self._snapshots.holding(job, runtime))
         memory.foreign = None in made.values() or any(
             fact is not None and self._kinds.owns(reference) and not _is_of(job, fact)
             for reference, fact in facts.objects.items()

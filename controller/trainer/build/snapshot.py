@@ -111,6 +111,12 @@ class Snapshots:
         found: AnyObject | None = self._cache.get(SNAPSHOTS, name_of_snapshot(job), job.namespace)
         return found
 
+    def holding(self, job: TrainJob, runtime: Runtime) -> AnyObject | None:
+        """As `taken`, if it is known to hold this runtime: somebody may have edited it since the runtime was read."""
+        found = self.taken(job)
+        known = self._contents.get(_version(found), b"") if found is not None else b""
+        return found if self._decoded.get(known) is runtime else None
+
     async def _take(self, job: TrainJob, key: Key) -> Runtime:
         live = self._runtimes.of(job)
         text = await self._text(live)
