@@ -239,6 +239,11 @@ _BY_CODE: dict[int, type[ApiError]] = {
 }
 
 
+def is_namespace_ending(error: Exception) -> bool:
+    """Whether a creation was refused because the namespace is being deleted, so that a retry is in vain."""
+    return isinstance(error, Forbidden) and any(cause.reason == "NamespaceTerminating" for cause in error.causes)
+
+
 def reason_of(error: OSError) -> str:
     """The system's words for what went wrong with a connection; asyncio puts the address before them."""
     if isinstance(error, ssl.SSLError) or error.errno is None:

@@ -9,7 +9,6 @@ from trainwright.api.base import Resource
 from trainwright.api.objects import Document, name_of, namespace_of, resource_version_of, uid_of
 from trainwright.controller.local.workloads.documents import merge_patch, status_of
 from trainwright.controller.runtime import Client, NotFound
-from trainwright.controller.runtime.errors import Forbidden
 
 T = TypeVar("T")
 
@@ -34,11 +33,6 @@ async def remove_finalizer(client: Client, kind: Resource, obj: Document, finali
         await client.patch(kind, name_of(obj), namespace_of(obj), patch, type="strategic")
     except NotFound:
         return
-
-
-def is_namespace_ending(error: Exception) -> bool:
-    """Whether a creation was refused because the namespace is being deleted, so that a retry is in vain."""
-    return isinstance(error, Forbidden) and any(cause.reason == "NamespaceTerminating" for cause in error.causes)
 
 
 async def each(work: Callable[[T], Awaitable[None]], items: Iterable[T], *, at_once: int = 50) -> list[Exception]:

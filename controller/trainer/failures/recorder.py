@@ -16,7 +16,7 @@ from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Done, Event, Manager, MetadataOnly, NotFound, Result
 from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.errors import KubernetesError
+from trainwright.controller.runtime.errors import Forbidden, KubernetesError, is_namespace_ending
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, Failure, failures_by_attempt
 from trainwright.controller.trainer.failures.last_words import LAUNCHER_SECONDS
 from trainwright.controller.trainer.failures.record import (
@@ -135,7 +135,12 @@ class FailureRecorder:
         if not was_settled:
             recorded.untold |= entries.keys() - known.keys()
         if recorded.unwritten:
-            await self._applier.apply([document_of(job, entries)], owner=job)
+            try:
+                await self._applier.apply([document_of(job, entries)], owner=job)
+            except Forbidden as error:
+                if not is_namespace_ending(error):
+                    raise
+                return Done()  # the job goes with its namespace
             recorded.unwritten = False
         self._tell(job, recorded, found)
         if is_finished(job):

@@ -19,7 +19,7 @@ from trainwright.api.objects import AnyObject, Key
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.runtime import NotFound
 from trainwright.controller.runtime.client.transport import Request, Response
-from trainwright.controller.runtime.errors import ConnectionLost
+from trainwright.controller.runtime.errors import Cause, ConnectionLost, Forbidden
 from trainwright.controller.runtime.kinds import Kind
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.record import (
@@ -151,7 +151,7 @@ class World:
     """What the recorder needs of a manager: one job, with the JobSet, the pods and the log that a test sets."""
 
     def __init__(self) -> None:
-        self.refuses = False
+        self.refuses: Exception | None = None
         about = {"name": "j", "namespace": "n", "uid": "job"}
         self.job = msgspec.convert({"metadata": about, "spec": {"runtimeRef": {"name": "r"}}}, TrainJob)
         self.jobset = "s1"
@@ -216,8 +216,8 @@ class World:
         return Response(200, {}, log)
 
     async def _apply(self, documents: list[dict[str, Any]], owner: TrainJob) -> None:
-        if self.refuses:
-            raise ConnectionLost("lost")
+        if self.refuses is not None:
+            raise self.refuses
         assert owner is self.job
         (document,) = documents
         self.writes, self.data = self.writes + 1, document["data"]
@@ -243,6 +243,17 @@ async def test_a_record_that_somebody_deleted_is_written_again_and_told_once() -
     writes = world.writes
     await world.see(pod(0, state(1)))
     assert world.writes == writes
+
+
+async def test_in_a_namespace_that_is_deleted_nothing_is_recorded_and_nothing_is_wrong() -> None:
+    world = World()
+    cause = Cause("NamespaceTerminating", "metadata.namespace", "namespace n is being terminated")
+    world.refuses = Forbidden("no", code=403, reason="Forbidden", causes=(cause,))
+    await world.see(pod(0, state(1)))
+    assert (world.data, world.notes) == (None, [])
+    world.refuses = Forbidden("no", code=403, reason="Forbidden")
+    with pytest.raises(Forbidden):
+        await world.see(pod(0, state(1)))
 
 
 async def test_a_jobset_that_is_made_anew_counts_its_attempts_from_0_again() -> None:
@@ -549,11 +560,11 @@ async def test_after_its_end_a_job_costs_no_memory_of_its_logs_and_no_reads() ->
 
 async def test_a_record_that_was_not_written_is_written_by_the_next_look() -> None:
     world = World()
-    world.refuses = True
+    world.refuses = ConnectionLost("lost")
     with pytest.raises(ConnectionLost):
         await world.see(pod(0, state(1)))
     assert (world.data, world.notes) == (None, [])
-    world.refuses = False
+    world.refuses = None
     found = await world.see(pod(0, state(1)))
     assert (found[0].rank, world.writes, len(world.notes)) == (0, 1, 1)
     assert len(world.read) == 1  # the log is not read again

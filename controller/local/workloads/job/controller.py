@@ -31,13 +31,12 @@ from trainwright.controller.local.workloads.reports import Report, record
 from trainwright.controller.local.workloads.writes import (
     each,
     each_slowly,
-    is_namespace_ending,
     remove_finalizer,
     write_status,
 )
 from trainwright.controller.runtime import Backoff, Done, EventRecorder, Manager, NotFound, Result, RetryAfter
 from trainwright.controller.runtime.cache.events import Event
-from trainwright.controller.runtime.errors import ApiError, NotSynced
+from trainwright.controller.runtime.errors import ApiError, NotSynced, is_namespace_ending
 
 NAME = "job"
 RETRY_SECONDS = 60.0

@@ -17,9 +17,9 @@ from trainwright.controller.local.workloads.jobset import names
 from trainwright.controller.local.workloads.jobset.decision import Change, Plan, plan
 from trainwright.controller.local.workloads.kinds import CLAIM, JOB, JOBSET, SERVICE
 from trainwright.controller.local.workloads.reports import Report, record
-from trainwright.controller.local.workloads.writes import each, is_namespace_ending, write_status
+from trainwright.controller.local.workloads.writes import each, write_status
 from trainwright.controller.runtime import Backoff, EventRecorder, Manager, NotFound, Result, RetryAfter
-from trainwright.controller.runtime.errors import AlreadyExists, ApiError, Forbidden
+from trainwright.controller.runtime.errors import AlreadyExists, ApiError, Forbidden, is_namespace_ending
 
 NAME = "jobset"
 REPORTER = "jobset"

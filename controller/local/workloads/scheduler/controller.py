@@ -15,9 +15,8 @@ from trainwright.controller.local.workloads.documents import conditions_of, spec
 from trainwright.controller.local.workloads.kinds import NODE, POD
 from trainwright.controller.local.workloads.pods import is_terminal, node_of
 from trainwright.controller.local.workloads.scheduler.fit import NO_NODES, Check, places_of, schedule
-from trainwright.controller.local.workloads.writes import is_namespace_ending
 from trainwright.controller.runtime import Conflict, Done, EventRecorder, Manager, NotFound, Result
-from trainwright.controller.runtime.errors import ApiError, Forbidden
+from trainwright.controller.runtime.errors import ApiError, Forbidden, is_namespace_ending
 from trainwright.controller.runtime.pacing import Pacer
 
 NAME = "scheduler"
