@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from trainwright.api.objects import Document, Key, deletion_timestamp_of
+from trainwright.api.objects import Document, Key, deletion_timestamp_of, name_of
 from trainwright.api.times import format_time, wall_clock
 from trainwright.controller.local.workloads.documents import spec_of, status_of
 from trainwright.controller.local.workloads.kinds import NODE, POD
@@ -89,7 +89,13 @@ def _restarts(pod: Document) -> int | None:
 
 
 async def add_node(client: Client, **allocatable: str) -> None:
-    """A node that is ready, without the taint that admission adds to a new one."""
+    """The only node: it is ready, without the taint that admission adds to a new one.
+
+    Those that other tests left in the shared cluster are still ready, so the scheduler would choose among them.
+    """
+    for left in (await client.list(NODE)).items:
+        if name_of(left) != NODE_NAME:
+            await client.delete(NODE, name_of(left))
     document = {
         "apiVersion": "v1",
         "kind": "Node",
