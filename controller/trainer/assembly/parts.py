@@ -47,6 +47,7 @@ from trainwright.controller.trainer.job.defects import Defects
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.metrics import JobMetrics
 from trainwright.controller.trainer.job.pods import declare_pods, pods_of
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import JobStates
 from trainwright.controller.trainer.job.transitions import PluginTransitions
 from trainwright.plugins.contract import Explains, Reference
@@ -80,6 +81,8 @@ class Assembly:
     snapshots: Snapshots
     defects: Defects
     events: JobEvents
+    records: JobRecords
+    """What is remembered of jobs."""
     serving: ServingCertificate
     """The certificate of all servers of the process."""
     leads: Callable[[], bool]
@@ -170,6 +173,7 @@ def _declare_jobs(assembly: Assembly) -> None:
         assembly.runtimes,
         assembly.snapshots,
         assembly.events,
+        assembly.records,
         options,
     )
 
@@ -181,7 +185,7 @@ def _declare_finalizers(assembly: Assembly) -> None:
 
 def _declare_failures(assembly: Assembly) -> None:
     declare_pods(assembly.manager.cache)
-    FailureRecorder(assembly.manager, assembly.events)
+    FailureRecorder(assembly.manager, assembly.events, assembly.records)
 
 
 def _declare_waiting(assembly: Assembly) -> None:
@@ -190,7 +194,7 @@ def _declare_waiting(assembly: Assembly) -> None:
 
     jobsets = assembly.kinds.kind_of(Reference(JobSet.RESOURCE, "", ""))
     explaining = [cast("Explains", entry.plugin) for entry in assembly.pipeline.registry.having("explain")]
-    WaitingConditions(assembly.manager, jobsets, explaining)
+    WaitingConditions(assembly.manager, jobsets, explaining, assembly.records)
 
 
 def _waiting_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
@@ -205,7 +209,7 @@ def _declare_cleanup(assembly: Assembly) -> None:
 
 
 def _declare_states(assembly: Assembly) -> None:
-    states = JobStates()
+    states = JobStates(assembly.records)
     states.listen(JobMetrics(assembly.manager.metrics.registry, leads=assembly.leads))
     states.listen(assembly.events)
     following = assembly.pipeline.registry.having("on_transition")
@@ -213,7 +217,6 @@ def _declare_states(assembly: Assembly) -> None:
     if following:
         states.listen(told)
         assembly.manager.add(told, Group.LEADER, "transitions")
-    states.watch(assembly.manager.cache)
 
 
 async def _declare_admission(assembly: Assembly) -> None:
@@ -281,6 +284,7 @@ def _declare_standstill(assembly: Assembly) -> None:
         existing,
         after,
         assembly.coalescer,
+        assembly.records,
         pods_of=(lambda job: pods_of(cache, job)) if has_pods else None,
         is_alone=assembly.settings.election is None,
     )

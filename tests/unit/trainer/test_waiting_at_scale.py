@@ -25,6 +25,7 @@ from trainwright.controller.runtime.testing.scripted import status_body as failu
 from trainwright.controller.trainer.explain import Explanation, waiting
 from trainwright.controller.trainer.explain.reading import Reader
 from trainwright.controller.trainer.job.pods import declare_pods
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import Word
 from trainwright.plugins.contract import Cause, Severity
 
@@ -149,7 +150,9 @@ async def running(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         process=ProcessSettings(streaming_lists=False),
     )
     declare_pods(manager.cache)
-    waiting.WaitingConditions(manager, JobSet, (), now=lambda: START + dt.timedelta(seconds=loop.time()))
+    records = JobRecords()
+    records.watch(manager.cache)
+    waiting.WaitingConditions(manager, JobSet, (), records, now=lambda: START + dt.timedelta(seconds=loop.time()))
     task = asyncio.ensure_future(manager.run())
     await settle()
     try:
