@@ -10,6 +10,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.history import Damaged, belongs, config_map_name, read
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.details import Details, last_metrics, starts_of
 from trainwright.controller.cli.dashboard.watching import Held, Record, Watched
@@ -22,8 +23,6 @@ from trainwright.controller.runtime.errors import (
     NotFound,
     RequestTimeout,
 )
-from trainwright.controller.trainer.progress.history.ring import Damaged
-from trainwright.controller.trainer.progress.history.stored import belongs, config_map_name, read
 
 FRESH_SECONDS = 2.0
 """A job that was read so short a time ago is not read again."""

@@ -4,33 +4,30 @@
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import controller_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Cache, Group, Kind, Manager
+from trainwright.controller.runtime import Cache, Kind, Manager
 from trainwright.controller.runtime.errors import CacheError
-from trainwright.controller.trainer.progress.budget import Budget
-from trainwright.controller.trainer.progress.history.keeper import HistoryKeeper, HistoryMetrics
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.progress.history import HistoryKeeper
+from trainwright.controller.trainer.progress.metrics import HistoryMetrics
+from trainwright.controller.trainer.progress.writer import Budget
 
-NAME = "progress-history"
 
-
-def keep_history(manager: Manager, budget: Budget, jobsets: Kind) -> None:
-    """Add the keeper to the manager, for the leader. Call it after TrainJobs are declared in the cache.
+def keep_history(manager: Manager, budget: Budget, records: JobRecords, jobsets: Kind) -> None:
+    """Add the keeper to the manager, for the leader.
 
     Args:
         manager: of the process.
         budget: of all writes of progress.
+        records: what is remembered of jobs.
         jobsets: how the cache holds JobSets, which count the attempts.
     """
-    keeper = HistoryKeeper(
-        manager.client,
+    HistoryKeeper(
+        manager,
         budget,
         HistoryMetrics(manager.metrics.registry),
-        jobs=lambda: manager.cache.list(TrainJob),
+        records,
         attempt_of=lambda job: _attempt(manager.cache, jobsets, job),
-        # Where there is no election, the leader's work begins before the first lists have arrived.
-        synced=lambda: manager.cache.wait_synced([TrainJob]),
     )
-    keeper.watch(manager.cache)
-    manager.add(keeper, Group.LEADER, NAME)
 
 
 def _attempt(cache: Cache, jobsets: Kind, job: TrainJob) -> int | None:

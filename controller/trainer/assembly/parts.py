@@ -56,7 +56,7 @@ from trainwright.plugins.registry import Registry
 
 if TYPE_CHECKING:
     from trainwright.controller.runtime.certificates.material import Material
-    from trainwright.controller.trainer.progress.coalescer import Coalescer
+    from trainwright.controller.trainer.progress.writer import Coalescer
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class Assembly:
         """Takes reports of progress and writes them; made when the first part asks for it."""
         from trainwright.controller.trainer.assembly.progress import make_coalescer  # noqa: PLC0415 - costs memory
 
-        return make_coalescer(self.manager, self.settings)
+        return make_coalescer(self.manager, self.settings, self.records)
 
     def jobs(self) -> Sequence[TrainJob]:
         """The TrainJobs of the cache; none before it has them."""
@@ -273,17 +273,16 @@ def _declare_progress(assembly: Assembly) -> None:
 
 def _declare_standstill(assembly: Assembly) -> None:
     # Imported here, because a manager without it needs none of it.
-    from trainwright.controller.trainer.progress.jobmetrics import StalledJobs  # noqa: PLC0415 - as above
-    from trainwright.controller.trainer.progress.standstill import Standstill  # noqa: PLC0415
+    from trainwright.controller.trainer.progress.metrics import StalledJobs  # noqa: PLC0415
+    from trainwright.controller.trainer.progress.stall import StallController  # noqa: PLC0415 - as above
 
     existing, after = assembly.snapshots.existing, assembly.settings.stall_after
     cache, has_pods = assembly.manager.cache, assembly.settings.features.enabled(EXPLAIN)
-    Standstill(
+    StallController(
         assembly.manager,
         assembly.events,
         existing,
         after,
-        assembly.coalescer,
         assembly.records,
         pods_of=(lambda job: pods_of(cache, job)) if has_pods else None,
         is_alone=assembly.settings.election is None,
@@ -292,7 +291,7 @@ def _declare_standstill(assembly: Assembly) -> None:
 
 
 def _declare_job_progress(assembly: Assembly) -> None:
-    from trainwright.controller.trainer.progress.jobmetrics import JobProgress  # noqa: PLC0415 - as above
+    from trainwright.controller.trainer.progress.metrics import JobProgress  # noqa: PLC0415 - as above
 
     JobProgress(assembly.manager.metrics.registry, assembly.jobs, leads=assembly.leads)
 
@@ -302,11 +301,11 @@ def _declare_history(assembly: Assembly) -> None:
     from trainwright.controller.trainer.assembly.history import keep_history  # noqa: PLC0415
 
     jobsets = assembly.kinds.kind_of(Reference(JobSet.RESOURCE, "", ""))
-    keep_history(assembly.manager, assembly.coalescer.budget, jobsets)
+    keep_history(assembly.manager, assembly.coalescer.budget, assembly.records, jobsets)
 
 
 def _history_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
-    from trainwright.controller.trainer.progress.history.keeper import HistoryKeeper  # noqa: PLC0415 - as above
+    from trainwright.controller.trainer.progress.history import HistoryKeeper  # noqa: PLC0415 - as above
 
     return HistoryKeeper.RULES
 
@@ -317,7 +316,9 @@ def _declare_pull(assembly: Assembly) -> None:
 
     if not assembly.settings.features.enabled(TRAIN_JOB_STATUS):
         assembly.manager.add(assembly.coalescer, Group.OTHERS, "progress-writes")
-    read = Read(assembly.pipeline, assembly.snapshots, assembly.facts, assembly.events, assembly.coalescer)
+    read = Read(
+        assembly.pipeline, assembly.snapshots, assembly.facts, assembly.events, assembly.coalescer, assembly.records
+    )
     read_progress(assembly.manager, assembly.settings, read)
 
 

@@ -1,28 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds to a manager what takes reports of progress: the server, the check of tokens, the writer."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
 from urllib.parse import urlsplit
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.rights import Rule
-from trainwright.controller.runtime import Group, Kind, Manager
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import Group, Key, Kind, Manager
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime.errors import CacheError, DecodeError
 from trainwright.controller.runtime.servers.bounded import BoundedServer, Limits
+from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.assembly.settings import Settings
-from trainwright.controller.trainer.progress.budget import Pace
-from trainwright.controller.trainer.progress.coalescer import Coalescer
-from trainwright.controller.trainer.progress.jobs import Jobs
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.progress.access import ReportAccess
 from trainwright.controller.trainer.progress.metrics import ProgressMetrics
-from trainwright.controller.trainer.progress.reports import load_limits
-from trainwright.controller.trainer.progress.server import BODY_LIMIT, StatusEndpoint
-from trainwright.controller.trainer.progress.service import Progress
-from trainwright.controller.trainer.progress.tokens import ReportAccess
-from trainwright.controller.trainer.progress.writes import RULES as WRITE_RULES
-from trainwright.controller.trainer.progress.writes import StatusWriter, known_to
+from trainwright.controller.trainer.progress.report import load_schema
+from trainwright.controller.trainer.progress.server import BODY_LIMIT, JobLookup, StatusEndpoint
+from trainwright.controller.trainer.progress.writer import RULES as WRITE_RULES
+from trainwright.controller.trainer.progress.writer import Coalescer, Pace, StatusWriter
 
 SERVER = "status-server"
 """Name of the server and of its readiness check, as in Kubeflow Trainer."""
+
+
+class ProgressService:
+    """A runnable. When it is stopped, it is not ready any more; then it listens no more, answers what is open, and
+    writes what is left.
+    """
+
+    def __init__(self, coalescer: Coalescer, server: BoundedServer, access: ReportAccess) -> None:
+        """The server hands what it accepts to the coalescer; `access` checks its tokens."""
+        self.coalescer = coalescer
+        self.server = server
+        self._access = access
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Run until `request_stop`. Raises ConfigurationError: the address of the server cannot be used."""
+        async with TaskScope("progress") as tasks:
+
+            def start(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+                return tasks.start(f"progress/{name}", work)
+
+            writing = start("writer", self.coalescer.run())
+            checking = start("tokens", self._access.run())
+            serving = start("server", self.server.run())
+            stop = start("stop", _wait(self._stop))
+            done, _ = await asyncio.wait({writing, checking, serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {stop}:
+                task.result()
+            serving.cancel()
+            await asyncio.wait({serving})
+            self.coalescer.request_stop()
+            await writing
+
+    def begin_drain(self) -> None:
+        """See `BoundedServer.begin_drain`."""
+        self.server.begin_drain()
+
+    def request_stop(self) -> None:
+        """Take no more reports, write what is left, return from `run`."""
+        self._stop.set()
+
+    def unready(self) -> str | None:
+        """Why no reports are taken now; None: they are."""
+        if self._stop.is_set():
+            return "the manager is stopping"
+        if not self.server.listening.is_set():
+            return "the status server is not listening yet"
+        return self._access.unready()
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 def progress_rights() -> Iterable[Rule]:
@@ -30,19 +84,24 @@ def progress_rights() -> Iterable[Rule]:
     return (*WRITE_RULES, *ReportAccess.RULES)
 
 
-def make_coalescer(manager: Manager, settings: Settings) -> Coalescer:
-    """The coalescer, which follows the TrainJobs of the cache. Whoever declares it runs it."""
-    load_limits()
+def make_coalescer(manager: Manager, settings: Settings, records: JobRecords) -> Coalescer:
+    """The coalescer, which follows the records of jobs. The part that declares it runs it."""
+    load_schema()
     limit = settings.status_server.limit
     pace = Pace(
         interval=settings.progress_interval,
         rate=limit.rate if limit is not None else None,
         burst=limit.burst if limit is not None else 1,
     )
-    writer = StatusWriter(manager.client, known_to(manager.cache))
-    coalescer = Coalescer(writer, pace, ProgressMetrics(manager.metrics.registry))
-    coalescer.watch(manager.cache)
-    return coalescer
+
+    def known(key: Key) -> TrainJob | None:
+        try:
+            return manager.cache.get(TrainJob, key.name, key.namespace)
+        except (CacheError, DecodeError):
+            return None
+
+    writer = StatusWriter(manager.client, known)
+    return Coalescer(writer, pace, ProgressMetrics(manager.metrics.registry), records)
 
 
 def serve_progress(
@@ -52,7 +111,7 @@ def serve_progress(
     coalescer: Coalescer,
     host: str,
     jobsets: Kind = JobSet.RESOURCE,
-) -> Progress:
+) -> ProgressService:
     """Add all of it to the manager, on every replica. Call it after TrainJobs are declared in the cache.
 
     Args:
@@ -71,10 +130,10 @@ def serve_progress(
         jobsets=jobsets,
         require_pod=settings.progress_needs_pod,
     )
-    endpoint = StatusEndpoint(access, Jobs(manager.client, manager.cache), coalescer, coalescer.metrics)
+    endpoint = StatusEndpoint(access, JobLookup(manager.client, manager.cache), coalescer, coalescer.metrics)
     address = f"[{host}]:{settings.status_server.port}" if ":" in host else f"{host}:{settings.status_server.port}"
     server = BoundedServer(SERVER, address, endpoint, Limits(body=BODY_LIMIT), tls=serving.context)
-    progress = Progress(coalescer, server, access)
+    progress = ProgressService(coalescer, server, access)
     manager.add(progress, Group.OTHERS, SERVER)
     manager.readyz.add(SERVER, progress.unready)
     return progress

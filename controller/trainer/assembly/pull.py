@@ -5,51 +5,45 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trainwright.api.rights import Rule
-from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Group, Manager
+from trainwright.controller.runtime import Manager
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.snapshot import Snapshots
-from trainwright.controller.trainer.progress.look import Sink, ToldOfProgress
-from trainwright.controller.trainer.progress.probes import ProbeMetrics
-from trainwright.controller.trainer.progress.pull import Puller
-from trainwright.controller.trainer.progress.targets import Targets
-from trainwright.controller.trainer.progress.writes import RULES as WRITE_RULES
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.progress.files import ProgressFiles, TellsOfFiles
+from trainwright.controller.trainer.progress.metrics import FileMetrics
+from trainwright.controller.trainer.progress.reading import Targets
+from trainwright.controller.trainer.progress.writer import RULES as WRITE_RULES
+from trainwright.controller.trainer.progress.writer import Coalescer
 from trainwright.plugins.pipeline import Pipeline
-
-NAME = "progress-pull"
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What of the manager the puller uses."""
+    """What of the manager the reads use."""
 
     pipeline: Pipeline
     snapshots: Snapshots
     facts: CachedFacts
-    events: ToldOfProgress
-    sink: Sink
+    events: TellsOfFiles
+    coalescer: Coalescer
+    records: JobRecords
 
 
 def pull_rights(settings: Settings) -> Iterable[Rule]:
     """What it needs in every namespace with TrainJobs."""
-    by_exec = Puller.EXEC_RULES if settings.progress_by_exec else ()
-    return (*WRITE_RULES, *Puller.LIST_RULES, *by_exec)
+    by_exec = ProgressFiles.EXEC_RULES if settings.progress_by_exec else ()
+    return (*WRITE_RULES, *ProgressFiles.LIST_RULES, *by_exec)
 
 
-def read_progress(manager: Manager, settings: Settings, read: Read) -> Puller:
-    """Add the puller to the manager, for the leader. Call it after TrainJobs are declared in the cache."""
-    puller = Puller(
-        manager.client,
-        Targets(read.pipeline, read.snapshots, read.facts),
-        read.sink,
+def read_progress(manager: Manager, settings: Settings, read: Read) -> None:
+    """Declare the controller that reads files."""
+    ProgressFiles(
+        manager,
+        Targets(read.pipeline, read.snapshots, read.facts).of,
+        read.coalescer.accept,
         read.events,
-        ProbeMetrics(manager.metrics.registry),
-        jobs=lambda: manager.cache.list(TrainJob),
-        # Where there is no election, the leader's work begins before the first lists have arrived.
-        synced=lambda: manager.cache.wait_synced([TrainJob]),
+        FileMetrics(manager.metrics.registry),
+        read.records,
         reads_files=settings.progress_by_exec,
     )
-    puller.watch(manager.cache)
-    manager.add(puller, Group.LEADER, NAME)
-    return puller

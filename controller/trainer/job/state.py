@@ -170,6 +170,12 @@ def entered(job: TrainJob, state: State) -> datetime | None:
     return _transition(job, CONDITION_SUSPENDED) or (parse(created) if created else None)
 
 
+def ended_at(job: TrainJob) -> datetime | None:
+    """When the job ended; None: it has not."""
+    standing = state_of(job)
+    return entered(job, standing.state) if standing.is_over else None
+
+
 def _transition(job: TrainJob, condition: str) -> datetime | None:
     found = find(job.status.conditions if job.status is not None else None, condition)
     return parse(found.last_transition_time) if found is not None else None

@@ -31,6 +31,7 @@ from trainwright.controller.runtime import set_condition
 from trainwright.controller.trainer.job import deadline
 from trainwright.controller.trainer.job.conditions import CONDITION_CREATED, in_order
 from trainwright.controller.trainer.job.obstacles import Obstacle
+from trainwright.controller.trainer.job.silence import COMPLETE
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_STALLED, EXPLAINING
 
 REASON_END_UNKNOWN = "EndUnknown"
@@ -170,3 +171,31 @@ def _without_obstacles(conditions: list[Condition]) -> list[Condition]:
 def _condition(kind: str, status: str, reason: str, message: str) -> Condition:
     """A condition without its transition time, which `set_condition` fills in."""
     return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")
+
+
+# ---------------------------------------------------------------------- progress, for views and metrics
+# One rank reports, and its end is not that of the job: others may go on for hours, and no report says for how long.
+
+ALMOST = 99
+"""The most that is shown of a job that has not ended."""
+
+
+def is_at_end(job: TrainJob) -> bool:
+    """Whether the rank that reports says that it is done, and the job has not ended."""
+    return (_reported(job) or 0) >= COMPLETE and not is_finished(job)
+
+
+def percentage_of(job: TrainJob) -> int | None:
+    """The percentage of the last report, below 100 until the job has ended."""
+    return ALMOST if is_at_end(job) else _reported(job)
+
+
+def remaining_seconds_of(job: TrainJob) -> int | None:
+    """The time to go as of the last report; None: it told none, or only that its own rank is done."""
+    status = job.status.trainer_status if job.status is not None else None
+    return None if status is None or is_at_end(job) else status.estimated_remaining_seconds
+
+
+def _reported(job: TrainJob) -> int | None:
+    status = job.status.trainer_status if job.status is not None else None
+    return status.progress_percentage if status is not None else None
