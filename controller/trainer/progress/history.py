@@ -248,9 +248,14 @@ class HistoryKeeper:
         """Write what is left, then return from `run`."""
         self._stop.set()
 
+    def _lacks(self, history: _History) -> bool:
+        """Whether the job exists and has points that are not stored."""
+        is_known = self._records.find(history.key, uid_of(history.job), _History) is history
+        return is_known and history.is_dirty
+
     async def _write(self, history: _History) -> Result:
-        """Write the history of one job, if it still has points that are not stored."""
-        if not history.is_dirty or self._records.find(history.key, uid_of(history.job), _History) is not history:
+        """Write the history of one job, and say when to come back."""
+        if not self._lacks(history):
             return Done()
         history.is_busy = True
         try:
