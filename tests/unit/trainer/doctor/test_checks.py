@@ -16,9 +16,9 @@ from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
 from trainwright.controller.cli.doctor import code_of, shipped_definitions, text_of
 from trainwright.controller.runtime.certificates.authority import certificate_pem, make_authority
-from trainwright.controller.trainer.doctor.examination import CHECKS, examine
-from trainwright.controller.trainer.doctor.findings import Level
-from trainwright.controller.trainer.doctor.site import Probe, Rendered, Site, Unread
+from trainwright.controller.trainer.why.site.examination import CHECKS, examine
+from trainwright.controller.trainer.why.site.findings import Level
+from trainwright.controller.trainer.why.site.site import Probe, Rendered, Site, Unread
 from trainwright.plugins.contract import OFFLINE
 from trainwright.plugins.testing import train_job
 

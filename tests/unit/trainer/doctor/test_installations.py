@@ -9,9 +9,9 @@ from tests.unit.trainer.doctor.test_checks import deployment, lease, sound
 from trainwright.api.objects import Document
 from trainwright.api.rights import Rule
 from trainwright.controller.cli.doctor import text_of
-from trainwright.controller.trainer.doctor.examination import examine
-from trainwright.controller.trainer.doctor.findings import Level
-from trainwright.controller.trainer.doctor.site import Probe, Unread
+from trainwright.controller.trainer.why.site.examination import examine
+from trainwright.controller.trainer.why.site.findings import Level
+from trainwright.controller.trainer.why.site.site import Probe, Unread
 
 
 def limited(*arguments: str) -> Document:

@@ -19,9 +19,9 @@ from trainwright.controller.runtime.client.transport import Request, Response
 from trainwright.controller.runtime.testing.scripted import ScriptedTransport, listing, status_body
 from trainwright.controller.trainer.assembly.permissions import Rights, rights
 from trainwright.controller.trainer.assembly.settings import settings_of
-from trainwright.controller.trainer.doctor.examination import examine
-from trainwright.controller.trainer.doctor.gathering import CONFIGURATION, CONFIGURATION_KEY, Gatherer
-from trainwright.controller.trainer.doctor.site import Site, Unread
+from trainwright.controller.trainer.why.site.examination import examine
+from trainwright.controller.trainer.why.site.gathering import CONFIGURATION, CONFIGURATION_KEY, Gatherer
+from trainwright.controller.trainer.why.site.site import Site, Unread
 from trainwright.plugins.registry import Registry
 
 ACCOUNT = "system:serviceaccount:kubeflow-system:manager"

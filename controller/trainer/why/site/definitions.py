@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the CustomResourceDefinitions are those of this version."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trainwright.controller.trainer.why.site.findings import Finding, problem, warning
+from trainwright.controller.trainer.why.site.site import TRAINER_GROUP, Site
+
+_PROSE = frozenset({"description", "example", "externalDocs", "title"})
+
+
+def definitions(site: Site) -> Iterator[Finding]:
+    """Each definition is there and has the schema of this version."""
+    found = site.known(site.definitions)
+    for name, shipped in sorted(site.shipped.items()):
+        if not name.endswith("." + TRAINER_GROUP):
+            continue
+        if name not in found:
+            yield problem(f"CustomResourceDefinition {name} is missing", "apply config/crd")
+        elif _established(found[name]) is False:
+            yield problem(f"CustomResourceDefinition {name} is not established", f"kubectl describe crd {name}")
+        elif site.is_trainwright and _schemas(found[name]) != _schemas(shipped):
+            yield warning(f"CustomResourceDefinition {name} is of another version of Trainwright", "apply config/crd")
+
+
+def _established(definition: dict[str, Any]) -> bool | None:
+    for condition in (definition.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "Established":
+            return bool(condition.get("status") == "True")
+    return None
+
+
+def _schemas(definition: dict[str, Any]) -> dict[str, Any]:
+    versions = (definition.get("spec") or {}).get("versions") or ()
+    return {version["name"]: _structure(version.get("schema")) for version in versions}
+
+
+def _structure(value: Any, *, in_properties: bool = False) -> Any:
+    """The value without prose. Fields of an object may be called like prose, so they are kept."""
+    if isinstance(value, list):
+        return [_structure(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _structure(one, in_properties=name == "properties" and not in_properties)
+        for name, one in value.items()
+        if in_properties or name not in _PROSE
+    }
