@@ -22,7 +22,7 @@ from trainwright.api.jobset.v1alpha2.labels import (
     LABEL_REPLICATED_JOB,
 )
 from trainwright.api.messages import plain
-from trainwright.api.objects import Document, annotations_of, labels_of, name_of, namespace_of, uid_of
+from trainwright.api.objects import Document, annotations_of, dig, labels_of, name_of, namespace_of, uid_of
 from trainwright.api.times import parse
 from trainwright.plugins.contract.facts import Unreadable
 
@@ -171,12 +171,12 @@ class Picture:
     def is_of_present_attempt(self, pod: Document) -> bool:
         """Whether a pod of the job, which may be gone, is none of an attempt before a restart of the JobSet."""
         jobset = self.jobset
-        attempt = str((jobset.get("status") or {}).get("restarts") or 0) if jobset is not None else None
+        attempt = str(dig(jobset, "status.restarts") or 0) if jobset is not None else None
         return attempt in (None, labels_of(pod).get(LABEL_ATTEMPT, attempt))
 
     def is_controller_of(self, obj: Document) -> bool:
         """Whether the object belongs to this very TrainJob."""
-        owners = (obj.get("metadata") or {}).get("ownerReferences") or ()
+        owners = dig(obj, "metadata.ownerReferences") or ()
         return any(owner.get("uid") == uid_of(self.job) for owner in owners)
 
     def lasted(self, since: datetime | None, seconds: float) -> bool:
@@ -214,7 +214,7 @@ def place_of(pod: Document) -> tuple[str, int, str]:
 
 def condition_of(obj: Document | None, kind: str) -> Document | None:
     """The condition of that type, whatever its status."""
-    conditions: Iterable[Document] = ((obj or {}).get("status") or {}).get("conditions") or ()
+    conditions: Iterable[Document] = dig(obj, "status.conditions") or ()
     return next((one for one in conditions if one.get("type") == kind), None)
 
 
@@ -234,12 +234,12 @@ def moment(text: Any) -> datetime | None:
 
 def since_of(condition: Document | None) -> datetime | None:
     """When the condition changed last."""
-    return moment((condition or {}).get("lastTransitionTime"))
+    return moment(dig(condition, "lastTransitionTime"))
 
 
 def created_at(obj: Document) -> datetime | None:
     """When the object was created."""
-    return moment((obj.get("metadata") or {}).get("creationTimestamp"))
+    return moment(dig(obj, "metadata.creationTimestamp"))
 
 
 def event_time(event: Document) -> str:
@@ -250,7 +250,7 @@ def event_time(event: Document) -> str:
         or event.get("lastTimestamp")
         or event.get("eventTime")
         or event.get("firstTimestamp")
-        or (event.get("metadata") or {}).get("creationTimestamp")
+        or dig(event, "metadata.creationTimestamp")
         or ""
     )
     return found

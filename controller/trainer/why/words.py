@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
 from trainwright.api.messages import plain, shortened
-from trainwright.api.objects import Document, labels_of, name_of
+from trainwright.api.objects import Document, dig, labels_of, name_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.failures.last_words import telling_line
 from trainwright.plugins.contract.picture import Picture, index_of
@@ -18,19 +18,19 @@ QUOTED = 150
 
 def replicated_jobs(picture: Picture) -> tuple[Document, ...]:
     """The replicated jobs of the JobSet's template."""
-    spec = (picture.jobset or {}).get("spec") or {}
+    spec = dig(picture.jobset, "spec") or {}
     return tuple(spec.get("replicatedJobs") or ())
 
 
 def step_of(replicated: Document) -> str:
     """The step that a replicated job is labelled with; empty: none."""
-    labels = ((replicated.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    labels = dig(replicated, "template.metadata.labels") or {}
     return str(labels.get(STEP_LABEL, ""))
 
 
 def pods_of(replicated: Document) -> int:
     """How many pods a replicated job has in all."""
-    spec = (replicated.get("template") or {}).get("spec") or {}
+    spec = dig(replicated, "template.spec") or {}
     each = spec.get("parallelism")
     return (replicated.get("replicas") or 1) * (1 if each is None else int(each))
 
@@ -49,7 +49,7 @@ def rank_of(picture: Picture, pod: Document) -> str:
     """The pod as people call it: `rank 3` of the trainer, else its replicated job, with numbers if it has several."""
     role = role_of(pod)
     found = next((one for one in replicated_jobs(picture) if one.get("name") == role), None)
-    replicas = (found or {}).get("replicas") or 1
+    replicas = dig(found, "replicas") or 1
     is_trainer = step_of(found) == "trainer" if found is not None else role in ("node", "")
     if is_trainer and replicas == 1:
         return f"rank {index_of(pod)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from trainwright.api.kubernetes.core.v1 import PodSpec
-from trainwright.api.objects import Document, labels_of
+from trainwright.api.objects import Document, dig, labels_of
 from trainwright.api.quantity import Quantity
 from trainwright.plugins.contract.requests import pod_requests
 
@@ -32,7 +32,7 @@ def _completed(container: Document) -> Document:
 
 def allocatable(node: Document, resource: str) -> Quantity:
     """How much of a resource the node offers in all."""
-    return Quantity.parse(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
+    return Quantity.parse((dig(node, "status.allocatable") or {}).get(resource, "0"))
 
 
 def is_large_enough(node: Document, requests: Mapping[str, Quantity]) -> bool:
@@ -51,10 +51,8 @@ def is_selected(node: Document, pod_spec: Document) -> bool:
     labels = labels_of(node)
     if any(labels.get(key) != value for key, value in (pod_spec.get("nodeSelector") or {}).items()):
         return False
-    affinity = ((pod_spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    terms = (affinity or {}).get("nodeSelectorTerms")
+    affinity = dig(pod_spec, "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution")
+    terms = dig(affinity, "nodeSelectorTerms")
     return terms is None or any(_matches(labels, term.get("matchExpressions") or ()) for term in terms)
 
 
@@ -84,7 +82,7 @@ def untolerated(node: Document, pod_spec: Document) -> list[Document]:
     tolerations = pod_spec.get("tolerations") or ()
     return [
         taint
-        for taint in (node.get("spec") or {}).get("taints") or ()
+        for taint in dig(node, "spec.taints") or ()
         if taint.get("effect") in ("NoSchedule", "NoExecute")
         and not any(_tolerates(toleration, taint) for toleration in tolerations)
     ]

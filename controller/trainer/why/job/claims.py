@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.api.objects import Document, name_of
+from trainwright.api.objects import Document, dig, name_of
 from trainwright.controller.trainer.why.catalogue import cause
 from trainwright.controller.trainer.why.kinds import CLAIM, CONFIG_MAP, SECRET, STORAGE_CLASS
 from trainwright.controller.trainer.why.words import quoted
@@ -33,7 +33,7 @@ def unscheduled(picture: Picture, message: str, more: dict[str, Any]) -> Cause |
             claim = picture.get(CLAIM, name)
             if claim is None and picture.lacks(CLAIM, name):
                 return _claim_missing(picture, name, more)
-            if claim is not None and (claim.get("status") or {}).get("phase") == "Pending":
+            if claim is not None and dig(claim, "status.phase") == "Pending":
                 return _claim_pending(picture, claim, more)
     text = "a PersistentVolumeClaim of the pods has no volume yet: see `kubectl get pvc`"
     return cause("ClaimPending", text, **more)
@@ -41,7 +41,7 @@ def unscheduled(picture: Picture, message: str, more: dict[str, Any]) -> Cause |
 
 def claims_of(pod: Document) -> list[str]:
     """The claims that the volumes of the pod name."""
-    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    volumes = dig(pod, "spec.volumes") or ()
     return [one["persistentVolumeClaim"]["claimName"] for one in volumes if one.get("persistentVolumeClaim")]
 
 
@@ -56,7 +56,7 @@ def _claim_missing(picture: Picture, name: str, more: dict[str, Any]) -> Cause:
 
 def _claim_pending(picture: Picture, claim: Document, more: dict[str, Any]) -> Cause:
     name = name_of(claim)
-    storage = (claim.get("spec") or {}).get("storageClassName")
+    storage = dig(claim, "spec.storageClassName")
     if storage and picture.lacks(STORAGE_CLASS, storage):
         why = f"StorageClass {storage} does not exist; use another class"
     else:
@@ -95,10 +95,10 @@ def unmounted(picture: Picture) -> Iterator[Cause]:
 def is_creating(pod: Document) -> bool:
     """Whether the pod has a node, and no container was created yet."""
     status = pod.get("status") or {}
-    if status.get("phase") != "Pending" or not (pod.get("spec") or {}).get("nodeName"):
+    if status.get("phase") != "Pending" or not dig(pod, "spec.nodeName"):
         return False
     states = [one.get("state") or {} for one in _statuses(status)]
-    waiting = {(state.get("waiting") or {}).get("reason") for state in states}
+    waiting = {dig(state, "waiting.reason") for state in states}
     return waiting <= {"ContainerCreating", "PodInitializing", None} and not any(
         "running" in state or "terminated" in state for state in states
     )
@@ -142,7 +142,7 @@ def _not_mounted(picture: Picture, pod: Document) -> Cause | None:
 
 def _key_missing(pod: Document, kind: str, key: str, volume: str, since: Any) -> Cause:
     resource = _KINDS[kind.lower()]
-    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    volumes = dig(pod, "spec.volumes") or ()
     names = [name for one in volumes if one.get("name") == volume for found, name in _sources(one) if found == resource]
     named = f"{resource.kind} {names[0]}" if names else f"a {resource.kind}"
     text = (
@@ -155,7 +155,7 @@ def _key_missing(pod: Document, kind: str, key: str, volume: str, since: Any) ->
 
 def _from_volumes(picture: Picture, pod: Document) -> Cause | None:
     since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
-    for volume in (pod.get("spec") or {}).get("volumes") or ():
+    for volume in dig(pod, "spec.volumes") or ():
         for resource, name in _sources(volume):
             if picture.lacks(resource, name):
                 return _source_missing(picture, pod, resource.kind, name, volume["name"], since)
@@ -163,14 +163,14 @@ def _from_volumes(picture: Picture, pod: Document) -> Cause | None:
 
 
 def _sources(volume: Document) -> Iterator[tuple[Any, str]]:
-    for source in (volume, *((volume.get("projected") or {}).get("sources") or ())):
+    for source in (volume, *(dig(volume, "projected.sources") or ())):
         config, secret = source.get("configMap") or {}, source.get("secret") or {}
         if config.get("name") and not config.get("optional"):
             yield CONFIG_MAP, config["name"]
         name = secret.get("secretName") or secret.get("name")
         if name and not secret.get("optional"):
             yield SECRET, name
-    claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+    claim = dig(volume, "persistentVolumeClaim.claimName")
     if claim:
         yield CLAIM, claim
 
@@ -186,4 +186,4 @@ def _source_missing(picture: Picture, pod: Document, kind: str, name: str, volum
 
 
 def _node(pod: Document) -> str:
-    return str((pod.get("spec") or {}).get("nodeName"))
+    return str(dig(pod, "spec.nodeName"))

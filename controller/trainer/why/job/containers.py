@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from trainwright.api.objects import Document, uid_of
+from trainwright.api.objects import Document, dig, uid_of
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion, exact_end, exact_ends
 from trainwright.controller.trainer.failures.last_words import (
     LAUNCHER_SECONDS,
@@ -67,7 +67,7 @@ def containers_of(pod: Document) -> Iterator[Container]:
                 waiting=state.get("waiting"),
                 running=state.get("running"),
                 terminated=state.get("terminated"),
-                last=(one.get("lastState") or {}).get("terminated"),
+                last=dig(one, "lastState.terminated"),
                 spec=own,
             )
 
@@ -80,7 +80,7 @@ def made_good(picture: Picture) -> frozenset[str]:
     good = {
         place: uid_of(pod)
         for place, pod in latest.items()
-        if holds(pod, "Ready") is not None or (pod.get("status") or {}).get("phase") == "Succeeded"
+        if holds(pod, "Ready") is not None or dig(pod, "status.phase") == "Succeeded"
     }
     return frozenset(
         uid_of(pod) for pod in picture.present_pods if good.get(pod_order(pod)[:3], uid_of(pod)) != uid_of(pod)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, labels_of, name_of
+from trainwright.api.objects import Document, dig, labels_of, name_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.why import words
 from trainwright.controller.trainer.why.catalogue import cause
@@ -200,7 +200,7 @@ def _limit(picture: Picture, found: re.Match[str], *, since: datetime | None, po
 
 def _from_template(picture: Picture, job: Document, wanted: int, done: int) -> Cause | None:
     """What the pods name and does not exist, and quotas that are too small: events are gone after an hour."""
-    pod = (((job.get("spec") or {}).get("template") or {}).get("spec")) or {}
+    pod = dig(job, "spec.template.spec") or {}
     more: dict[str, Any] = {"since": created_at(job), "pods": wanted - done}
     account = pod.get("serviceAccountName")
     if account and picture.lacks(SERVICE_ACCOUNT, account):

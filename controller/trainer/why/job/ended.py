@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from trainwright.api.objects import Document, name_of
+from trainwright.api.objects import Document, dig, name_of
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.trainer.failures.first import is_disrupted
 from trainwright.controller.trainer.failures.record import name_of_record
@@ -43,7 +43,7 @@ def _ended(picture: Picture, failed: Document) -> Cause:
     first = _first_failure(picture)
     if reason == "ReachedMaxRestarts":
         return _restarts(picture, failed, first)
-    late = next((job for job in picture.jobs if (holds(job, "Failed") or {}).get("reason") == "DeadlineExceeded"), None)
+    late = next((job for job in picture.jobs if dig(holds(job, "Failed"), "reason") == "DeadlineExceeded"), None)
     if late is not None:
         return _job_deadline(late, since)
     if first is not None:
@@ -103,7 +103,7 @@ def _as_ended(found: Cause, message: str, reason: str = "") -> Cause:
 
 def _restarts(picture: Picture, failed: Document, first: Cause | None) -> Cause:
     jobset = picture.jobset
-    most = (((jobset or {}).get("spec") or {}).get("failurePolicy") or {}).get("maxRestarts")
+    most = dig(jobset, "spec.failurePolicy.maxRestarts")
     attempts = f"{int(most) + 1} attempts" if most is not None else "all attempts that the runtime allows"
     if first is not None:
         return _as_ended(first, f"the job failed after {attempts}; the last: {first.message}", "RestartsExhausted")
@@ -118,7 +118,7 @@ def _restarts(picture: Picture, failed: Document, first: Cause | None) -> Cause:
 
 
 def _deadline(picture: Picture, failed: Document) -> Cause:
-    seconds = (picture.job.get("spec") or {}).get("activeDeadlineSeconds")
+    seconds = dig(picture.job, "spec.activeDeadlineSeconds")
     limit = f"its time of {seconds} s (spec.activeDeadlineSeconds)" if seconds else "its time"
     before = _before(picture)
     advice = f"; before that: {before}" if before else "; allow more time, or find out what took so long"
@@ -132,7 +132,7 @@ def _before(picture: Picture) -> str:
     for event in sorted(
         picture.list(EVENT, fields="involvedObject.kind=Pod,type=Warning"), key=event_time, reverse=True
     ):
-        name = str((event.get("involvedObject") or {}).get("name", ""))
+        name = str(dig(event, "involvedObject.name") or "")
         if name.startswith(prefix) and event.get("reason") in _LAST_WORDS:
             if event.get("reason") == "FailedScheduling":
                 told_by = scheduler_says(str(event.get("message", "")))
@@ -142,7 +142,7 @@ def _before(picture: Picture) -> str:
 
 
 def _job_deadline(job: Document, since: datetime | None) -> Cause:
-    seconds = (job.get("spec") or {}).get("activeDeadlineSeconds")
+    seconds = dig(job, "spec.activeDeadlineSeconds")
     text = (
         f"the runtime allows a Job {seconds} s, and Job {name_of(job)} took longer (DeadlineExceeded); this is not "
         "the deadline of the TrainJob: change the runtime"
@@ -159,13 +159,13 @@ def _without_evidence(picture: Picture, failed: Document) -> Cause:
         text = f"the job failed with reason {failed.get('reason')}: {quoted(message, 220)}"
         return cause("Failed", text, about=about, since=since)
     name = name_of(job) if job is not None else named[1] if named else ""
-    why = (holds(job, "Failed") or {}).get("reason") if job is not None else "BackoffLimitExceeded"
+    why = dig(holds(job, "Failed"), "reason") if job is not None else "BackoffLimitExceeded"
     limit = "reached its backoff limit" if why == "BackoffLimitExceeded" else f"failed ({why})"
     text = (
         f"Job {name} {limit}, and its pods were deleted with their logs; to keep them, set restartPolicy: Never in "
         "the runtime"
     )
-    if any((pod.get("status") or {}).get("phase") == "Failed" for pod in picture.present_pods):
+    if any(dig(pod, "status.phase") == "Failed" for pod in picture.present_pods):
         text = (
             f"Job {name} {limit}; its pods are still there: see `kubectl describe pods -l "
             f"jobset.sigs.k8s.io/jobset-name={picture.name}`"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from trainwright.api.objects import Document, labels_of, name_of, uid_of
+from trainwright.api.objects import Document, dig, labels_of, name_of, uid_of
 from trainwright.controller.trainer.failures.first import EVICTED, ended_by_deletion, is_disrupted
 from trainwright.controller.trainer.job.restarts import loops
 from trainwright.controller.trainer.why.catalogue import cause
@@ -64,8 +64,8 @@ def _is_retried(picture: Picture, failure: Failure) -> bool:
     pod = failure.pod
     if any(place_of(one) == place_of(pod) and _is_younger(one, pod) for one in picture.present_pods):
         return True
-    in_place = (pod.get("spec") or {}).get("restartPolicy") in ("OnFailure", "Always")
-    is_alive = (pod.get("status") or {}).get("phase") in ("Pending", "Running")
+    in_place = dig(pod, "spec.restartPolicy") in ("OnFailure", "Always")
+    is_alive = dig(pod, "status.phase") in ("Pending", "Running")
     return in_place and is_alive and failure.container.restarts < _limit(job)
 
 
@@ -83,13 +83,13 @@ def job_of(picture: Picture, pod: Document) -> Document | None:
 
 def _limit(job: Document | None) -> int:
     """How many restarts a Job allows."""
-    limit = ((job or {}).get("spec") or {}).get("backoffLimit")
+    limit = dig(job, "spec.backoffLimit")
     return 6 if limit is None else int(limit)
 
 
 def _is_disrupted(pod: Document) -> bool:
     """Whether the cluster ended the pod; `nodes` tells that."""
-    return is_disrupted(pod) or (pod.get("status") or {}).get("reason") == EVICTED
+    return is_disrupted(pod) or dig(pod, "status.reason") == EVICTED
 
 
 def _is_deleted(failure: Failure) -> bool:
@@ -155,7 +155,7 @@ def _code(failure: Failure) -> str:
 
 
 def _memory(picture: Picture, first: Failure) -> Cause:
-    limit = ((first.container.spec.get("resources") or {}).get("limits") or {}).get("memory")
+    limit = dig(first.container.spec, "resources.limits.memory")
     most = (
         f"container {first.container.name} may use {limit}"
         if limit
@@ -185,7 +185,7 @@ def _initializer(picture: Picture, first: Failure) -> Cause:
     name = first.container.name if first.container.init else role_of(first.pod) or first.container.name
     times = f" {first.container.restarts} times, last" if first.container.restarts else ""
     field = _INITIALIZERS.get(step)
-    initializer = ((picture.job.get("spec") or {}).get("initializer") or {}).get(field or "") or {}
+    initializer = (dig(picture.job, "spec.initializer") or {}).get(field or "") or {}
     uri = initializer.get("storageUri")
     source = f"; storageUri is {uri}" if uri else ""
     which = f"init container {name} of {rank_of(picture, first.pod)}" if first.container.init else name
@@ -213,7 +213,7 @@ def _log(picture: Picture, failure: Failure) -> str:
     """The last line of the log of the container that failed, or the command that shows the log."""
     if ending := _last_line(picture, failure):
         return ending
-    is_one_of_several = failure.container.init or len((failure.pod.get("spec") or {}).get("containers") or ()) > 1
+    is_one_of_several = failure.container.init or len(dig(failure.pod, "spec.containers") or ()) > 1
     options = (f" -c {failure.container.name}" if is_one_of_several else "") + (
         " --previous" if failure.is_previous else ""
     )

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from trainwright.api.objects import Document
+from trainwright.api.objects import Document, dig
 from trainwright.controller.trainer.why.catalogue import cause
 from trainwright.controller.trainer.why.job.containers import Container, containers_of
 from trainwright.controller.trainer.why.kinds import SECRET
@@ -50,13 +50,13 @@ def unpulled(picture: Picture) -> Iterator[Cause]:
     said: dict[str, str] = {}
     for pod in picture.present_pods:
         for container in containers_of(pod):
-            reason = str((container.waiting or {}).get("reason"))
+            reason = str(dig(container.waiting, "reason"))
             if reason not in _WAITING:
                 continue
             since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
             if reason == "ErrImagePull" and not picture.lasted(since, FIRST_TRY_SECONDS):
                 continue
-            message = str((container.waiting or {}).get("message", ""))
+            message = str(dig(container.waiting, "message") or "")
             if not _is_clear(message):
                 # A back-off that does not repeat the answer. The pods of one image were answered alike.
                 if container.image not in said:
@@ -128,12 +128,12 @@ def _first_failure(picture: Picture, pod: Document) -> list[Document | None]:
 
 
 def _where(picture: Picture, image: str) -> str:
-    trainer = ((picture.job.get("spec") or {}).get("trainer") or {}).get("image")
+    trainer = dig(picture.job, "spec.trainer.image")
     return "spec.trainer.image" if trainer == image else "the image in the runtime"
 
 
 def _credentials(picture: Picture, pod: Document) -> str:
-    names = [str(one.get("name")) for one in (pod.get("spec") or {}).get("imagePullSecrets") or ()]
+    names = [str(one.get("name")) for one in dig(pod, "spec.imagePullSecrets") or ()]
     if not names:
         return "the pods have no imagePullSecrets: add one to the runtime or to their service account"
     missing = [name for name in names if picture.lacks(SECRET, name)]

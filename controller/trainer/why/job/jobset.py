@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
-from trainwright.api.objects import Document, controller_of, labels_of, name_of, uid_of
+from trainwright.api.objects import Document, controller_of, dig, labels_of, name_of, uid_of
 from trainwright.controller.trainer.why.catalogue import cause
 from trainwright.controller.trainer.why.job.refusals import about_jobset
 from trainwright.controller.trainer.why.kinds import SERVICE
@@ -21,7 +21,7 @@ FIRST_JOB = re.compile(r"first failed job: ([\w.-]+)")
 def not_made(picture: Picture) -> Iterator[Cause]:
     """Jobs, Services and claims that JobSet fails to create."""
     jobset = picture.jobset
-    if jobset is None or (jobset.get("spec") or {}).get("suspend"):
+    if jobset is None or dig(jobset, "spec.suspend"):
         return
     existing = {name_of(job) for job in picture.jobs}
     missing = [name for name in _expected_jobs(picture) if name not in existing]
@@ -83,14 +83,14 @@ def _from_event(picture: Picture, event: Document) -> Cause | None:
 
 def service_name(picture: Picture) -> str:
     """The headless Service of the JobSet."""
-    network = ((picture.jobset or {}).get("spec") or {}).get("network") or {}
+    network = dig(picture.jobset, "spec.network") or {}
     return str(network.get("subdomain") or picture.name)
 
 
 def service_taken(picture: Picture) -> Iterator[Cause]:
     """The Service of the JobSet's name leads elsewhere; JobSet takes any Service of that name."""
     jobset = picture.jobset
-    network = ((jobset or {}).get("spec") or {}).get("network") or {}
+    network = dig(jobset, "spec.network") or {}
     if jobset is None or network.get("enableDNSHostnames") is False or not picture.present_pods:
         return
     name = service_name(picture)
@@ -120,9 +120,7 @@ def service_taken(picture: Picture) -> Iterator[Cause]:
 
 def open_dependencies(picture: Picture, replicated: Document) -> list[tuple[str, str]]:
     """The steps that a replicated job still waits for, and whether they must be Complete or Ready."""
-    statuses = {
-        one.get("name"): one for one in ((picture.jobset or {}).get("status") or {}).get("replicatedJobsStatus") or ()
-    }
+    statuses = {one.get("name"): one for one in dig(picture.jobset, "status.replicatedJobsStatus") or ()}
     replicas = {one["name"]: one.get("replicas") or 1 for one in replicated_jobs(picture)}
     waiting = []
     for one in replicated.get("dependsOn") or ():
@@ -156,7 +154,7 @@ def waiting_steps(picture: Picture) -> Iterator[Cause]:
 
 def wanted_now(picture: Picture) -> int:
     """How many pods the steps consist of whose turn has come and that have not ended."""
-    statuses = ((picture.jobset or {}).get("status") or {}).get("replicatedJobsStatus") or ()
+    statuses = dig(picture.jobset, "status.replicatedJobsStatus") or ()
     over = {one.get("name"): one.get("succeeded") or 0 for one in statuses}
     return sum(
         pods_of(one)
@@ -170,8 +168,7 @@ def running_pods(picture: Picture) -> list[Document]:
     return [
         pod
         for pod in picture.present_pods
-        if (pod.get("status") or {}).get("phase") == "Running"
-        and not (pod.get("metadata") or {}).get("deletionTimestamp")
+        if dig(pod, "status.phase") == "Running" and not dig(pod, "metadata.deletionTimestamp")
     ]
 
 
@@ -181,10 +178,10 @@ def running_pods(picture: Picture) -> list[Document]:
 def attempt_of(picture: Picture) -> tuple[int, int] | None:
     """Number of the present attempt and of all that are allowed; None while the first one runs."""
     jobset = picture.jobset
-    restarts = int(((jobset or {}).get("status") or {}).get("restarts") or 0)
+    restarts = int(dig(jobset, "status.restarts") or 0)
     if jobset is None or not restarts:
         return None
-    most = int(((jobset.get("spec") or {}).get("failurePolicy") or {}).get("maxRestarts") or 0)
+    most = int(dig(jobset, "spec.failurePolicy.maxRestarts") or 0)
     return restarts + 1, max(most, restarts) + 1
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from trainwright.api.messages import one_line
-from trainwright.api.objects import deletion_timestamp_of
+from trainwright.api.objects import deletion_timestamp_of, dig
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.trainer.job.state import State, Word, shown, state_of, without_causes
 from trainwright.controller.trainer.why.job import (
@@ -109,7 +109,7 @@ def _causes(picture: Picture, plugins: Sequence[Explains], failed: list[str]) ->
     """At least one cause, in the order in which they are said. Notes plugins that raise in `failed`."""
     if over := list(ended.over(picture)):
         return over
-    if (picture.job.get("metadata") or {}).get("deletionTimestamp"):
+    if dig(picture.job, "metadata.deletionTimestamp"):
         return list(nodes.ending(picture))
     if elsewhere := list(unattended.elsewhere(picture)):
         return elsewhere
@@ -187,7 +187,7 @@ def _outcome(picture: Picture, first: Cause) -> Word:
     if state is State.BLOCKED:
         return Word.BLOCKED
     # Before a manager has looked at it, a job may need somebody for more than that.
-    is_to_be = (picture.job.get("spec") or {}).get("suspend") and first.severity is not Severity.STUCK
+    is_to_be = dig(picture.job, "spec.suspend") and first.severity is not Severity.STUCK
     if state is State.SUSPENDED or is_to_be:
         return Word.SUSPENDED
     return word_of(first) or (Word.PENDING if first.reason == "Starting" else shown(without_causes(job)).word)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.why.catalogue import cause
 from trainwright.controller.trainer.why.job.capacity import requests_of
@@ -34,9 +34,9 @@ def disrupted(picture: Picture) -> Iterator[Cause]:
     asked: dict[str, None] = {}
     good = made_good(picture)
     for pod in picture.present_pods:
-        if uid_of(pod) in good or (pod.get("status") or {}).get("phase") == "Succeeded":
+        if uid_of(pod) in good or dig(pod, "status.phase") == "Succeeded":
             continue
-        node = (pod.get("spec") or {}).get("nodeName")
+        node = dig(pod, "spec.nodeName")
         # A pod of a node that does not answer is not ready. To read the nodes of all others would be no use.
         if node and holds(pod, "Ready") is None and len(asked) < _NODES_ASKED:
             asked[node] = None
@@ -58,7 +58,7 @@ def _evicted(picture: Picture, pod: Document) -> Cause | None:
         return None
     message = str(status.get("message", ""))
     low, used = _LOW.search(message), _USED.search(message)
-    node = (pod.get("spec") or {}).get("nodeName") or "its node"
+    node = dig(pod, "spec.nodeName") or "its node"
     who = rank_of(picture, pod)
     if low:
         use = f", which used {used[2]}" if used else ""
@@ -74,7 +74,7 @@ def _evicted(picture: Picture, pod: Document) -> Cause | None:
 
 def _lost(picture: Picture, pod: Document) -> Cause | None:
     """The node of the pod does not exist any more, or is not ready."""
-    name = (pod.get("spec") or {}).get("nodeName")
+    name = dig(pod, "spec.nodeName")
     status = pod.get("status") or {}
     target = holds(pod, "DisruptionTarget") or {}
     if not name or (status.get("phase") in ("Succeeded", "Failed") and not target):
@@ -82,12 +82,12 @@ def _lost(picture: Picture, pod: Document) -> Cause | None:
     if target and target.get("reason") not in ("DeletionByPodGC", "DeletionByTaintManager"):
         return None
     states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
-    told_by_node = any((state.get("waiting") or {}).get("reason") for state in states)
+    told_by_node = any(dig(state, "waiting.reason") for state in states)
     gone = target.get("reason") == "DeletionByPodGC" or (not told_by_node and picture.lacks(NODE, name))
     about = About(kind="Node", namespace="", name=name)
     who = rank_of(picture, pod)
     if gone:
-        since = since_of(target) or moment((pod.get("metadata") or {}).get("deletionTimestamp"))
+        since = since_of(target) or moment(dig(pod, "metadata.deletionTimestamp"))
         text = f"node {name}, on which {who} ran, does not exist any more; the pod is made again"
         return cause("NodeLost", text, about=about, since=since, pods=1, index=index_of(pod))
     node = picture.get(NODE, name)
@@ -116,13 +116,13 @@ def remaining(picture: Picture, *, over: str) -> Iterator[Cause]:
     left = [
         pod
         for pod in picture.pods
-        if (ends := moment((pod.get("metadata") or {}).get("deletionTimestamp"))) is not None
+        if (ends := moment(dig(pod, "metadata.deletionTimestamp"))) is not None
         and picture.lasted(ends, TERMINATING_SECONDS)
-        and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+        and dig(pod, "status.phase") not in ("Succeeded", "Failed")
     ]
     if not left:
         return
-    nodes = listed(str((pod.get("spec") or {}).get("nodeName")) for pod in left)
+    nodes = listed(str(dig(pod, "spec.nodeName")) for pod in left)
     number = len(left)
     one = number == 1
     several = "," in nodes or " and " in nodes
@@ -167,7 +167,7 @@ def ending(picture: Picture) -> Iterator[Cause]:
         *(("Job", job) for job in picture.jobs),
         *(("Pod", pod) for pod in picture.pods),
     ]:
-        own = (obj or {}).get("metadata") or {}
+        own = dig(obj, "metadata") or {}
         held = [one for one in own.get("finalizers") or () if one not in ("foregroundDeletion", "orphan")]
         if obj is None or not own.get("deletionTimestamp") or not held:
             continue

@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterator
 
-from trainwright.api.objects import Document, labels_of, name_of, owners_of, uid_of
+from trainwright.api.objects import Document, dig, labels_of, name_of, owners_of, uid_of
 from trainwright.controller.trainer.why.catalogue import cause
 from trainwright.controller.trainer.why.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from trainwright.controller.trainer.why.words import counted, listed, quoted, verb
@@ -34,16 +34,16 @@ _WHY_EVICTED = {
 def suspended(picture: Picture) -> Iterator[Cause]:
     """Why a suspended job is not started, and that pods of before still end."""
     workload = None
-    if not (picture.job.get("spec") or {}).get("suspend"):
+    if not dig(picture.job, "spec.suspend"):
         # Kueue may queue the JobSet instead of the TrainJob.
-        is_queued = ((picture.jobset or {}).get("spec") or {}).get("suspend")
+        is_queued = dig(picture.jobset, "spec.suspend")
         workload = workload_of(picture) if is_queued else None
         if workload is None:
             return
     workload = workload or workload_of(picture)
     queue = labels_of(picture.job).get(QUEUE_LABEL, "")
     if workload is not None:
-        yield _queued(picture, workload, str((workload.get("spec") or {}).get("queueName") or queue))
+        yield _queued(picture, workload, str(dig(workload, "spec.queueName") or queue))
     elif queue:
         yield _without_workload(picture, queue)
     else:
@@ -53,7 +53,7 @@ def suspended(picture: Picture) -> Iterator[Cause]:
             about=About.of(picture.job, "TrainJob"),
             since=since_of(holds(picture.job, "Suspended")) or created_at(picture.job),
         )
-    left = [pod for pod in picture.pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
+    left = [pod for pod in picture.pods if dig(pod, "status.phase") not in ("Succeeded", "Failed")]
     if left:
         number = len(left)
         yield cause(
@@ -111,7 +111,7 @@ def _queue_missing(picture: Picture, queue: str) -> Cause:
 def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa: PLR0911 - one for each state
     about = About.of(workload, "Workload")
     reserved = condition_of(workload, "QuotaReserved") or {}
-    if (workload.get("spec") or {}).get("active") is False:
+    if dig(workload, "spec.active") is False:
         ended = holds(workload, "Evicted") or {}
         why = f" ({quoted(str(ended['message']), 120)})" if ended.get("message") else ""
         text = f"Workload {name_of(workload)} is deactivated{why}: set its spec.active to true to queue the job again"
@@ -121,7 +121,7 @@ def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa:
     local = picture.get(LOCAL_QUEUE, queue)
     if local is None and picture.lacks(LOCAL_QUEUE, queue):
         return _queue_missing(picture, queue)
-    cluster = str(((local or {}).get("spec") or {}).get("clusterQueue", ""))
+    cluster = str(dig(local, "spec.clusterQueue") or "")
     stopped = _stopped(picture, queue, local, cluster, reserved)
     if stopped is not None:
         return stopped
@@ -162,10 +162,10 @@ def _queued(picture: Picture, workload: Document, queue: str) -> Cause:  # noqa:
 
 def _stopped(picture: Picture, queue: str, local: Document | None, cluster: str, reserved: Document) -> Cause | None:
     stopper = None
-    if str(((local or {}).get("spec") or {}).get("stopPolicy") or "None") != "None":
+    if str(dig(local, "spec.stopPolicy") or "None") != "None":
         stopper = About(kind="LocalQueue", namespace=picture.namespace, name=queue)
     elif cluster:
-        policy = ((picture.get(CLUSTER_QUEUE, cluster) or {}).get("spec") or {}).get("stopPolicy")
+        policy = dig(picture.get(CLUSTER_QUEUE, cluster), "spec.stopPolicy")
         stopper = About(kind="ClusterQueue", namespace="", name=cluster) if (policy or "None") != "None" else None
     message = str(reserved.get("message", ""))
     if stopper is None and (reserved.get("reason") == "Suspended" or _STOPPED.search(message)):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from trainwright.api.objects import Document, name_of, owners_of
+from trainwright.api.objects import Document, dig, name_of, owners_of
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime
 from trainwright.api.trainer.v1alpha1.constants import EVENT_RESOURCES_CREATION_FAILED, SUFFIX_RUNTIME_SNAPSHOT
 from trainwright.controller.trainer.why.catalogue import cause
@@ -73,7 +73,7 @@ def runtime_missing(picture: Picture, since: datetime | None = None) -> Cause | 
 
 def reference_of(job: Document) -> tuple[str, str]:
     """Kind and name of the runtime that the job refers to."""
-    reference = (job.get("spec") or {}).get("runtimeRef") or {}
+    reference = dig(job, "spec.runtimeRef") or {}
     return str(reference.get("kind") or ClusterTrainingRuntime.RESOURCE.kind), str(reference.get("name", ""))
 
 
@@ -156,7 +156,7 @@ def _quota(picture: Picture, message: str, since: datetime | None) -> Cause | No
 
 def _uncounted(picture: Picture, name: str, resource: str, since: datetime | None) -> Cause:
     """A quota whose use was not counted yet, as after it was made; it refuses until then."""
-    hard = ((picture.get(QUOTA, name) or {}).get("spec") or {}).get("hard") or {}
+    hard = dig(picture.get(QUOTA, name), "spec.hard") or {}
     what = resource.removeprefix("count/")
     if str(hard.get(resource)) == "0":
         text = f"ResourceQuota {name} allows 0 {what} in namespace {picture.namespace}: ask for a larger quota"
@@ -182,10 +182,10 @@ def _name(picture: Picture, message: str, since: datetime | None) -> Cause | Non
 
 def longest_name(picture: Picture) -> int | None:
     """Characters of the longest pod name that JobSet would make; None if the runtime is not known."""
-    spec = (runtime_of(picture) or {}).get("spec") or {}
-    jobs = ((spec.get("template") or {}).get("spec") or {}).get("replicatedJobs") or ()
-    nodes = ((picture.job.get("spec") or {}).get("trainer") or {}).get("numNodes")
-    nodes = nodes or (spec.get("mlPolicy") or {}).get("numNodes") or 1
+    spec = dig(runtime_of(picture), "spec") or {}
+    jobs = dig(spec, "template.spec.replicatedJobs") or ()
+    nodes = dig(picture.job, "spec.trainer.numNodes")
+    nodes = nodes or dig(spec, "mlPolicy.numNodes") or 1
     lengths = [
         len(f"{picture.name}-{job.get('name')}-{(job.get('replicas') or 1) - 1}-{nodes - 1}") + _RANDOM for job in jobs
     ]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
-from trainwright.api.objects import Document, annotations_of
+from trainwright.api.objects import Document, annotations_of, dig
 from trainwright.api.times import parse_duration
 from trainwright.api.trainer.v1alpha1.constants import ANNOTATION_PROGRESS_STALL_AFTER
 from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_ranks, standing
@@ -62,29 +62,28 @@ def unready(picture: Picture) -> Iterator[Cause]:
 
 def _is_lost(picture: Picture, pod: Document) -> bool:
     """Whether the pod is not ready for the sake of its node. That a probe fails is what a kubelet alone says."""
-    said_by_kubelet = (condition_of(pod, "Ready") or {}).get("reason") == "ContainersNotReady"
+    said_by_kubelet = dig(condition_of(pod, "Ready"), "reason") == "ContainersNotReady"
     return not (said_by_kubelet and _probe(pod) is not None) and is_of_lost_node(picture, pod)
 
 
 def _is_unready(picture: Picture, pod: Document) -> bool:
-    if (pod.get("status") or {}).get("phase") != "Running" or (pod.get("metadata") or {}).get("deletionTimestamp"):
+    if dig(pod, "status.phase") != "Running" or dig(pod, "metadata.deletionTimestamp"):
         return False
     ready = condition_of(pod, "Ready") or {}
     if ready.get("status") != "False" or ready.get("reason") not in (None, "", "ContainersNotReady"):
         return False
-    states = [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or ()]
+    states = [one.get("state") or {} for one in dig(pod, "status.containerStatuses") or ()]
     if not states or not all("running" in state for state in states):
         return False
     delays = [
-        (container.get("readinessProbe") or {}).get("initialDelaySeconds") or 0
-        for container in (pod.get("spec") or {}).get("containers") or ()
+        dig(container, "readinessProbe.initialDelaySeconds") or 0 for container in dig(pod, "spec.containers") or ()
     ]
     return picture.lasted(since_of(ready), max(NOT_READY_SECONDS, *map(float, delays), 0.0))
 
 
 def _not_ready_without_probe(role: str, late: list[Document], pods: list[Document]) -> Cause:
     """Pods whose containers run, and which no probe keeps from being ready: what a node that does not answer leaves."""
-    names = {str((pod.get("spec") or {}).get("nodeName")) for pod in late}
+    names = {str(dig(pod, "spec.nodeName")) for pod in late}
     nodes = f"{verb(len(names), 'node', 'nodes')} {listed(names)}"
     text = (
         f"{role} is not ready: {share(late, pods)} {verb(len(late), 'runs and has', 'run and have')} no readiness "
@@ -145,11 +144,11 @@ def left_alone(picture: Picture) -> Iterator[Cause]:
 def silent(picture: Picture) -> Iterator[Cause]:
     """The job reports its progress, and has not done so for longer than it declares."""
     stalled = holds(picture.job, CONDITION_STALLED)
-    if (stalled or {}).get("reason") in (Reason.RANK_ENDED, Reason.RANK_SILENT):
+    if dig(stalled, "reason") in (Reason.RANK_ENDED, Reason.RANK_SILENT):
         return
     pods = picture.present_pods
     ready = [pod for pod in pods if holds(pod, "Ready")]
-    reported = (picture.job.get("status") or {}).get("trainerStatus") or {}
+    reported = dig(picture.job, "status.trainerStatus") or {}
     began = earliest(since_of(holds(pod, "Ready")) for pod in ready)
     if stalled is None and not (ready and _is_late(picture, moment(reported.get("lastUpdatedTime")), began)):
         return
@@ -157,7 +156,7 @@ def silent(picture: Picture) -> Iterator[Cause]:
     is_done = (percent or 0) >= COMPLETE
     last = " (the rank that reports is done)" if is_done else f" (last: {percent} %)" if percent is not None else ""
     since, advice = moment(reported.get("lastUpdatedTime")) or since_of(stalled), "it may hang"
-    match (stalled or {}).get("reason"):
+    match dig(stalled, "reason"):
         case Reason.NEVER_REPORTED:
             what, advice = "the job has never reported its progress", "it may hang, or not report at all"
         case Reason.NO_ADVANCE:
@@ -188,9 +187,9 @@ def _limit(picture: Picture) -> float | None:
 
 def ordinary(picture: Picture) -> Cause:
     """What to say where nothing is wrong: the job runs, or is on its way."""
-    pods = [pod for pod in picture.present_pods if not (pod.get("metadata") or {}).get("deletionTimestamp")]
+    pods = [pod for pod in picture.present_pods if not dig(pod, "metadata.deletionTimestamp")]
     active = running_pods(picture)
-    done = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Succeeded"]
+    done = [pod for pod in pods if dig(pod, "status.phase") == "Succeeded"]
     wanted = wanted_now(picture) if picture.jobset is not None else len(pods)
     attempt = attempt_of(picture)
     which = f", attempt {attempt[0]} of {attempt[1]}" if attempt else ", attempt 1"
@@ -214,12 +213,12 @@ def ordinary(picture: Picture) -> Cause:
 
 
 def _started(pod: Document) -> datetime | None:
-    return moment((pod.get("status") or {}).get("startTime"))
+    return moment(dig(pod, "status.startTime"))
 
 
 def _by_counters(picture: Picture) -> Cause:
     """What the status of the job says, for users who may not read pods."""
-    statuses = (picture.job.get("status") or {}).get("jobsStatus") or ()
+    statuses = dig(picture.job, "status.jobsStatus") or ()
     about = About.of(picture.job, "TrainJob")
     ready = sum(int(one.get("ready") or 0) + int(one.get("succeeded") or 0) for one in statuses)
     waiting = [str(one.get("name")) for one in statuses if not (one.get("ready") or 0) + (one.get("succeeded") or 0)]

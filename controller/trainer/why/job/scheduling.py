@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from trainwright.api.nodes import is_local
-from trainwright.api.objects import Document, name_of
+from trainwright.api.objects import Document, dig, name_of
 from trainwright.api.quantity import Quantity
 from trainwright.controller.trainer.why.catalogue import cause
 from trainwright.controller.trainer.why.job import capacity, claims
@@ -48,9 +48,9 @@ def unscheduled(picture: Picture) -> Iterator[Cause]:
 
 
 def _has_no_node(pod: Document) -> bool:
-    phase = (pod.get("status") or {}).get("phase") or "Pending"
-    is_ending = (pod.get("metadata") or {}).get("deletionTimestamp")
-    return phase == "Pending" and not is_ending and not (pod.get("spec") or {}).get("nodeName")
+    phase = dig(pod, "status.phase") or "Pending"
+    is_ending = dig(pod, "metadata.deletionTimestamp")
+    return phase == "Pending" and not is_ending and not dig(pod, "spec.nodeName")
 
 
 def _groups(pods: Sequence[Document]) -> list[Group]:
@@ -60,7 +60,7 @@ def _groups(pods: Sequence[Document]) -> list[Group]:
         if condition is None or condition.get("status") != "False":
             continue
         message = scheduler_says(str(condition.get("message", "")))
-        gates = (pod.get("spec") or {}).get("schedulingGates") or ()
+        gates = dig(pod, "spec.schedulingGates") or ()
         if condition.get("reason") == "SchedulingGated" or gates:
             message = f"gate {listed(str(gate.get('name')) for gate in gates)}"
         found.setdefault(message, []).append(pod)
@@ -74,7 +74,7 @@ def _unseen(picture: Picture, pods: Sequence[Document]) -> Iterator[Cause]:
     old = [pod for pod in pods if picture.lasted(created_at(pod), NO_SCHEDULER_SECONDS)]
     if not old:
         return
-    name = str((old[0].get("spec") or {}).get("schedulerName") or "default-scheduler")
+    name = str(dig(old[0], "spec.schedulerName") or "default-scheduler")
     yield cause(
         "SchedulerMissing",
         f"no scheduler has looked at {share(old, picture.present_pods)}: their schedulerName is {name}; is it "
@@ -229,8 +229,8 @@ def _room(picture: Picture, group: Group, nodes: Sequence[Document]) -> int | No
 
 
 def _is_alike(pod: Document, requests: Mapping[str, Quantity]) -> bool:
-    is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    is_ending = (pod.get("metadata") or {}).get("deletionTimestamp")
+    is_over = dig(pod, "status.phase") in ("Succeeded", "Failed")
+    is_ending = dig(pod, "metadata.deletionTimestamp")
     return not is_over and not is_ending and capacity.requests_of(pod.get("spec") or {}) == requests
 
 
@@ -240,7 +240,7 @@ def _selector_text(picture: Picture, pod: Document, nodes: Sequence[Document]) -
     absent = [
         f"{key}={value}"
         for key, value in selector.items()
-        if not any(((node.get("metadata") or {}).get("labels") or {}).get(key) == value for node in nodes)
+        if not any((dig(node, "metadata.labels") or {}).get(key) == value for node in nodes)
     ]
     wanted = absent or [f"{key}={value}" for key, value in selector.items()]
     if not wanted:
@@ -253,7 +253,7 @@ def _selector_text(picture: Picture, pod: Document, nodes: Sequence[Document]) -
 
 def _who_selects(picture: Picture, keys: Sequence[str]) -> str:
     """Who set the node selector: the patch that has the key, else the runtime."""
-    for patch in (picture.job.get("spec") or {}).get("runtimePatches") or ():
+    for patch in dig(picture.job, "spec.runtimePatches") or ():
         if any(_has_key(patch.get("trainingRuntimeSpec"), key) for key in keys):
             return f"the patch of {patch.get('manager')}"
     return "the runtime"

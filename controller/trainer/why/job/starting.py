@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.api.objects import Document, name_of, uid_of
+from trainwright.api.objects import Document, dig, name_of, uid_of
 from trainwright.controller.trainer.why.catalogue import cause
 from trainwright.controller.trainer.why.job.claims import CREATING_SECONDS, is_creating
 from trainwright.controller.trainer.why.job.containers import Container, containers_of, made_good
@@ -69,7 +69,7 @@ def _subject(spec: Document, kind: str, name: str, key: str) -> str:
         reference = (variable.get("valueFrom") or {}).get(field) or {}
         if reference.get("name") == name and key in ("", reference.get("key")):
             return f"variable {variable.get('name')}"
-    if any((one.get(all_of) or {}).get("name") == name for one in spec.get("envFrom") or ()):
+    if any(dig(one.get(all_of), "name") == name for one in spec.get("envFrom") or ()):
         return "envFrom"
     return "a variable"
 
@@ -125,7 +125,7 @@ def cannot_run(picture: Picture, who: str, message: str, program: str = "", *, w
         why = quoted(message, 140)
     else:
         why = "it is not in the image"
-    trainer = (picture.job.get("spec") or {}).get("trainer") or {}
+    trainer = dig(picture.job, "spec.trainer") or {}
     where = "spec.trainer.command" if trainer.get("command") else "the command in the runtime"
     return f"{who} cannot run {what}: {why}; correct {where} or the image in a new job"
 
@@ -141,7 +141,7 @@ def refused_by_node(picture: Picture) -> Iterator[Cause]:
         if not _REFUSALS.fullmatch(reason):
             yield from _failed_as_a_whole(picture, pod, reason)
             continue
-        node = (pod.get("spec") or {}).get("nodeName") or "its node"
+        node = dig(pod, "spec.nodeName") or "its node"
         text = (
             f"node {node} refused {rank_of(picture, pod)} ({reason}: {quoted(str(status.get('message', '')), 110)}); "
             "the Job makes another pod; if that happens again, ask the administrator to check the node"
@@ -161,7 +161,7 @@ def _failed_as_a_whole(picture: Picture, pod: Document, reason: str) -> Iterator
     """A pod that was ended with its containers, as by a deadline of its own; no container tells why."""
     if holds(pod, "DisruptionTarget") or any(container.ended for container in containers_of(pod)):
         return
-    message = quoted(str((pod.get("status") or {}).get("message", "")))
+    message = quoted(str(dig(pod, "status.message") or ""))
     text = f"{rank_of(picture, pod)} failed ({reason}{': ' if message else ''}{message})"
     about = About.of(pod, "Pod")
     yield cause("RankFailed", text, about=about, since=created_at(pod), pods=1, index=index_of(pod))
@@ -173,7 +173,7 @@ def slow(picture: Picture) -> Iterator[Cause]:
         since = since_of(condition_of(pod, "PodScheduled")) or created_at(pod)
         if not is_creating(pod) or not picture.lasted(since, CREATING_SECONDS):
             continue
-        node = (pod.get("spec") or {}).get("nodeName")
+        node = dig(pod, "spec.nodeName")
         more: dict[str, Any] = {"about": About.of(pod, "Pod"), "pods": 1, "index": index_of(pod)}
         for event in picture.events(pod):
             if event.get("reason") == "FailedCreatePodSandBox":

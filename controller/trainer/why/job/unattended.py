@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from trainwright.api.objects import Document, labels_of, name_of, namespace_of
+from trainwright.api.objects import Document, dig, labels_of, name_of, namespace_of
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1.constants import MANAGED_BY_TRAINER, SUFFIX_RUNTIME_SNAPSHOT
 from trainwright.controller.trainer.why.catalogue import cause
@@ -26,7 +26,7 @@ SILENT_SECONDS = 60.0
 
 def elsewhere(picture: Picture) -> Iterator[Cause]:
     """The job is the business of another controller."""
-    manager = (picture.job.get("spec") or {}).get("managedBy")
+    manager = dig(picture.job, "spec.managedBy")
     if not manager or manager == MANAGED_BY_TRAINER:
         return
     what = "it runs in another cluster, look there" if "multikueue" in manager else "ask that controller"
@@ -66,7 +66,7 @@ def _no_manager(picture: Picture) -> Iterator[Cause]:
         return
     home = _home(picture)
     lease = _lease(picture, home)
-    spec = (lease or {}).get("spec") or {}
+    spec = dig(lease, "spec") or {}
     renewed = moment(spec.get("renewTime"))
     holder = spec.get("holderIdentity")
     severity = Severity.STUCK
@@ -102,8 +102,8 @@ def _home(picture: Picture) -> str:
     """The namespace of the manager: that of its Deployment, else of the Service behind its webhooks; empty: unknown."""
     for one in _managers(picture):
         return namespace_of(one)
-    for hook in (picture.get(VALIDATING_WEBHOOKS, WEBHOOKS_NAME) or {}).get("webhooks") or ():
-        service = (hook.get("clientConfig") or {}).get("service") or {}
+    for hook in dig(picture.get(VALIDATING_WEBHOOKS, WEBHOOKS_NAME), "webhooks") or ():
+        service = dig(hook, "clientConfig.service") or {}
         if service.get("namespace"):
             return str(service["namespace"])
     return ""
@@ -117,11 +117,11 @@ def _lease(picture: Picture, home: str) -> Document | None:
         found = [
             one
             for one in picture.list(LEASE, namespace=home)
-            if names and str((one.get("spec") or {}).get("holderIdentity") or "").startswith(names)
+            if names and str(dig(one, "spec.holderIdentity") or "").startswith(names)
         ]
     if not found and not home and not _may_look_everywhere(picture):
         found = [one for one in [picture.get(LEASE, LEASE_NAME, MANAGER_NAMESPACE)] if one is not None]
-    return max(found, key=lambda one: str((one.get("spec") or {}).get("renewTime") or ""), default=None)
+    return max(found, key=lambda one: str(dig(one, "spec.renewTime") or ""), default=None)
 
 
 def _may_look_everywhere(picture: Picture) -> bool:

@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from trainwright.api.objects import Document, name_of, namespace_of
+from trainwright.api.objects import Document, dig, name_of, namespace_of
 from trainwright.api.quantity import Quantity
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
@@ -69,7 +69,7 @@ def queues(site: Site) -> Iterator[Finding]:
         )
     asked = {name for one in site.known(site.rendered) for name, _ in _extended(one.runtime)}
     for queue in site.known(site.cluster_queues):
-        groups = (queue.get("spec") or {}).get("resourceGroups") or ()
+        groups = dig(queue, "spec.resourceGroups") or ()
         covered = {name for group in groups for name in group.get("coveredResources") or ()}
         missing = sorted(asked - covered) if covered else []
         if missing:
@@ -102,7 +102,7 @@ def leftovers(site: Site) -> Iterator[Finding]:
     ends = sorted(
         parse(condition["lastTransitionTime"])
         for job in site.known(site.jobs)
-        for condition in (job.get("status") or {}).get("conditions") or ()
+        for condition in dig(job, "status.conditions") or ()
         if condition.get("type") in {"Complete", "Failed"} and condition.get("status") == "True"
     )
     if len(ends) >= _MANY and ends[0] < site.now - _OLD:
@@ -126,5 +126,5 @@ def _extended(runtime: Runtime) -> Iterator[tuple[str, int]]:
 
 
 def _amount(node: Document, name: str) -> int:
-    value = ((node.get("status") or {}).get("allocatable") or {}).get(name)
+    value = (dig(node, "status.allocatable") or {}).get(name)
     return Quantity.parse(value).rounded_up() if value is not None else 0

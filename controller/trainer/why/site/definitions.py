@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from trainwright.api.objects import dig
 from trainwright.controller.trainer.why.site.findings import Finding, problem, warning
 from trainwright.controller.trainer.why.site.site import TRAINER_GROUP, Site
 
@@ -25,14 +26,14 @@ def definitions(site: Site) -> Iterator[Finding]:
 
 
 def _established(definition: dict[str, Any]) -> bool | None:
-    for condition in (definition.get("status") or {}).get("conditions") or ():
+    for condition in dig(definition, "status.conditions") or ():
         if condition.get("type") == "Established":
             return bool(condition.get("status") == "True")
     return None
 
 
 def _schemas(definition: dict[str, Any]) -> dict[str, Any]:
-    versions = (definition.get("spec") or {}).get("versions") or ()
+    versions = dig(definition, "spec.versions") or ()
     return {version["name"]: _structure(version.get("schema")) for version in versions}
 
 

@@ -18,7 +18,7 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap, Node, Service
 from trainwright.api.kubernetes.node.v1 import RuntimeClass
 from trainwright.api.kubernetes.scheduling.v1 import PriorityClass
 from trainwright.api.manifest import ManifestError, load
-from trainwright.api.objects import Document, name_of
+from trainwright.api.objects import Document, dig, name_of
 from trainwright.api.rights import Rule
 from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
@@ -210,7 +210,7 @@ class Gatherer:
         found: dict[tuple[str, str], Document | None] = {}
         for configuration in site.webhooks:
             for hook in configuration.get("webhooks") or ():
-                service = (hook.get("clientConfig") or {}).get("service")
+                service = dig(hook, "clientConfig.service")
                 if service and (key := (service["namespace"], service["name"])) not in found:
                     try:
                         found[key] = await self._client.get(Service.RESOURCE, service["name"], service["namespace"])
@@ -238,7 +238,7 @@ class Gatherer:
         """The Leases of managers: with the name that is usual, and the one in the Configuration."""
         names = {LEASE}
         if isinstance(site.configuration, dict):
-            names.add((site.configuration.get("leaderElection") or {}).get("resourceName") or LEASE)
+            names.add(dig(site.configuration, "leaderElection.resourceName") or LEASE)
         found: list[Document] = []
         for name in sorted(names):
             found += await self._list(Lease.RESOURCE, fields=f"metadata.name={name}")
@@ -316,7 +316,7 @@ class Gatherer:
         }
         async with limit:
             answer = await self._client.create(review, kind=SubjectAccessReview.RESOURCE)
-        return bool((answer.get("status") or {}).get("allowed"))
+        return bool(dig(answer, "status.allowed"))
 
     # ------------------------------------------------------------------ runtimes
 

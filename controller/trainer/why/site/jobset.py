@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterator
 
-from trainwright.api.objects import Document, wire
+from trainwright.api.objects import Document, dig, wire
 from trainwright.controller.trainer.why.site.findings import Finding, first_of, note, problem
 from trainwright.controller.trainer.why.site.site import JOBSET_DEFINITION, JOBSET_GROUP, Site, Unread, images_of
 
@@ -51,7 +51,7 @@ def presence(site: Site) -> Iterator[Finding]:
 def _is_too_old(site: Site) -> bool:
     """As JobSet 0.8. A dry run of an apply would tell the same, but needs the right to change JobSets."""
     fields = _properties(_spec_schema(site), "replicatedJobs")
-    return bool(fields) and "groupName" not in (fields.get("items") or {}).get("properties", {})
+    return bool(fields) and "groupName" not in (dig(fields, "items.properties") or {})
 
 
 def _unknown_to_it(site: Site) -> Iterator[Finding]:
@@ -61,7 +61,7 @@ def _unknown_to_it(site: Site) -> Iterator[Finding]:
         return
     by_field: dict[str, list[str]] = {}
     for one in site.rendered:
-        template = (wire(one.runtime).get("spec") or {}).get("template") or {}
+        template = dig(wire(one.runtime), "spec.template") or {}
         for field in dict.fromkeys(_unknown(schema, template.get("spec"), "")):
             by_field.setdefault(field, []).append(one.title)
     for field, titles in by_field.items():

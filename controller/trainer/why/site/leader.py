@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from trainwright.api.objects import Document, namespace_of
+from trainwright.api.objects import Document, dig, namespace_of
 from trainwright.api.times import parse
 from trainwright.controller.trainer.why.site.findings import Finding, problem, warning
 from trainwright.controller.trainer.why.site.site import DEFAULT_HOME, Probe, Site
@@ -19,8 +19,8 @@ def leads(site: Site) -> Iterator[Finding]:
     if any(_is_held(site, lease) for lease in leases):
         return
     if leases:
-        lease = max(leases, key=lambda one: (one.get("spec") or {}).get("renewTime") or "")
-        last = (lease.get("spec") or {}).get("renewTime")
+        lease = max(leases, key=lambda one: dig(one, "spec.renewTime") or "")
+        last = dig(lease, "spec.renewTime")
         renewed = f"was last renewed at {last}" if last else "was never renewed"
         yield problem(
             f"no manager works: Lease {namespace_of(lease)}/{lease['metadata']['name']} {renewed}",

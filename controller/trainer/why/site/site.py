@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from trainwright.api.nodes import is_local
-from trainwright.api.objects import Document, name_of, namespace_of
+from trainwright.api.objects import Document, dig, name_of, namespace_of
 from trainwright.api.rights import Rule
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract import Verdict
@@ -117,7 +117,7 @@ class Site:
         """The Deployments of managers of TrainJobs."""
         found = []
         for one in self.known(self.deployments):
-            labels = (one.get("metadata") or {}).get("labels") or {}
+            labels = dig(one, "metadata.labels") or {}
             # Kubeflow Trainer's Helm chart gives the second name.
             is_trainer = labels.get("app.kubernetes.io/name") in {"trainer", "kubeflow-trainer"}
             if is_trainer and labels.get("app.kubernetes.io/component") == "manager":
@@ -176,7 +176,7 @@ class Site:
         return [
             one
             for one in self.known(self.deployments)
-            if ((one.get("metadata") or {}).get("labels") or {}).get("app.kubernetes.io/part-of") == "jobset"
+            if (dig(one, "metadata.labels") or {}).get("app.kubernetes.io/part-of") == "jobset"
             or any("/jobset:" in (container.get("image") or "") for container in _containers(one))
         ]
 
@@ -205,12 +205,12 @@ def _option(arguments: Sequence[str], name: str) -> str:
 def _namespaces(configuration: Document) -> list[str]:
     """The namespaces of the Services that a webhook configuration leads to."""
     hooks = configuration.get("webhooks") or ()
-    services = [(hook.get("clientConfig") or {}).get("service") or {} for hook in hooks]
+    services = [dig(hook, "clientConfig.service") or {} for hook in hooks]
     return [service["namespace"] for service in services if service.get("namespace")]
 
 
 def _containers(deployment: Document) -> Iterable[Document]:
-    spec = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
+    spec = dig(deployment, "spec.template.spec") or {}
     containers: Iterable[Document] = spec.get("containers") or ()
     return containers
 
@@ -222,8 +222,8 @@ def images_of(deployment: Document) -> list[str]:
 
 def account_of(deployment: Document) -> tuple[str, str]:
     """Namespace and name of the service account of a Deployment."""
-    spec = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
-    return (deployment.get("metadata") or {}).get("namespace", ""), spec.get("serviceAccountName") or "default"
+    spec = dig(deployment, "spec.template.spec") or {}
+    return (dig(deployment, "metadata.namespace") or ""), spec.get("serviceAccountName") or "default"
 
 
 def shown(objects: Iterable[Document]) -> str:

@@ -6,7 +6,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.api.objects import Document, name_of
+from trainwright.api.objects import Document, dig, name_of
 from trainwright.controller.trainer.why.site.findings import Finding, note, problem, warning
 from trainwright.controller.trainer.why.site.site import TRAINER_GROUP, Site
 
@@ -62,7 +62,7 @@ def certificates(site: Site) -> Iterator[Finding]:
         for hook in configuration.get("webhooks") or ():
             if not _concerns_us(hook):
                 continue
-            bundle = (hook.get("clientConfig") or {}).get("caBundle")
+            bundle = dig(hook, "clientConfig.caBundle")
             ends = latest_end(b64decode(bundle)) if bundle else None
             where = f"{configuration.get('kind')} {name_of(configuration)}, webhook {hook.get('name')}"
             if bundle and ends is None:
@@ -92,7 +92,7 @@ def latest_end(pem: bytes) -> dt.datetime | None:
 
 def _services(configuration: Document) -> Iterator[tuple[str, str]]:
     for hook in configuration.get("webhooks") or ():
-        service = (hook.get("clientConfig") or {}).get("service")
+        service = dig(hook, "clientConfig.service")
         if service:
             yield service["namespace"], service["name"]
 
