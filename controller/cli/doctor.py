@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trainwright.api.objects import Document
     from trainwright.api.rights import Rule
     from trainwright.controller.trainer.why.site.examination import Examined
-    from trainwright.controller.trainer.why.site.site import Site
+    from trainwright.controller.trainer.why.site.survey import SiteSurvey
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -72,7 +72,7 @@ def text_of(examined: "Sequence[Examined]") -> str:
 
 def code_of(examined: "Sequence[Examined]") -> int:
     """The exit code."""
-    from trainwright.controller.trainer.why.site.findings import Level  # noqa: PLC0415 - as above
+    from trainwright.controller.trainer.why.site.survey import Level  # noqa: PLC0415 - as above
 
     levels = {finding.level for one in examined for finding in one.findings}
     if levels & {Level.PROBLEM, Level.WARNING}:
@@ -87,7 +87,7 @@ def _plain(one: "Examined") -> dict[str, Any]:
     return {"check": one.title, "findings": findings}
 
 
-async def _gather(arguments: argparse.Namespace) -> "Site":
+async def _gather(arguments: argparse.Namespace) -> "SiteSurvey":
     from trainwright.controller.runtime import Client, HTTPTransport  # noqa: PLC0415 - as above
     from trainwright.controller.trainer.why.site.gathering import Gatherer  # noqa: PLC0415
     from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
@@ -115,7 +115,7 @@ def shipped_definitions() -> "Mapping[str, Document]":
     return {one["metadata"]["name"]: one for one in definitions()}
 
 
-def needed_rights(site: "Site") -> "Sequence[tuple[str, Sequence[Rule]]]":
+def needed_rights(site: "SiteSurvey") -> "Sequence[tuple[str, Sequence[Rule]]]":
     """The rights that the manager of the site needs, by the namespace in which; empty for the whole cluster.
 
     They are those of the roles that `trainwright rbac` prints for it. Raises ConfigurationError.
@@ -128,11 +128,11 @@ def needed_rights(site: "Site") -> "Sequence[tuple[str, Sequence[Rule]]]":
     from trainwright.controller.trainer.assembly.features import parse_gates  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.permissions import rights  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.settings import settings_of  # noqa: PLC0415
-    from trainwright.controller.trainer.why.site.site import DEFAULT_HOME  # noqa: PLC0415
+    from trainwright.controller.trainer.why.site.survey import DEFAULT_HOME  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
     from trainwright.plugins.registry import Registry  # noqa: PLC0415
 
-    found = site.configuration if isinstance(site.configuration, dict) else {}
+    found = site.if_read("configuration") or {}
     try:
         configuration = msgspec.convert(found, Configuration)
         gates = parse_gates(site.feature_gates)

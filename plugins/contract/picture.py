@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture of one TrainJob and of everything down to its pods, from which its causes are read.
+"""Questions to a cluster and their answers, from which checks read what is wrong: with a TrainJob, or an installation.
 
-A check asks the picture for objects and gives causes. It never waits: what the picture does not hold yet counts as not
-known, and is noted in `wanted`. Whoever gathers the picture reads what is wanted and runs the checks again, until no
-check wants more. So only what a check needs is read, and a picture over caches or over recorded objects is answered at
-once. All objects are dictionaries in wire form: a cluster may have other versions of a kind than this process knows.
+A check asks a survey for objects. It never waits: what the survey does not hold yet counts as not known, and is noted
+in `wanted`. The reader of the survey reads what is wanted and runs the checks again, until no check wants more. So only
+what a check needs is read, and a survey over caches or over recorded objects is answered at once. All objects are
+dictionaries in wire form: a cluster may have other versions of a kind than this process knows.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -44,6 +44,10 @@ class Verb(Enum):
     """Whether the API server serves the kind."""
     LOG = "log"
     """The last lines of a container."""
+    TRY = "try"
+    """Whether the API server would take an object: a create as a dry run."""
+    MAY = "may"
+    """Whether a service account has a right."""
 
 
 class Query(NamedTuple):
@@ -57,7 +61,7 @@ class Query(NamedTuple):
     labels: str = ""
     """Label selector of a list."""
     fields: str = ""
-    """Field selector of a list; container and run of a log."""
+    """Field selector of a list; container and run of a log; the object to try, as JSON; the account and its verb."""
 
 
 class NotServed:
@@ -72,14 +76,12 @@ Source: TypeAlias = Callable[[Query], Answer | None]
 """Answers a query from what was read. None: it was not read yet."""
 
 
-class Picture:
-    """What is known of one TrainJob at one moment."""
+class Survey:
+    """What is known of a cluster at one moment. Questions that name no namespace are about `namespace`; empty: all."""
 
-    def __init__(self, job: Document, source: Source, now: datetime) -> None:
-        self.job = job
+    def __init__(self, source: Source, now: datetime, namespace: str = "") -> None:
         self.now = now
-        self.namespace = namespace_of(job)
-        self.name = name_of(job)
+        self.namespace = namespace
         self.wanted: dict[Query, None] = {}
         """Queries without an answer yet, in the order in which they were asked."""
         self.unread: dict[Query, str] = {}
@@ -88,39 +90,37 @@ class Picture:
         """What the checks have asked and learned, so that a picture can be kept."""
         self._source = source
 
-    # ------------------------------------------------------------------ asking
-
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> Document | None:
         """The object, or None if it does not exist or is not known; see `lacks`."""
-        found = self._ask(Query(Verb.GET, resource, self._in(resource, namespace), name))
+        found = self.ask(Query(Verb.GET, resource, self._in(resource, namespace), name))
         return found[0] if isinstance(found, tuple) and found else None
 
     def lacks(self, resource: Resource, name: str, namespace: str | None = None) -> bool:
         """Whether it is certain that the object does not exist."""
-        found = self._ask(Query(Verb.GET, resource, self._in(resource, namespace), name))
+        found = self.ask(Query(Verb.GET, resource, self._in(resource, namespace), name))
         return isinstance(found, tuple) and not found
 
     def list(
         self, resource: Resource, *, labels: str = "", fields: str = "", namespace: str | None = None
     ) -> tuple[Document, ...]:
         """The objects; empty too if they are not known, see `knows`."""
-        found = self._ask(Query(Verb.LIST, resource, self._in(resource, namespace), "", labels, fields))
+        found = self.ask(Query(Verb.LIST, resource, self._in(resource, namespace), "", labels, fields))
         return found if isinstance(found, tuple) else ()
 
     def knows(self, resource: Resource, *, labels: str = "", fields: str = "", namespace: str | None = None) -> bool:
         """Whether the list was read, so that what is not in it does not exist."""
-        found = self._ask(Query(Verb.LIST, resource, self._in(resource, namespace), "", labels, fields))
+        found = self.ask(Query(Verb.LIST, resource, self._in(resource, namespace), "", labels, fields))
         return isinstance(found, tuple)
 
     def serves(self, resource: Resource) -> bool | None:
         """Whether the API server has the kind; None if that is not known."""
-        found = self._ask(Query(Verb.SERVES, resource))
+        found = self.ask(Query(Verb.SERVES, resource))
         return None if found is None or isinstance(found, Unreadable) else found is not NOT_SERVED
 
     def log(self, pod: Document, container: str, *, previous: bool = False) -> tuple[str, ...]:
         """The last lines of a container, made harmless; empty if they cannot be read."""
         run = "previous" if previous else "current"
-        found = self._ask(Query(Verb.LOG, POD, namespace_of(pod), name_of(pod), fields=f"{container},{run}"))
+        found = self.ask(Query(Verb.LOG, POD, namespace_of(pod), name_of(pod), fields=f"{container},{run}"))
         return tuple(map(plain, found[0]["lines"])) if isinstance(found, tuple) and found else ()
 
     def events(self, *objects: Document | None) -> tuple[Document, ...]:
@@ -134,7 +134,8 @@ class Picture:
     def _in(self, resource: Resource, namespace: str | None) -> str:
         return "" if not resource.namespaced else self.namespace if namespace is None else namespace
 
-    def _ask(self, query: Query) -> Answer | None:
+    def ask(self, query: Query) -> Answer | None:
+        """The answer; None until it was read, which is noted in `wanted`."""
         answer = self._source(query)
         if answer is None:
             self.wanted[query] = None
@@ -144,7 +145,14 @@ class Picture:
             self.unread[query] = answer.message
         return answer
 
-    # ------------------------------------------------------------------ what belongs to the job
+
+class Picture(Survey):
+    """What is known of one TrainJob, and of everything down to its pods."""
+
+    def __init__(self, job: Document, source: Source, now: datetime) -> None:
+        super().__init__(source, now, namespace_of(job))
+        self.job = job
+        self.name = name_of(job)
 
     @cached_property
     def jobset(self) -> Document | None:

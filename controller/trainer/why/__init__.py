@@ -8,6 +8,6 @@ hand.
 
 from trainwright.controller.trainer.why.collection import Objects
 from trainwright.controller.trainer.why.job.judgement import Explanation, explain
-from trainwright.controller.trainer.why.reading import Reader
+from trainwright.controller.trainer.why.reader import Reader
 
 __all__ = ["Explanation", "Objects", "Reader", "explain"]

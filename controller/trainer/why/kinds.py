@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds that causes show in, beside those of the contract. All are read as dictionaries."""
+"""The kinds that checks read, beside those of the contract. All are read as dictionaries."""
 
 from trainwright.api.base import Resource
 from trainwright.api.kubernetes.coordination.v1 import Lease
@@ -20,24 +20,22 @@ CONFIG_MAP, SECRET, SERVICE = ConfigMap.RESOURCE, Secret.RESOURCE, Service.RESOU
 SERVICE_ACCOUNT, CLAIM, NAMESPACE = ServiceAccount.RESOURCE, PersistentVolumeClaim.RESOURCE, Namespace.RESOURCE
 NODE, LIMIT_RANGE, LEASE = Node.RESOURCE, LimitRange.RESOURCE, Lease.RESOURCE
 PRIORITY_CLASS, RUNTIME_CLASS = PriorityClass.RESOURCE, RuntimeClass.RESOURCE
-QUOTA = Resource(group="", version="v1", kind="ResourceQuota", plural="resourcequotas", namespaced=True)
-DEPLOYMENT = Resource(group="apps", version="v1", kind="Deployment", plural="deployments", namespaced=True)
-VALIDATING_WEBHOOKS = Resource(
-    group="admissionregistration.k8s.io",
-    version="v1",
-    kind="ValidatingWebhookConfiguration",
-    plural="validatingwebhookconfigurations",
-    namespaced=False,
-)
-STORAGE_CLASS = Resource(
-    group="storage.k8s.io", version="v1", kind="StorageClass", plural="storageclasses", namespaced=False
-)
+API_GROUP = Resource(group="", version="v1", kind="APIGroup", plural="apigroups", namespaced=False)
+"""A list of it gives the groups that the API server has, with their versions."""
 
 
-def _kueue(kind: str, plural: str, *, namespaced: bool) -> Resource:
-    return Resource(group="kueue.x-k8s.io", version="v1beta1", kind=kind, plural=plural, namespaced=namespaced)
+def _of(group: str, kind: str, *, version: str = "v1", namespaced: bool = False) -> Resource:
+    plural = f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
+    return Resource(group=group, version=version, kind=kind, plural=plural, namespaced=namespaced)
 
 
-WORKLOAD = _kueue("Workload", "workloads", namespaced=True)
-LOCAL_QUEUE = _kueue("LocalQueue", "localqueues", namespaced=True)
-CLUSTER_QUEUE = _kueue("ClusterQueue", "clusterqueues", namespaced=False)
+VALIDATING_WEBHOOKS = _of("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
+MUTATING_WEBHOOKS = _of("admissionregistration.k8s.io", "MutatingWebhookConfiguration")
+DEFINITION = _of("apiextensions.k8s.io", "CustomResourceDefinition")
+STORAGE_CLASS = _of("storage.k8s.io", "StorageClass")
+DEPLOYMENT = _of("apps", "Deployment", namespaced=True)
+QUOTA = _of("", "ResourceQuota", namespaced=True)
+KUEUE = "kueue.x-k8s.io"
+WORKLOAD = _of(KUEUE, "Workload", version="v1beta1", namespaced=True)
+LOCAL_QUEUE = _of(KUEUE, "LocalQueue", version="v1beta1", namespaced=True)
+CLUSTER_QUEUE = _of(KUEUE, "ClusterQueue", version="v1beta1")

@@ -36,7 +36,7 @@ from trainwright.controller.trainer.job.restarts import calm_in
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINING, Word, is_ours, state_of
 from trainwright.controller.trainer.why import kinds
 from trainwright.controller.trainer.why.job.judgement import Explanation, word_of
-from trainwright.controller.trainer.why.reading import Reader
+from trainwright.controller.trainer.why.reader import Reader
 from trainwright.controller.trainer.why.reads import Reads
 from trainwright.plugins.contract import Cause, Explains, Severity
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT

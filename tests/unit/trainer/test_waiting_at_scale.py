@@ -25,7 +25,7 @@ from trainwright.controller.runtime.testing.scripted import status_body as failu
 from trainwright.controller.trainer.job.pods import declare_pods
 from trainwright.controller.trainer.job.state import Word
 from trainwright.controller.trainer.why import Explanation, waiting
-from trainwright.controller.trainer.why.reading import Reader
+from trainwright.controller.trainer.why.reader import Reader
 from trainwright.plugins.contract import Cause, Severity
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be wrong with an installation before the first job: gathered once from a cluster, then judged.
+"""What may be wrong with an installation before the first job.
 
-`gathering` reads; the checks are pure functions of what was read. What could not be read is part of the result.
+The checks are pure functions of a survey; what they ask for is read. What could not be read is part of the result.
 """

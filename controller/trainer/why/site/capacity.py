@@ -7,28 +7,28 @@ from datetime import timedelta
 from trainwright.api.objects import Document, dig, name_of, namespace_of
 from trainwright.api.quantity import Quantity
 from trainwright.api.times import parse
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.controller.trainer.why.site.findings import Finding, note, problem, warning
-from trainwright.controller.trainer.why.site.site import Site
+from trainwright.controller.trainer.why.kinds import CLUSTER_QUEUE, KUEUE, QUOTA
+from trainwright.controller.trainer.why.site.survey import SiteFinding, SiteSurvey, note, problem, warning
 
-_KUEUE = "kueue.x-k8s.io"
 _KUEUE_FRAMEWORK = "trainer.kubeflow.org/trainjob"
 _OLD = timedelta(days=7)
 _MANY = 100
 _NVIDIA = "nvidia.com/gpu"
 
 
-def devices(site: Site) -> Iterator[Finding]:
+def devices(site: SiteSurvey) -> Iterator[SiteFinding]:
     """Nodes offer the extended resources that runtimes name, enough of them on one node."""
     asked: dict[str, dict[str, int]] = {}
-    for one in site.known(site.rendered):
+    for one in site.rendered:
         for name, amount in _extended(one.runtime):
             asked.setdefault(name, {})[one.title] = max(amount, asked.get(name, {}).get(one.title, 0))
     for name, by_runtime in sorted(asked.items()):
-        largest = max((_amount(node, name) for node in site.known(site.nodes)), default=0)
+        largest = max((_amount(node, name) for node in site.nodes), default=0)
         if not largest:
             # Runtimes for devices are shipped, too, for clusters that have them.
-            level = problem if len(by_runtime) == len(site.known(site.rendered)) else note
+            level = problem if len(by_runtime) == len(site.rendered) else note
             titles = ", ".join(sorted(by_runtime))
             if site.is_local:
                 # No device plugin runs there: the local cluster asks the driver.
@@ -57,18 +57,18 @@ def _on_this_machine(name: str) -> str:
     return f"run their jobs on a cluster whose nodes have it: a local cluster offers {_NVIDIA} and no other devices"
 
 
-def queues(site: Site) -> Iterator[Finding]:
+def queues(site: SiteSurvey) -> Iterator[SiteFinding]:
     """Where Kueue is installed, it manages TrainJobs, and its queues have quota for what runtimes ask for."""
-    if not site.serves(_KUEUE):
+    if not site.has_group(KUEUE):
         return
-    text = site.known(site.kueue_configuration)
+    text = site.kueue_configuration
     if text is not None and _KUEUE_FRAMEWORK not in text:
         yield warning(
             "Kueue is installed and does not manage TrainJobs: jobs with a queue label are never started",
             f"add {_KUEUE_FRAMEWORK} to integrations.frameworks of Kueue's Configuration",
         )
-    asked = {name for one in site.known(site.rendered) for name, _ in _extended(one.runtime)}
-    for queue in site.known(site.cluster_queues):
+    asked = {name for one in site.rendered for name, _ in _extended(one.runtime)}
+    for queue in site.all_of(CLUSTER_QUEUE):
         groups = dig(queue, "spec.resourceGroups") or ()
         covered = {name for group in groups for name in group.get("coveredResources") or ()}
         missing = sorted(asked - covered) if covered else []
@@ -79,10 +79,10 @@ def queues(site: Site) -> Iterator[Finding]:
             )
 
 
-def quotas(site: Site) -> Iterator[Finding]:
+def quotas(site: SiteSurvey) -> Iterator[SiteFinding]:
     """No ResourceQuota of a namespace with TrainJobs is used up."""
-    places = {namespace_of(job) for job in site.known(site.jobs)}
-    for quota in site.known(site.quotas):
+    places = {namespace_of(job) for job in site.all_of(TrainJob.RESOURCE)}
+    for quota in site.all_of(QUOTA):
         status = quota.get("status") or {}
         used = status.get("used") or {}
         full = [
@@ -97,11 +97,11 @@ def quotas(site: Site) -> Iterator[Finding]:
             )
 
 
-def leftovers(site: Site) -> Iterator[Finding]:
+def leftovers(site: SiteSurvey) -> Iterator[SiteFinding]:
     """Finished TrainJobs do not pile up."""
     ends = sorted(
         parse(condition["lastTransitionTime"])
-        for job in site.known(site.jobs)
+        for job in site.all_of(TrainJob.RESOURCE)
         for condition in dig(job, "status.conditions") or ()
         if condition.get("type") in {"Complete", "Failed"} and condition.get("status") == "True"
     )

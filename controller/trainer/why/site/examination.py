@@ -1,28 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs all checks over a Site."""
+"""Runs all checks over the survey of an installation."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
-from trainwright.controller.trainer.why.site import (
-    capacity,
-    definitions,
-    jobset,
-    kubernetes,
-    leader,
-    runtimes,
-    webhooks,
-)
-from trainwright.controller.trainer.why.site.findings import Finding, Level
-from trainwright.controller.trainer.why.site.site import CannotTell, Site
+from trainwright.controller.trainer.why.site import capacity, jobset, leader, runtimes, versions, webhooks
+from trainwright.controller.trainer.why.site.survey import CannotTell, Level, SiteFinding, SiteSurvey
 
-Check = Callable[[Site], Iterable[Finding]]
+Check = Callable[[SiteSurvey], Iterable[SiteFinding]]
 
 CHECKS: dict[str, Check] = {
-    "Kubernetes": kubernetes.version,
+    "Kubernetes": versions.kubernetes,
     "JobSet is installed": jobset.presence,
     "JobSet answers": jobset.answer,
-    "definitions": definitions.definitions,
+    "definitions": versions.definitions,
     "webhooks answer": webhooks.answer,
     "webhooks lead somewhere": webhooks.targets,
     "certificates of webhooks": webhooks.certificates,
@@ -48,7 +39,7 @@ class Examined:
     """One check and what it found."""
 
     title: str
-    findings: tuple[Finding, ...]
+    findings: tuple[SiteFinding, ...]
 
     @property
     def is_sound(self) -> bool:
@@ -56,15 +47,14 @@ class Examined:
         return not self.findings
 
 
-def examine(site: Site) -> list[Examined]:
+def examine(site: SiteSurvey) -> list[Examined]:
     """Every check, with its findings; what cannot be checked is a finding of its own."""
-    return [Examined(title=title, findings=tuple(_run(title, check, site))) for title, check in CHECKS.items()]
+    return [Examined(title=title, findings=tuple(_run(check, site))) for title, check in CHECKS.items()]
 
 
-def _run(title: str, check: Check, site: Site) -> Iterable[Finding]:
+def _run(check: Check, site: SiteSurvey) -> Iterator[SiteFinding]:
     try:
-        for finding in check(site):
-            yield replace(finding, check=title)
+        yield from check(site)
     except CannotTell as unread:
         remedy = "ask for the right to read it, or let a cluster admin run this command"
-        yield Finding(level=Level.UNKNOWN, message=f"not checked: {unread}", remedy=remedy, check=title)
+        yield SiteFinding(Level.UNKNOWN, f"not checked: {unread}", remedy)

@@ -5,8 +5,16 @@ import re
 from collections.abc import Iterator
 
 from trainwright.api.objects import Document, dig, wire
-from trainwright.controller.trainer.why.site.findings import Finding, first_of, note, problem
-from trainwright.controller.trainer.why.site.site import JOBSET_DEFINITION, JOBSET_GROUP, Site, Unread, images_of
+from trainwright.controller.trainer.why.site.survey import (
+    JOBSET_DEFINITION,
+    JOBSET_GROUP,
+    SiteFinding,
+    SiteSurvey,
+    containers_of,
+    first_of,
+    note,
+    problem,
+)
 
 VERSION = "v1alpha2"
 TRIED = ((0, 10), (0, 12))
@@ -16,9 +24,9 @@ _TAG = re.compile(r":v?(\d+)\.(\d+)\.\d+")
 _FAILED = re.compile(r'failed calling webhook "([^"]+)"')
 
 
-def presence(site: Site) -> Iterator[Finding]:
+def presence(site: SiteSurvey) -> Iterator[SiteFinding]:
     """JobSet is installed, in a version that was tried, and knows what the runtimes set."""
-    versions = site.known(site.groups).get(JOBSET_GROUP)
+    versions = site.groups.get(JOBSET_GROUP)
     if versions is None:
         yield problem(
             "JobSet is not installed, and TrainJobs run as JobSets", "install JobSet (https://jobset.sigs.k8s.io)"
@@ -38,8 +46,8 @@ def presence(site: Site) -> Iterator[Finding]:
         return
     yield from _unknown_to_it(site)
     for deployment in site.jobset_managers:
-        for image in images_of(deployment):
-            found = _TAG.search(image)
+        for container in containers_of(deployment):
+            found = _TAG.search(container.get("image") or "")
             if found and (int(found[1]), int(found[2])) not in TRIED:
                 tried = ", ".join(f"{major}.{minor}" for major, minor in TRIED)
                 yield note(
@@ -48,19 +56,19 @@ def presence(site: Site) -> Iterator[Finding]:
                 )
 
 
-def _is_too_old(site: Site) -> bool:
+def _is_too_old(site: SiteSurvey) -> bool:
     """As JobSet 0.8. A dry run of an apply would tell the same, but needs the right to change JobSets."""
     fields = _properties(_spec_schema(site), "replicatedJobs")
     return bool(fields) and "groupName" not in (dig(fields, "items.properties") or {})
 
 
-def _unknown_to_it(site: Site) -> Iterator[Finding]:
+def _unknown_to_it(site: SiteSurvey) -> Iterator[SiteFinding]:
     """What runtimes set and this JobSet does not know: it refuses their JobSets, since the manager applies them."""
     schema = _spec_schema(site)
-    if not schema or isinstance(site.rendered, Unread):
+    if not schema:
         return
     by_field: dict[str, list[str]] = {}
-    for one in site.rendered:
+    for one in site.if_read("rendered") or ():
         template = dig(wire(one.runtime), "spec.template") or {}
         for field in dict.fromkeys(_unknown(schema, template.get("spec"), "")):
             by_field.setdefault(field, []).append(one.title)
@@ -85,10 +93,10 @@ def _unknown(schema: Document, value: object, path: str) -> Iterator[str]:
                 yield from _unknown(schema["properties"][name], each, where)
 
 
-def _spec_schema(site: Site) -> Document:
+def _spec_schema(site: SiteSurvey) -> Document:
     """Of a JobSet; empty if it cannot be read. Who may not read definitions is told so by the check of definitions."""
-    definition = None if isinstance(site.definitions, Unread) else site.definitions.get(JOBSET_DEFINITION)
-    for version in definition["spec"]["versions"] if definition is not None else ():
+    definition = (site.if_read("definitions") or {}).get(JOBSET_DEFINITION)
+    for version in dig(definition, "spec.versions") or ():
         if version["name"] == VERSION:
             return _properties(version["schema"]["openAPIV3Schema"], "spec")
     return {}
@@ -100,11 +108,11 @@ def _properties(schema: Document, name: str) -> Document:
     return found
 
 
-def answer(site: Site) -> Iterator[Finding]:
+def answer(site: SiteSurvey) -> Iterator[SiteFinding]:
     """JobSet's webhooks answer: a JobSet passes as a dry run."""
-    if not site.serves(JOBSET_GROUP):
+    if not site.has_group(JOBSET_GROUP):
         return
-    probe = site.known(site.jobset_probe)
+    probe = site.jobset_probe
     if probe.code == 201:
         return
     failed = _FAILED.search(probe.message)

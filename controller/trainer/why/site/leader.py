@@ -6,16 +6,22 @@ from datetime import timedelta
 
 from trainwright.api.objects import Document, dig, namespace_of
 from trainwright.api.times import parse
-from trainwright.controller.trainer.why.site.findings import Finding, problem, warning
-from trainwright.controller.trainer.why.site.site import DEFAULT_HOME, Probe, Site
+from trainwright.controller.trainer.why.site.survey import (
+    DEFAULT_HOME,
+    Probe,
+    SiteFinding,
+    SiteSurvey,
+    problem,
+    warning,
+)
 
 _PATIENCE = timedelta(seconds=5)
 """Clocks differ, and a renewal takes a moment."""
 
 
-def leads(site: Site) -> Iterator[Finding]:
+def leads(site: SiteSurvey) -> Iterator[SiteFinding]:
     """A manager holds the Lease and renews it."""
-    leases = site.known(site.leases)
+    leases = site.leases
     if any(_is_held(site, lease) for lease in leases):
         return
     if leases:
@@ -37,9 +43,9 @@ def leads(site: Site) -> Iterator[Finding]:
         yield problem("no manager works: its Lease was never made", "look into the manager's log")
 
 
-def one_manager(site: Site) -> Iterator[Finding]:
+def one_manager(site: SiteSurvey) -> Iterator[SiteFinding]:
     """Only one installation manages TrainJobs."""
-    holders = [lease for lease in site.known(site.leases) if _is_held(site, lease)]
+    holders = [lease for lease in site.leases if _is_held(site, lease)]
     if len(holders) > 1:
         places = ", ".join(sorted(map(namespace_of, holders)))
         yield problem(
@@ -51,11 +57,11 @@ def one_manager(site: Site) -> Iterator[Finding]:
         yield warning(f"there are managers of TrainJobs in {places}", "remove all but one")
 
 
-def rights(site: Site) -> Iterator[Finding]:
+def rights(site: SiteSurvey) -> Iterator[SiteFinding]:
     """The manager's service account has each right that its plugins and parts declare, where they declare it."""
     if not site.is_trainwright:
         return
-    denied = [(site.only if rule.namespaced else "", rule, verb) for rule, verb in site.known(site.denied)]
+    denied = [(site.only if rule.namespaced else "", rule, verb) for rule, verb in site.denied]
     denied += [(place, rule, verb) for place, lacking in site.denied_in.items() for rule, verb in lacking]
     by_resource: dict[str, list[str]] = {}
     for place, rule, verb in denied:
@@ -69,18 +75,18 @@ def rights(site: Site) -> Iterator[Finding]:
             f"apply the roles that `trainwright rbac{_options(site)}` prints",
         )
     # Without its Configuration the rights of the default one were asked for.
-    site.known(site.configuration)
+    _ = site.configuration
 
 
-def _options(site: Site) -> str:
+def _options(site: SiteSurvey) -> str:
     """What `trainwright rbac` must be told to print the roles of this manager."""
     options = f" --namespace {site.home}" if site.home not in ("", DEFAULT_HOME) else ""
     if site.only:
         options += f" --only-namespace {site.only}"
-    return options + (" --config FILE" if site.configuration or site.feature_gates else "")
+    return options + (" --config FILE" if site.if_read("configuration") or site.feature_gates else "")
 
 
-def clock(site: Site) -> Iterator[Finding]:
+def clock(site: SiteSurvey) -> Iterator[SiteFinding]:
     """The clock of this machine agrees with the API server's. Tokens and certificates depend on clocks."""
     if site.skew is not None and abs(site.skew) > 30:
         where = "ahead of" if site.skew > 0 else "behind"
@@ -89,19 +95,19 @@ def clock(site: Site) -> Iterator[Finding]:
         )
 
 
-def _is_answered(site: Site) -> bool:
+def _is_answered(site: SiteSurvey) -> bool:
     """Whether webhooks refuse a TrainJob without a runtime, which a manager does."""
-    probe = site.job_probe
-    return isinstance(probe, Probe) and probe.code != 201 and "failed calling webhook" not in probe.message
+    probe: Probe | None = site.if_read("job_probe")
+    return probe is not None and probe.code != 201 and "failed calling webhook" not in probe.message
 
 
-def _elects(site: Site) -> bool:
-    configuration = site.known(site.configuration) or {}
+def _elects(site: SiteSurvey) -> bool:
+    configuration = site.configuration or {}
     section = configuration.get("leaderElection")
     return section is None or bool(section.get("leaderElect"))
 
 
-def _is_held(site: Site, lease: Document) -> bool:
+def _is_held(site: SiteSurvey, lease: Document) -> bool:
     spec = lease.get("spec") or {}
     if not spec.get("holderIdentity") or not spec.get("renewTime"):
         return False

@@ -6,8 +6,16 @@ from collections.abc import Iterator
 from trainwright.api.jobset.v1alpha2 import ReplicatedJob
 from trainwright.api.kubernetes.core.v1 import PodSpec
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.controller.trainer.why.site.findings import Finding, first_of, note, problem, warning
-from trainwright.controller.trainer.why.site.site import Rendered, Site
+from trainwright.controller.trainer.why.kinds import PRIORITY_CLASS, RUNTIME_CLASS
+from trainwright.controller.trainer.why.site.survey import (
+    SiteFinding,
+    SiteSurvey,
+    TriedRuntime,
+    first_of,
+    note,
+    problem,
+    warning,
+)
 
 _GANGS = {
     "coscheduling": ("scheduling.x-k8s.io", "the scheduler plugins (https://scheduler-plugins.sigs.k8s.io)"),
@@ -18,9 +26,9 @@ _BUILT_IN = "system-"
 _DEFAULT = "default-scheduler"
 
 
-def usable(site: Site) -> Iterator[Finding]:
+def usable(site: SiteSurvey) -> Iterator[SiteFinding]:
     """A one-node job of each runtime passes admission and can be built. Gangs with an order are among the warnings."""
-    for one in site.known(site.rendered):
+    for one in site.rendered:
         if one.problem:
             yield problem(f"{one.title} cannot be used: {one.problem}", "correct the runtime")
         for error in one.verdict.errors if one.verdict is not None else ():
@@ -29,24 +37,24 @@ def usable(site: Site) -> Iterator[Finding]:
             yield warning(f"{one.title}: {told}", "correct the runtime")
 
 
-def named(site: Site) -> Iterator[Finding]:
+def named(site: SiteSurvey) -> Iterator[SiteFinding]:
     """The classes that the pods of each runtime name exist."""
-    for one in site.known(site.rendered):
+    for one in site.rendered:
         for job, pod in _pods(one.runtime):
             name = pod.priority_class_name
-            if name and not name.startswith(_BUILT_IN) and name not in site.known(site.priority_classes):
+            if name and not name.startswith(_BUILT_IN) and site.one(PRIORITY_CLASS, name) is None:
                 yield _lacks(one, job, f"PriorityClass {name}")
             name = pod.runtime_class_name
-            if name and name not in site.known(site.runtime_classes):
+            if name and site.one(RUNTIME_CLASS, name) is None:
                 yield _lacks(one, job, f"RuntimeClass {name}")
 
 
-def gangs(site: Site) -> Iterator[Finding]:
+def gangs(site: SiteSurvey) -> Iterator[SiteFinding]:
     """The gang scheduler of each runtime is installed, and its pods ask for it."""
-    for one in site.known(site.rendered):
+    for one in site.rendered:
         policy = one.runtime.spec.pod_group_policy if one.runtime.spec is not None else None
         for name, (group, remedy) in _GANGS.items():
-            if policy is not None and getattr(policy, name) is not None and not site.serves(group):
+            if policy is not None and getattr(policy, name) is not None and not site.has_group(group):
                 yield problem(
                     f"{one.title} needs the gang scheduler {name}, and the cluster does not serve {group}",
                     f"install {remedy}, or remove podGroupPolicy from the runtime",
@@ -60,19 +68,15 @@ def gangs(site: Site) -> Iterator[Finding]:
                 )
 
 
-def evidence(site: Site) -> Iterator[Finding]:
+def evidence(site: SiteSurvey) -> Iterator[SiteFinding]:
     """The logs of failed pods survive: by restartPolicy Never, or by the manager's record."""
     if not site.managers:
         return  # whose features are not known, as those of a local cluster
-    configuration = site.known(site.configuration) or {}
+    configuration = site.configuration or {}
     gates = configuration.get("featureGates") or {}
     if gates.get("Explain", gates.get("AllAlpha", False)):
         return
-    losing = [
-        one.title
-        for one in site.known(site.rendered)
-        if any(pod.restart_policy != "Never" for _, pod in _pods(one.runtime))
-    ]
+    losing = [one.title for one in site.rendered if any(pod.restart_policy != "Never" for _, pod in _pods(one.runtime))]
     if losing:
         yield note(
             f"after the backoff limit, failed pods and their logs are gone with {first_of(sorted(losing))}",
@@ -80,9 +84,9 @@ def evidence(site: Site) -> Iterator[Finding]:
         )
 
 
-def lifetimes(site: Site) -> Iterator[Finding]:
+def lifetimes(site: SiteSurvey) -> Iterator[SiteFinding]:
     """No JobSet deletes itself."""
-    for one in site.known(site.rendered):
+    for one in site.rendered:
         template = one.runtime.spec.template if one.runtime.spec is not None else None
         seconds = (
             template.spec.ttl_seconds_after_finished if template is not None and template.spec is not None else None
@@ -95,7 +99,7 @@ def lifetimes(site: Site) -> Iterator[Finding]:
             )
 
 
-def _lacks(one: Rendered, job: ReplicatedJob, what: str) -> Finding:
+def _lacks(one: TriedRuntime, job: ReplicatedJob, what: str) -> SiteFinding:
     return problem(
         f"{one.title}: the pods of {job.name} name {what}, which does not exist", "create it, or correct the runtime"
     )

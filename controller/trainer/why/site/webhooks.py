@@ -6,18 +6,26 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 
-from trainwright.api.objects import Document, dig, name_of
-from trainwright.controller.trainer.why.site.findings import Finding, note, problem, warning
-from trainwright.controller.trainer.why.site.site import TRAINER_GROUP, Site
+from trainwright.api.objects import dig, name_of
+from trainwright.controller.trainer.why.kinds import SERVICE
+from trainwright.controller.trainer.why.site.survey import (
+    TRAINER_GROUP,
+    SiteFinding,
+    SiteSurvey,
+    note,
+    problem,
+    services_of,
+    warning,
+)
 
 _SOON = dt.timedelta(days=7)
 
 
-def answer(site: Site) -> Iterator[Finding]:
+def answer(site: SiteSurvey) -> Iterator[SiteFinding]:
     """A TrainJob passes the webhooks as a dry run: they refuse it, since its runtime does not exist."""
-    if not site.serves(TRAINER_GROUP):
+    if not site.has_group(TRAINER_GROUP):
         return
-    probe = site.known(site.job_probe)
+    probe = site.job_probe
     if probe.code == 201 and site.only not in {"", site.tried_in}:
         yield note(
             f"the manager manages the TrainJobs of namespace {site.only} only; nothing checks those of {site.tried_in}",
@@ -42,12 +50,11 @@ def answer(site: Site) -> Iterator[Finding]:
         )
 
 
-def targets(site: Site) -> Iterator[Finding]:
+def targets(site: SiteSurvey) -> Iterator[SiteFinding]:
     """The Service of each webhook exists. Webhooks of a removed installation refuse everything."""
-    services = site.known(site.services)
-    for configuration in site.known(site.webhooks):
-        missing = sorted({key for key in _services(configuration) if key in services and services[key] is None})
-        for namespace, name in missing:
+    for configuration in site.webhooks:
+        missing = {key for key in services_of(configuration) if site.one(SERVICE, key[1], key[0]) is None}
+        for namespace, name in sorted(missing):
             kind = configuration.get("kind") or "WebhookConfiguration"
             yield problem(
                 f"{kind} {name_of(configuration)} leads to Service {namespace}/{name}, which does not exist: what it "
@@ -56,9 +63,9 @@ def targets(site: Site) -> Iterator[Finding]:
             )
 
 
-def certificates(site: Site) -> Iterator[Finding]:
+def certificates(site: SiteSurvey) -> Iterator[SiteFinding]:
     """The authorities in the webhook configurations are valid for a while."""
-    for configuration in site.known(site.webhooks):
+    for configuration in site.webhooks:
         for hook in configuration.get("webhooks") or ():
             if not _concerns_us(hook):
                 continue
@@ -88,13 +95,6 @@ def latest_end(pem: bytes) -> dt.datetime | None:
     except ValueError:
         return None
     return max(one.not_valid_after_utc for one in found)
-
-
-def _services(configuration: Document) -> Iterator[tuple[str, str]]:
-    for hook in configuration.get("webhooks") or ():
-        service = dig(hook, "clientConfig.service")
-        if service:
-            yield service["namespace"], service["name"]
 
 
 def _concerns_us(hook: dict[str, Any]) -> bool:

@@ -1,19 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the CustomResourceDefinitions are those of this version."""
+"""Whether Kubernetes and the CustomResourceDefinitions have a version that works."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from trainwright.api.objects import dig
-from trainwright.controller.trainer.why.site.findings import Finding, problem, warning
-from trainwright.controller.trainer.why.site.site import TRAINER_GROUP, Site
+from trainwright.controller.trainer.why.site.survey import (
+    TRAINER_GROUP,
+    SiteFinding,
+    SiteSurvey,
+    note,
+    problem,
+    warning,
+)
 
 _PROSE = frozenset({"description", "example", "externalDocs", "title"})
+OLDEST, NEWEST = (1, 31), (1, 36)
+"""The minor versions that the tests run with, and those between them: docs/admins/versions.md."""
 
 
-def definitions(site: Site) -> Iterator[Finding]:
+def kubernetes(site: SiteSurvey) -> Iterator[SiteFinding]:
+    """Not older than the oldest that the tests run with."""
+    found = re.match(r"v?(\d+)\.(\d+)", site.version)
+    if found is None:
+        return
+    minor = (int(found[1]), int(found[2]))
+    if minor < OLDEST:
+        yield warning(
+            f"Kubernetes {minor[0]}.{minor[1]} is not supported; the oldest that is tried is {OLDEST[0]}.{OLDEST[1]}",
+            "upgrade the cluster",
+        )
+    elif minor > NEWEST:
+        yield note(
+            f"Kubernetes {minor[0]}.{minor[1]} was not tried; the newest that was is {NEWEST[0]}.{NEWEST[1]}",
+            "nothing if jobs run; else report what fails",
+        )
+
+
+def definitions(site: SiteSurvey) -> Iterator[SiteFinding]:
     """Each definition is there and has the schema of this version."""
-    found = site.known(site.definitions)
+    found = site.definitions
     for name, shipped in sorted(site.shipped.items()):
         if not name.endswith("." + TRAINER_GROUP):
             continue
