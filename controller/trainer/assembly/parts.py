@@ -186,7 +186,7 @@ def _declare_failures(assembly: Assembly) -> None:
 
 def _declare_waiting(assembly: Assembly) -> None:
     # Imported here: a manager without the gate needs none of the checks.
-    from trainwright.controller.trainer.explain.waiting import WaitingConditions  # noqa: PLC0415
+    from trainwright.controller.trainer.why.waiting import WaitingConditions  # noqa: PLC0415
 
     jobsets = assembly.kinds.kind_of(Reference(JobSet.RESOURCE, "", ""))
     explaining = [cast("Explains", entry.plugin) for entry in assembly.pipeline.registry.having("explain")]
@@ -194,7 +194,7 @@ def _declare_waiting(assembly: Assembly) -> None:
 
 
 def _waiting_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
-    from trainwright.controller.trainer.explain.waiting import WaitingConditions  # noqa: PLC0415 - as above
+    from trainwright.controller.trainer.why.waiting import WaitingConditions  # noqa: PLC0415 - as above
 
     return WaitingConditions.RULES
 
