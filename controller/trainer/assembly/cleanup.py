@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part that deletes TrainJobs, PodGroups and Secrets some time after the end of jobs, where the Configuration says so.
+"""The part that deletes TrainJobs, PodGroups and Secrets some time after the end of jobs, if the Configuration says so.
 
 `job.lifetime` says when. The objects of a job go with it, since they have owner references to it.
 """
