@@ -75,7 +75,7 @@ class DiscoveryPages:
 
     def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
-        self._described: tuple[int, list[discovery.Resource]] = (-1, [])
+        self._described: tuple[int, list[discovery.DiscoveryResource]] = (-1, [])
 
     def __call__(self, request: ServerRequest) -> ServerResponse | None:
         """Answer a request for discovery. Raises StatusError."""
@@ -98,7 +98,7 @@ class DiscoveryPages:
             made.headers["ETag"] = tag
         return made
 
-    def _discovered(self, parts: list[str], accept: str, host: str) -> discovery.Answer | None:
+    def _discovered(self, parts: list[str], accept: str, host: str) -> discovery.DiscoveryDocument | None:
         described = self.resources()
         groups = {group.name: group for group in discovery.groups_of(described)}
         match parts:
@@ -114,7 +114,7 @@ class DiscoveryPages:
                 return _version(accept, groups.get(name), number, f"{name}/{number}")
         return None
 
-    def resources(self) -> list[discovery.Resource]:
+    def resources(self) -> list[discovery.DiscoveryResource]:
         """All resources, described."""
         if self._described[0] != self._registry.generation:
             self._described = (self._registry.generation, [_described(served) for served in self._registry])
@@ -172,22 +172,22 @@ class OpenAPIPages:
             made = self._made[name] = (self._registry.generation, encode(document))
         return ServerResponse(body=made[1])
 
-    def _versions(self) -> dict[str, list[discovery.Resource]]:
-        found: dict[str, list[discovery.Resource]] = {}
+    def _versions(self) -> dict[str, list[discovery.DiscoveryResource]]:
+        found: dict[str, list[discovery.DiscoveryResource]] = {}
         for resource in self._discovered.resources():
             found.setdefault(openapi.document_path(resource.group, resource.version), []).append(resource)
         return found
 
 
-def _version(accept: str, group: discovery.Group | None, name: str, group_version: str) -> discovery.Answer | None:
+def _version(accept: str, group: discovery.DiscoveryGroup | None, name: str, group_version: str) -> discovery.DiscoveryDocument | None:
     if group is None or name not in group.versions:
         return None
     return discovery.resources(accept, group_version, group.versions[name])
 
 
-def _described(served: ServedResource) -> discovery.Resource:
+def _described(served: ServedResource) -> discovery.DiscoveryResource:
     kind = served.type
-    return discovery.Resource(
+    return discovery.DiscoveryResource(
         group=kind.group,
         version=served.version,
         kind=kind.kind,
@@ -212,5 +212,5 @@ def _described(served: ServedResource) -> discovery.Resource:
     )
 
 
-def _answer(made: discovery.Answer) -> ServerResponse:
+def _answer(made: discovery.DiscoveryDocument) -> ServerResponse:
     return ServerResponse(body=encode(made.document), content_type=made.content_type)

@@ -21,6 +21,7 @@ def declare(assembly: Assembly) -> None:
         assembly.runtimes,
         assembly.snapshots,
         assembly.events,
+        assembly.records,
         Options(
             workers=assembly.settings.workers_of(TrainJob, WORKERS),
             created_condition=assembly.settings.features.enabled(CREATED_CONDITION),
