@@ -220,6 +220,17 @@ MUTANTS: tuple[Mutant, ...] = (
         ],
     ),
     Mutant(
+        "adopts-unseen",
+        "the first apply takes over an object of somebody else that the cache has not shown, if no field of it differs",
+        [
+            Edit(
+                _RUNTIME + "apply/applier.py",
+                "must_be_new=bool(owner_uid))",
+                "must_be_new=False)",
+            )
+        ],
+    ),
+    Mutant(
         "refused-for-ever",
         "after one refusal, no other document of that object is applied either",
         [

@@ -453,8 +453,7 @@ async def _foreign_snapshot(world: World, step: Step) -> None:
 
 
 async def _foreign_hostfile(world: World, step: Step) -> None:
-    document = {**_CONFIG_MAP, "data": {"hostfile": "of somebody else"}}
-    await _make_foreign(world, step, document, f"{_name(step)}-mpi-hostfile", ConfigMap.RESOURCE)
+    await _make_foreign(world, step, _CONFIG_MAP, f"{_name(step)}-mpi-hostfile", ConfigMap.RESOURCE)
 
 
 async def _foreign_secret(world: World, step: Step) -> None:
