@@ -83,6 +83,17 @@ MUTANTS: tuple[Mutant, ...] = (
         [Edit(_TRAINER + "job/status.py", "    if any(map(_is_end, conditions)):\n", "    if not conditions:\n")],
     ),
     Mutant(
+        "explained-for-ever",
+        "what a manager with the gate Explain wrote stays when one without the gate follows",
+        [
+            Edit(
+                _TRAINER + "job/status.py",
+                "    conditions = [condition for condition in conditions if condition.type not in obsolete]\n",
+                "",
+            )
+        ],
+    ),
+    Mutant(
         "two-ends",
         "a job that has failed by its deadline completes",
         [

@@ -47,7 +47,7 @@ from trainwright.controller.trainer.job.defects import Defects
 from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.metrics import JobMetrics
 from trainwright.controller.trainer.job.pods import declare_pods, pods_of
-from trainwright.controller.trainer.job.state import JobStates
+from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, JobStates
 from trainwright.controller.trainer.job.transitions import PluginTransitions
 from trainwright.plugins.contract import Explains, Reference
 from trainwright.plugins.pipeline import Pipeline
@@ -158,9 +158,15 @@ def parts_of(settings: Settings) -> list["Part"]:
 
 
 def _declare_jobs(assembly: Assembly) -> None:
+    settings, obsolete = assembly.settings, set[str]()
+    if not settings.features.enabled(EXPLAIN):
+        obsolete.update(EXPLAINING)
+    if not settings.takes_progress:
+        obsolete.add(CONDITION_STALLED)
     options = Options(
-        workers=assembly.settings.workers_of(TrainJob, WORKERS),
-        created_condition=assembly.settings.features.enabled(CREATED_CONDITION),
+        workers=settings.workers_of(TrainJob, WORKERS),
+        created_condition=settings.features.enabled(CREATED_CONDITION),
+        obsolete=frozenset(obsolete),
     )
     TrainJobController(
         assembly.manager,
