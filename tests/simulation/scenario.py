@@ -469,7 +469,7 @@ async def _make_foreign(world: World, step: Step, document: Document, name: str,
         made = await world.admin.get(kind, name, space)
 
         async def delete() -> None:
-            await asyncio.sleep(step.more - 20)
+            await asyncio.sleep((step.more - 20) * 3)
             with suppress(ApiError):
                 await world.admin.delete(kind, name, space, uid=uid_of(made), propagation="Background")
 
