@@ -159,7 +159,7 @@ class StatesAreTold(Rule):
                 if self._is_late(job):
                     self._tell(job, f"is past its deadline of {job['spec']['activeDeadlineSeconds']} s", "deadline")
                 if not is_on("Explain", self.world.notes, self.world.version) and (left := held.keys() & _EXPLAINING):
-                    self._tell(job, f"is {sorted(left)[0]}, and the manager does not explain", "stale-obstacle")
+                    self._tell(job, f"is {min(left)}, and the manager does not explain", "stale-obstacle")
             elif stale := held.keys() & {"Blocked", "Stuck", "Restarting", "Waiting", "Stalled"}:
                 self._tell(job, f"is over and {', '.join(sorted(stale))}", "stale-obstacle")
 
