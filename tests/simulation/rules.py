@@ -14,6 +14,7 @@ from trainwright.controller.local.testing.simulation.world import World
 
 JOBS, JOBSETS = "trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"
 _ENDS = frozenset({"Complete", "Failed"})
+_EXPLAINING = frozenset({"Stuck", "Restarting", "Waiting"})
 _OWNED = ("jobsets.", "podgroups.", "configmaps", "secrets")
 """Beginnings of the names of collections whose objects jobs own."""
 
@@ -157,6 +158,8 @@ class StatesAreTold(Rule):
                     self._tell(job, f"suspend={job['spec'].get('suspend')}, conditions {sorted(held)}", "suspended")
                 if self._is_late(job):
                     self._tell(job, f"is past its deadline of {job['spec']['activeDeadlineSeconds']} s", "deadline")
+                if not is_on("Explain", self.world.notes, self.world.version) and (left := held.keys() & _EXPLAINING):
+                    self._tell(job, f"is {min(left)}, and the manager does not explain", "stale-obstacle")
             elif stale := held.keys() & {"Blocked", "Stuck", "Restarting", "Waiting", "Stalled"}:
                 self._tell(job, f"is over and {', '.join(sorted(stale))}", "stale-obstacle")
 
@@ -173,6 +176,8 @@ class StatesAreTold(Rule):
         if ends.keys() & {"Completed", "Failed"} and not over:
             self._tell(job, f"has {sorted(held)}, its JobSet {sorted(ends)}", "end-is-told")
         suspended = bool(jobset["spec"].get("suspend"))
+        if over and not suspended and not ends.keys() & {"Completed", "Failed"}:
+            self._tell(job, f"is {sorted(over)}, and its JobSet runs", "end-is-carried-out")
         # Whoever takes away the runtime and the snapshot of a job keeps it from being built, which `Blocked` says.
         if not over and "Blocked" not in held and suspended != bool(job["spec"].get("suspend")):
             self._tell(job, f"suspend={job['spec'].get('suspend')}, JobSet suspend={suspended}", "suspend-is-told")
@@ -181,10 +186,8 @@ class StatesAreTold(Rule):
             self._tell(job, f"tells {told}, its JobSet counts {counted}", "counters")
         wanted = {one["name"]: one.get("replicas", 1) for one in jobset["spec"]["replicatedJobs"]}
         there = {name: one.get("ready", 0) + one.get("succeeded", 0) for name, one in counted.items()}
-        # A job that failed again and again is Restarting for a while though its pods run. A manager that does not
-        # explain leaves what an earlier one said.
-        explains = is_on("Explain", self.world.notes, self.world.version)
-        stale = sorted(held.keys() & {"Stuck", "Waiting"}) if explains else []
+        # A job that failed again and again is Restarting for a while though its pods run.
+        stale = sorted(held.keys() & {"Stuck", "Waiting"})
         if not over and stale and all(there.get(name, 0) >= count for name, count in wanted.items()):
             self._tell(job, f"trains and is {stale[0]} ({held[stale[0]].get('reason')})", "stale-obstacle")
 

@@ -179,7 +179,9 @@ class OpenAPIPages:
         return found
 
 
-def _version(accept: str, group: discovery.DiscoveryGroup | None, name: str, group_version: str) -> discovery.DiscoveryDocument | None:
+def _version(
+    accept: str, group: discovery.DiscoveryGroup | None, name: str, group_version: str
+) -> discovery.DiscoveryDocument | None:
     if group is None or name not in group.versions:
         return None
     return discovery.resources(accept, group_version, group.versions[name])

@@ -196,7 +196,7 @@ async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[R
             if (writer := await world.writer(_EAGER_SECONDS)) is not None:
                 step = replace(step, on=str(writer.number))
         else:
-            await world.write_of(step.on.partition(":")[0], _EAGER_SECONDS)
+            await world.write_of(step.on.partition(":")[0], _EAGER_SECONDS, kind=_met(world, step))
         # While the write is on its way, while it is carried out, or while its answer is on its way.
         await asyncio.sleep(world.weather.latency * (step.more % 3))
         await do(step)
@@ -213,6 +213,13 @@ async def _steps(scenario: Scenario, world: World, plan: Plan, rules: Sequence[R
     if waiting:
         await asyncio.wait(waiting)
     return jumped
+
+
+def _met(world: World, step: Step) -> str:
+    """The kind of object whose write a step is to meet, in half of all cases that of the last word of its name."""
+    word = step.what.rpartition("-")[2]
+    is_kind = word != step.what and any(word in name for name in world.store.collections())
+    return word if is_kind and round(step.more * 100) % 2 else ""
 
 
 async def _until_quiet(world: World) -> str:
@@ -284,7 +291,7 @@ async def _pause_workloads(world: World, step: Step) -> None:
 async def _jump_clock(world: World, step: Step) -> None:
     """A few seconds ahead or behind, or an hour, of one machine."""
     sign = -1.0 if int(step.at * 1000) % 2 else 1.0
-    skew = 3600.0 if step.more > 35 else step.more / 8
+    skew = 3600.0 if step.more > 25 else step.more / 8
     world.set_clock(_replica(world, step), sign * skew)
 
 

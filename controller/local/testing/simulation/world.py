@@ -289,9 +289,19 @@ class World:
         finally:
             loop.thaw(process.surroundings)
 
-    async def write_of(self, name: str, seconds: float) -> None:
-        """Wait until a replica sends a write of an object of this name, or of one whose name begins with it."""
-        await self._sent(lambda _, path: any(f"{one}-".startswith(f"{name}-") for one in path.split("/")), seconds)
+    async def write_of(self, name: str, seconds: float, *, kind: str = "") -> None:
+        """Wait until a replica sends a write of an object of this name, or of one whose name begins with it.
+
+        Args:
+            name: of the object.
+            seconds: how long to wait at most.
+            kind: a part of the path, such as `podgroup`.
+        """
+
+        def is_meant(_: str, path: str) -> bool:
+            return kind in path and any(f"{one}-".startswith(f"{name}-") for one in path.split("/"))
+
+        await self._sent(is_meant, seconds)
 
     async def writer(self, seconds: float) -> Replica | None:
         """Wait until a replica sends a write, but for its lease and events; that replica."""
