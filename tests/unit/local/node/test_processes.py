@@ -520,7 +520,7 @@ async def test_a_log_that_cannot_be_opened_does_not_stop_the_program(folder: Pat
 
 
 def test_a_log_says_what_it_could_not_write(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = guard_module.Log(str(folder / "0.log"), 10**6, 2)
+    log = guard_module.LogFile(str(folder / "0.log"), 10**6, 2)
     log.write("stdout", b"before\n")
     real, room = os.write, [40, 0, 0]
 
