@@ -53,6 +53,8 @@ class Options:
     """How many TrainJobs are reconciled at the same time."""
     created_condition: bool = False
     """Whether to write the condition `Created`."""
+    obsolete: frozenset[str] = frozenset()
+    """Types of conditions to remove: the part that writes them is off."""
     now: Now = wall_clock
     """For deadlines and transition times."""
 
@@ -181,6 +183,7 @@ class TrainJobController:
             obstacle=obstacle if shown_in <= 0 else None,
             shown_in=shown_in,
             created=self._options.created_condition and failure is None and not end_unknown and _is_built(job),
+            obsolete=self._options.obsolete,
             end_unknown=end_unknown,
             counters_in=COUNTERS_SECONDS if since is None else since + COUNTERS_SECONDS - now,
             foreign_in=RETRY_SECONDS if memory.build.foreign and _is_built(job) else 0.0,

@@ -30,13 +30,13 @@ from trainwright.api.kubernetes.core.v1 import ConfigMap
 from trainwright.api.objects import Key
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Client, Event, EventType, NotFound
-from trainwright.controller.runtime.testing.clock import jumping
-from trainwright.controller.trainer.progress.budget import Budget, Pace
-from trainwright.controller.trainer.progress.history.keeper import HistoryKeeper, HistoryMetrics
-from trainwright.controller.trainer.progress.history.ring import TEXT_BYTES
-from trainwright.controller.trainer.progress.history.stored import KEY
-from trainwright.controller.trainer.progress.jobmetrics import JobProgress, StalledJobs
+from trainwright.api.trainer.v1alpha1.history import KEY, TEXT_BYTES
+from trainwright.controller.runtime import Builder, Cache, Controller, Event, EventType, Manager, NotFound
+from trainwright.controller.runtime.testing.clock import jumping, settle
+from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.progress.history import HistoryKeeper
+from trainwright.controller.trainer.progress.metrics import HistoryMetrics, JobProgress, StalledJobs
+from trainwright.controller.trainer.progress.writer import Budget, Pace
 
 START = datetime(2026, 5, 6, tzinfo=UTC)
 WRITES = 20
@@ -72,6 +72,29 @@ class ConfigMaps:
         return msgspec.convert({"metadata": {"name": name, "resourceVersion": str(self.writes)}}, ConfigMap)
 
 
+class Leader:
+    """What the keeper uses of a manager and its cache."""
+
+    def __init__(self, maps: ConfigMaps, held: dict[str, TrainJob]) -> None:
+        self.client, self.cache, self.held = maps, self, held
+        self.controllers: list[Controller] = []
+
+    def controller(self, name: str) -> Builder:
+        return Builder(cast("Cache", self), name, register=self.controllers.append)
+
+    def add(self, runnable: object, *_: object) -> None:
+        """The benchmark runs it."""
+
+    async def wait_synced(self, _: object) -> None:
+        """There is no list."""
+
+    def list(self, _: type[TrainJob]) -> list[TrainJob]:
+        return [*self.held.values()]
+
+    def get(self, _: type[TrainJob], name: str, __: str) -> TrainJob | None:
+        return self.held.get(name)
+
+
 def change(number: int, step: int, at: datetime) -> bytes:
     """A TrainJob as a watch shows it."""
     values = {"loss": f"{1 / (1 + step + number):.6g}", "current_step": str(step), "grad_norm": f"{step % 7 / 3:.6g}"}
@@ -105,16 +128,18 @@ async def run(found: dict[str, float], jobs: int, *, keep: bool) -> None:
     def clock() -> datetime:
         return START + timedelta(seconds=loop.time() - began)
 
+    records, leader = JobRecords(), Leader(maps, held)
     keeper = HistoryKeeper(
-        cast("Client", maps),
+        cast("Manager", leader),
         Budget(Pace(), loop.time),
         HistoryMetrics(CollectorRegistry()),
-        jobs=lambda: list(held.values()),
+        records,
         attempt_of=lambda _: 1,
         now=clock,
     )
-    running = asyncio.ensure_future(keeper.run())
-    await asyncio.sleep(0)
+    (controller,) = leader.controllers
+    running = asyncio.gather(controller.run(), keeper.run())
+    await settle()
     making, before = 0.0, resident()
     cpu = time.process_time()
     for step in range(CHANGES):
@@ -127,11 +152,12 @@ async def run(found: dict[str, float], jobs: int, *, keep: bool) -> None:
             held[job.name] = job
             if keep:
                 kind = EventType.ADDED if old is None else EventType.MODIFIED
-                keeper.handle(Event(kind, Key("n", job.name), old, job))
+                records.handle(Event(kind, Key("n", job.name), old, job))
         await asyncio.sleep(jobs / WRITES)
     cpu = time.process_time() - cpu - making
     memory = resident() - before
     seconds = loop.time() - began
+    controller.request_stop()
     keeper.request_stop()
     await running
     sizes = max(maps.sizes.values(), default=0)

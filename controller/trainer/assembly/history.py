@@ -1,31 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds to a manager what keeps the history of progress."""
+"""The part that keeps the history of progress."""
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import controller_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Cache, Kind, Manager
+from trainwright.controller.runtime import Cache, Kind
 from trainwright.controller.runtime.errors import CacheError
-from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.assembly.parts import Assembly
+from trainwright.controller.trainer.assembly.permissions import Grants
 from trainwright.controller.trainer.progress.history import HistoryKeeper
 from trainwright.controller.trainer.progress.metrics import HistoryMetrics
-from trainwright.controller.trainer.progress.writer import Budget
 
 
-def keep_history(manager: Manager, budget: Budget, records: JobRecords, jobsets: Kind) -> None:
-    """Add the keeper to the manager, for the leader.
+def rights(grants: Grants) -> None:
+    grants.on_jobs(*HistoryKeeper.RULES)
 
-    Args:
-        manager: of the process.
-        budget: of all writes of progress.
-        records: what is remembered of jobs.
-        jobsets: how the cache holds JobSets, which count the attempts.
-    """
+
+def declare(assembly: Assembly) -> None:
+    manager, jobsets = assembly.manager, assembly.jobsets
     HistoryKeeper(
         manager,
-        budget,
+        assembly.coalescer.budget,
         HistoryMetrics(manager.metrics.registry),
-        records,
+        assembly.records,
         attempt_of=lambda job: _attempt(manager.cache, jobsets, job),
     )
 

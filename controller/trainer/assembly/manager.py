@@ -132,7 +132,7 @@ def _introduce(settings: Settings, registry: Registry) -> None:
     """Log the version, the plugins, the features and the parts of this manager."""
     features = ", ".join(sorted(gate.name for gate in settings.features.on)) or "none"
     plugins = ", ".join(entry.name for entry in registry)
-    parts = ", ".join(part.name for part in parts_of(settings))
+    parts = ", ".join(parts_of(settings))
     log.info("trainwright %s; plugins, in order: %s; features: %s; parts: %s", __version__, plugins, features, parts)
 
 

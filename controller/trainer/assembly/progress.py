@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds to a manager what takes reports of progress: the server, the check of tokens, the writer."""
+"""The part that takes reports of progress: the server, the check of tokens, the writer."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from typing import Any
 from urllib.parse import urlsplit
 
 from trainwright.api.jobset.v1alpha2 import JobSet
-from trainwright.api.rights import Rule
+from trainwright.api.kubernetes.core.v1 import Secret
+from trainwright.api.rights import READ, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.runtime import Group, Key, Kind, Manager
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.errors import CacheError, DecodeError
 from trainwright.controller.runtime.servers.bounded import BoundedServer, Limits
 from trainwright.controller.runtime.tasks import TaskScope
+from trainwright.controller.trainer.assembly.installation import LOOPBACK
+from trainwright.controller.trainer.assembly.parts import Assembly
+from trainwright.controller.trainer.assembly.permissions import Grants
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.access import ReportAccess
@@ -25,6 +29,24 @@ from trainwright.controller.trainer.progress.writer import Coalescer, Pace, Stat
 
 SERVER = "status-server"
 """Name of the server and of its readiness check, as in Kubeflow Trainer."""
+
+
+def rights(grants: Grants) -> None:
+    grants.on_jobs(*WRITE_RULES, *ReportAccess.RULES)
+    # The plugin copies the CA certificates, which another program may keep in the Secret.
+    grants.on_own(Rule.on(Secret.RESOURCE, *READ, names=[grants.settings.secret]))
+
+
+def declare(assembly: Assembly) -> None:
+    settings = assembly.settings
+    is_local = assembly.answer_here is not None
+    host = host_of(settings, assembly.webhook_url) or (LOOPBACK if is_local else "")
+    serve_progress(assembly.manager, settings, assembly.serving, assembly.coalescer, host, assembly.jobsets)
+    if not assembly.is_reached:
+        # Imported here, because the library that makes certificates costs memory and time.
+        from trainwright.controller.trainer.assembly.serving import serve_self_signed  # noqa: PLC0415
+
+        serve_self_signed(assembly.serving, host)
 
 
 class ProgressService:
@@ -77,11 +99,6 @@ class ProgressService:
 
 async def _wait(event: asyncio.Event) -> None:
     await event.wait()
-
-
-def progress_rights() -> Iterable[Rule]:
-    """What it needs in every namespace with TrainJobs."""
-    return (*WRITE_RULES, *ReportAccess.RULES)
 
 
 def make_coalescer(manager: Manager, settings: Settings, records: JobRecords) -> Coalescer:

@@ -1,49 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds to a manager what reads the progress of TrainJobs in pods."""
+"""The part that reads the progress of TrainJobs in pods."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-from trainwright.api.rights import Rule
-from trainwright.controller.runtime import Manager
-from trainwright.controller.trainer.assembly.settings import Settings
-from trainwright.controller.trainer.build.facts import CachedFacts
-from trainwright.controller.trainer.build.snapshot import Snapshots
-from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.progress.files import ProgressFiles, TellsOfFiles
+from trainwright.controller.runtime import Group
+from trainwright.controller.trainer.assembly.features import TRAIN_JOB_STATUS
+from trainwright.controller.trainer.assembly.parts import Assembly
+from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.progress.files import ProgressFiles
 from trainwright.controller.trainer.progress.metrics import FileMetrics
 from trainwright.controller.trainer.progress.reading import Targets
 from trainwright.controller.trainer.progress.writer import RULES as WRITE_RULES
-from trainwright.controller.trainer.progress.writer import Coalescer
-from trainwright.plugins.pipeline import Pipeline
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
-    """What of the manager the reads use."""
-
-    pipeline: Pipeline
-    snapshots: Snapshots
-    facts: CachedFacts
-    events: TellsOfFiles
-    coalescer: Coalescer
-    records: JobRecords
+def rights(grants: Grants) -> None:
+    by_exec = ProgressFiles.EXEC_RULES if grants.settings.progress_by_exec else ()
+    grants.on_jobs(*WRITE_RULES, *ProgressFiles.LIST_RULES, *by_exec)
 
 
-def pull_rights(settings: Settings) -> Iterable[Rule]:
-    """What it needs in every namespace with TrainJobs."""
-    by_exec = ProgressFiles.EXEC_RULES if settings.progress_by_exec else ()
-    return (*WRITE_RULES, *ProgressFiles.LIST_RULES, *by_exec)
-
-
-def read_progress(manager: Manager, settings: Settings, read: Read) -> None:
-    """Declare the controller that reads files."""
+def declare(assembly: Assembly) -> None:
+    manager, settings = assembly.manager, assembly.settings
+    if not settings.features.enabled(TRAIN_JOB_STATUS):
+        manager.add(assembly.coalescer, Group.OTHERS, "progress-writes")
     ProgressFiles(
         manager,
-        Targets(read.pipeline, read.snapshots, read.facts).of,
-        read.coalescer.accept,
-        read.events,
+        Targets(assembly.pipeline, assembly.snapshots, assembly.facts).of,
+        assembly.coalescer.accept,
+        assembly.events,
         FileMetrics(manager.metrics.registry),
-        read.records,
+        assembly.records,
         reads_files=settings.progress_by_exec,
     )

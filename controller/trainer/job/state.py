@@ -32,7 +32,7 @@ from trainwright.plugins.contract.states import JobState
 CONDITION_BLOCKED = "Blocked"
 """A condition that Kubeflow Trainer does not have; see `obstacles`."""
 CONDITION_STALLED = "Stalled"
-"""A job whose pods run, of which one has ended or reports no longer as before; see `progress.standstill`."""
+"""A job whose pods run, of which one has ended or reports no longer as before; see `progress.stall`."""
 CONDITION_STUCK = "Stuck"
 """Behind the gate `Explain`, as the two that follow: why the job does not train. One at most; see `explain.waiting`."""
 CONDITION_RESTARTING = "Restarting"

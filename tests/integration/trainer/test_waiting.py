@@ -17,9 +17,9 @@ from trainwright.controller.runtime import Client, Manager
 from trainwright.controller.runtime.manager.settings import ServerSettings
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import equals, eventually
-from trainwright.controller.trainer.explain import waiting
 from trainwright.controller.trainer.job.pods import declare_pods
 from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.why import waiting
 
 TEMPLATE = {"spec": {"template": {"spec": {"containers": [{"name": "node", "image": "i"}]}}}}
 LABELS = {
