@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Kind, Manager
+from trainwright.controller.runtime import Key, Kind, Manager
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.client.config import is_inside
-from trainwright.controller.runtime.errors import CacheError
+from trainwright.controller.runtime.errors import CacheError, DecodeError
 from trainwright.controller.runtime.webhook.admission import Handler
 from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS, Gate
 from trainwright.controller.trainer.assembly.settings import Settings
@@ -100,9 +100,25 @@ class Assembly:
     @cached_property
     def coalescer(self) -> "Coalescer":
         """Takes reports of progress and writes them; made when the first part asks for it."""
-        from trainwright.controller.trainer.assembly.progress import make_coalescer  # noqa: PLC0415 - costs memory
+        # Imported here, because they cost memory.
+        from trainwright.controller.trainer.progress.metrics import ProgressMetrics  # noqa: PLC0415
+        from trainwright.controller.trainer.progress.writer import Coalescer, Pace, StatusWriter  # noqa: PLC0415
 
-        return make_coalescer(self.manager, self.settings, self.records)
+        manager, limit = self.manager, self.settings.status_server.limit
+        pace = Pace(
+            interval=self.settings.progress_interval,
+            rate=limit.rate if limit is not None else None,
+            burst=limit.burst if limit is not None else 1,
+        )
+        metrics = ProgressMetrics(manager.metrics.registry)
+        return Coalescer(StatusWriter(manager.client, self._known), pace, metrics, self.records)
+
+    def _known(self, key: Key) -> TrainJob | None:
+        """The TrainJob in the cache, as far as it can be decoded."""
+        try:
+            return self.manager.cache.get(TrainJob, key.name, key.namespace)
+        except (CacheError, DecodeError):
+            return None
 
     @property
     def jobsets(self) -> Kind:

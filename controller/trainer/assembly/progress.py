@@ -9,23 +9,18 @@ from urllib.parse import urlsplit
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
-from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Group, Key, Kind, Manager
+from trainwright.controller.runtime import Group, Kind, Manager
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.errors import CacheError, DecodeError
 from trainwright.controller.runtime.servers.bounded import BoundedServer, Limits
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
 from trainwright.controller.trainer.assembly.settings import Settings
-from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.access import ReportAccess
-from trainwright.controller.trainer.progress.metrics import ProgressMetrics
-from trainwright.controller.trainer.progress.report import load_schema
 from trainwright.controller.trainer.progress.server import BODY_LIMIT, JobLookup, StatusEndpoint
 from trainwright.controller.trainer.progress.writer import RULES as WRITE_RULES
-from trainwright.controller.trainer.progress.writer import Coalescer, Pace, StatusWriter
+from trainwright.controller.trainer.progress.writer import Coalescer
 
 SERVER = "status-server"
 """Name of the server and of its readiness check, as in Kubeflow Trainer."""
@@ -99,26 +94,6 @@ class ProgressService:
 
 async def _wait(event: asyncio.Event) -> None:
     await event.wait()
-
-
-def make_coalescer(manager: Manager, settings: Settings, records: JobRecords) -> Coalescer:
-    """The coalescer, which follows the records of jobs. The part that declares it runs it."""
-    load_schema()
-    limit = settings.status_server.limit
-    pace = Pace(
-        interval=settings.progress_interval,
-        rate=limit.rate if limit is not None else None,
-        burst=limit.burst if limit is not None else 1,
-    )
-
-    def known(key: Key) -> TrainJob | None:
-        try:
-            return manager.cache.get(TrainJob, key.name, key.namespace)
-        except (CacheError, DecodeError):
-            return None
-
-    writer = StatusWriter(manager.client, known)
-    return Coalescer(writer, pace, ProgressMetrics(manager.metrics.registry), records)
 
 
 def serve_progress(

@@ -39,6 +39,7 @@ from trainwright.controller.trainer.progress.report import (
     TooManyReports,
     UnknownJob,
     is_newer,
+    load_schema,
 )
 
 log = logging.getLogger(__name__)
@@ -156,6 +157,7 @@ class Coalescer:
         self._active = 0
         self._counted = float("-inf")
         self._stop = asyncio.Event()
+        load_schema()
         records.follow(self._changed, self._gone)
         metrics.watch_pending(lambda: len(self._left()))
 

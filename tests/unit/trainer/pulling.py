@@ -226,6 +226,9 @@ class Leader:
     def informer(self, _: type[TrainJob], **__: object) -> "Leader":
         return self
 
+    def reconciled(self, *_: object) -> None:
+        """There is one cache only."""
+
     def add_handler(self, handler: Handler, **_: object) -> None:
         for job in self.jobs.values():
             handler(Event(EventType.ADDED, key_of(job), old=None, new=job, initial=True))
