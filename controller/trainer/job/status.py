@@ -32,7 +32,7 @@ from trainwright.controller.runtime import set_condition
 from trainwright.controller.trainer.job import deadline
 from trainwright.controller.trainer.job.conditions import CONDITION_CREATED, in_order
 from trainwright.controller.trainer.job.obstacles import Obstacle
-from trainwright.controller.trainer.job.silence import COMPLETE
+from trainwright.controller.trainer.job.stall import COMPLETE
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, CONDITION_STALLED, EXPLAINING
 
 REASON_END_UNKNOWN = "EndUnknown"

@@ -19,7 +19,7 @@ from trainwright.api.conditions import find
 from trainwright.api.objects import deletion_timestamp_of
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.trainer.job.silence import Reason
+from trainwright.controller.trainer.job.stall import StallReason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, is_ours
 from trainwright.controller.trainer.job.status import is_finished, percentage_of, remaining_seconds_of
 
@@ -207,7 +207,7 @@ class StalledJobs(_OfJobs):
             held = find(job.status.conditions if job.status is not None else None, CONDITION_STALLED)
             if held is not None and held.status == "True":
                 counts[held.reason] += 1
-        for reason in Reason if self._leads() else ():
+        for reason in StallReason if self._leads() else ():
             family.add_metric([reason], counts[reason])
         yield family
 

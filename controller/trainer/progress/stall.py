@@ -24,10 +24,10 @@ from trainwright.controller.trainer.job.conditions import conditions_of, write_c
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import ended_ranks, rank_name, standing
 from trainwright.controller.trainer.job.records import JobRecords
-from trainwright.controller.trainer.job.silence import (
-    Reason,
-    Silence,
+from trainwright.controller.trainer.job.stall import (
     Stall,
+    StallClock,
+    StallReason,
     is_running,
     promises_reports,
     stall_after,
@@ -53,7 +53,7 @@ class TellsOfStalls(Protocol):
 class _Memory:
     """What is remembered of one job."""
 
-    silence: Silence
+    clock: StallClock
     diverged: bool = False
     """Whether it was told that a loss is not finite."""
     seen: bool = False
@@ -84,7 +84,7 @@ class StallController:
             manager: of the process.
             told: tells users.
             runtime_of: gives the runtime of a job, whose annotations count where the job has none.
-            default: seconds of standstill after which a job without the annotation counts as stalled; None: never.
+            default: seconds without progress after which a job without the annotation counts as stalled; None: never.
             records: what is remembered of jobs.
             pods_of: the pods of a job, where the cache holds them; None: ranks that end are not seen.
             is_alone: whether all reports come to this process, so that it can tell which rank is silent.
@@ -106,31 +106,31 @@ class StallController:
         if job is None or not is_ours(job) or deletion_timestamp_of(job) is not None:
             self._records.drop(key, _Memory)
             return Done()
-        memory = self._records.of(key, uid_of(job)).part(_Memory, lambda: _Memory(Silence.begin(self._monotonic())))
+        memory = self._records.of(key, uid_of(job)).part(_Memory, lambda: _Memory(StallClock.begin(self._monotonic())))
         self._tell(job, memory)
         running, now = is_running(job), self._monotonic()
-        memory.silence.see(job, now, running=running)
+        memory.clock.see(job, now, running=running)
         if not running:
             # Without asking for the runtime first, which may have to be read: that it does not stand still is known.
             await self._write(job, None)
             return Done()
         reports = self._records.find(key, uid_of(job), JobReports)
         if reports is not None:
-            memory.silence.heard(reports.last_report, now, is_stuck=reports.is_stuck)
+            memory.clock.heard(reports.last_report, now, is_stuck=reports.is_stuck)
         runtime = await self._runtime_annotations(job)
         after = stall_after(job, runtime or {}, self._default)
         if after is None:
             await self._write(job, None)
-            return RetryAfter(RUNTIME_SECONDS, reason="standstill") if runtime is None else Done()
+            return RetryAfter(RUNTIME_SECONDS, reason="stall") if runtime is None else Done()
         stall, left = self._of_ranks(job, memory, after, reports)
         if stall is None:
             pods = self._reporters(job, reports)
             promised = promises_reports(job, runtime or {})
-            stall, of_job = stall_of(memory.silence, after, now, pods=pods, promised=promised)
+            stall, of_job = stall_of(memory.clock, after, now, pods=pods, promised=promised)
             left = min(left, of_job)
         if await self._write(job, stall) and stall is not None:
             self._told.progress(job, STALLED, stall.message)
-        return RetryAfter(max(left, 1.0), reason="standstill")
+        return RetryAfter(max(left, 1.0), reason="stall")
 
     def _of_ranks(
         self, job: TrainJob, memory: _Memory, after: float, reports: JobReports | None
@@ -140,7 +140,7 @@ class StallController:
         ended = ended_ranks(pods)
         text, left = standing(ended, after, self._now())
         if text:
-            return Stall(reason=Reason.RANK_ENDED, message=text), after
+            return Stall(reason=StallReason.RANK_ENDED, message=text), after
         if reports is None or not self._is_alone:
             return None, min(after, left or after)
         # Whoever has ended is silent, and so is a pod of an earlier attempt.
@@ -161,7 +161,7 @@ class StallController:
             f"{rank_name(running[first])} has sent no report since {memory.silent[2]}, and {go_on} on{more}; "
             "look at its log, it may hang"
         )
-        return Stall(reason=Reason.RANK_SILENT, message=text), after
+        return Stall(reason=StallReason.RANK_SILENT, message=text), after
 
     def _reporters(self, job: TrainJob, reports: JobReports | None) -> list[str]:
         """The ranks that reported, or their pods where the cache does not have all of them."""

@@ -59,7 +59,7 @@ class World:
         self._runtime = runtime
         self.records = JobRecords()
         manager = cast("Manager", self)
-        self.standstill = StallController(
+        self.stall = StallController(
             manager,
             self,
             self._runtime_of,
@@ -145,7 +145,7 @@ class World:
     async def look(self, now: float) -> str:
         """Reconcile at a time; the reason of the condition, or nothing."""
         self.now = now
-        result = await self.standstill.reconcile(Key("n", "j"))
+        result = await self.stall.reconcile(Key("n", "j"))
         assert isinstance(result, Done | RetryAfter)
         conditions = self.job.status.conditions if self.job is not None and self.job.status is not None else None
         found = find(conditions, "Stalled")
@@ -276,7 +276,7 @@ async def test_the_next_look_is_when_a_rank_has_been_gone_for_so_long() -> None:
     world.pods = [pod(0), pod(1, ended=100)]
     world.put()
     world.now = 150
-    result = await world.standstill.reconcile(Key("n", "j"))
+    result = await world.stall.reconcile(Key("n", "j"))
     assert isinstance(result, RetryAfter)
     assert result.seconds == 250
 
@@ -377,9 +377,9 @@ async def test_a_report_that_is_on_its_way_counts() -> None:
 async def test_a_job_without_a_time_is_not_looked_at_again_and_forgotten_when_gone() -> None:
     world = World(None, {})
     world.put()
-    assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
+    assert isinstance(await world.stall.reconcile(Key("n", "j")), Done)
     world.job = None
-    assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
+    assert isinstance(await world.stall.reconcile(Key("n", "j")), Done)
     assert not len(world.records)
 
 
@@ -387,13 +387,13 @@ async def test_a_job_whose_runtime_cannot_be_read_is_looked_at_again() -> None:
     world = World(None)
     world.put()
     world.now = BEGIN
-    assert isinstance(await world.standstill.reconcile(Key("n", "j")), RetryAfter)
+    assert isinstance(await world.stall.reconcile(Key("n", "j")), RetryAfter)
     world._runtime = {ANNOTATION: "5m"}
     assert [await world.look(BEGIN + seconds) for seconds in (60, 300)] == ["", "NeverReported"]
     world._runtime = None
     world.put("complete")
     world.now = BEGIN + 400
-    assert isinstance(await world.standstill.reconcile(Key("n", "j")), Done)
+    assert isinstance(await world.stall.reconcile(Key("n", "j")), Done)
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "nan", "-inf"])
@@ -431,6 +431,6 @@ async def test_a_job_that_does_not_run_loses_it_without_a_look_at_its_runtime() 
         async def away(_: TrainJob) -> TrainingRuntime | None:
             raise TransportError("no answer")
 
-        world.standstill._runtime_of = away
+        world.stall._runtime_of = away
         world.put(state)
         assert await world.look(BEGIN + 602) == "", state
