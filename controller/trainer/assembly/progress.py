@@ -2,21 +2,17 @@
 """The part that takes reports of progress: the server, the check of tokens, the writer."""
 
 import asyncio
-from collections.abc import Coroutine
 from typing import Any
 from urllib.parse import urlsplit
 
-from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
-from trainwright.controller.runtime import Group, Kind, Manager
-from trainwright.controller.runtime.certificates.serving import ServingCertificate
+from trainwright.controller.runtime import Group
 from trainwright.controller.runtime.servers.bounded import BoundedServer, Limits
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
-from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.progress.access import ReportAccess
 from trainwright.controller.trainer.progress.server import BODY_LIMIT, JobLookup, StatusEndpoint
 from trainwright.controller.trainer.progress.writer import RULES as WRITE_RULES
@@ -33,10 +29,25 @@ def rights(grants: Grants) -> None:
 
 
 def declare(assembly: Assembly) -> None:
-    settings = assembly.settings
-    is_local = assembly.answer_here is not None
-    host = host_of(settings, assembly.webhook_url) or (LOOPBACK if is_local else "")
-    serve_progress(assembly.manager, settings, assembly.serving, assembly.coalescer, host, assembly.jobsets)
+    manager, settings, coalescer = assembly.manager, assembly.settings, assembly.coalescer
+    access = ReportAccess(
+        manager.client,
+        manager.config,
+        manager.cache,
+        manager.metrics.registry,
+        jobsets=assembly.jobsets,
+        require_pod=settings.progress_needs_pod,
+    )
+    # Beside the webhooks, whose host is in the settings or in their URL; empty: on all interfaces.
+    host = settings.webhook_host or urlsplit(assembly.webhook_url or "").hostname or ""
+    if not host and assembly.answer_here is not None:
+        host = LOOPBACK
+    address = f"[{host}]:{settings.status_server.port}" if ":" in host else f"{host}:{settings.status_server.port}"
+    endpoint = StatusEndpoint(access, JobLookup(manager.client, manager.cache), coalescer, coalescer.metrics)
+    server = BoundedServer(SERVER, address, endpoint, Limits(body=BODY_LIMIT), tls=assembly.serving.context)
+    service = ProgressService(coalescer, server, access)
+    manager.add(service, Group.OTHERS, SERVER)
+    manager.readyz.add(SERVER, service.unready)
     if not assembly.is_reached:
         # Imported here, because the library that makes certificates costs memory and time.
         from trainwright.controller.trainer.assembly.serving import serve_self_signed  # noqa: PLC0415
@@ -59,15 +70,12 @@ class ProgressService:
     async def run(self) -> None:
         """Run until `request_stop`. Raises ConfigurationError: the address of the server cannot be used."""
         async with TaskScope("progress") as tasks:
-
-            def start(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-                return tasks.start(f"progress/{name}", work)
-
-            writing = start("writer", self.coalescer.run())
-            checking = start("tokens", self._access.run())
-            serving = start("server", self.server.run())
-            stop = start("stop", _wait(self._stop))
-            done, _ = await asyncio.wait({writing, checking, serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+            writing = tasks.start("progress/writer", self.coalescer.run())
+            checking = tasks.start("progress/tokens", self._access.run())
+            serving = tasks.start("progress/server", self.server.run())
+            stop = tasks.start("progress/stop", self._stop.wait())
+            works: set[asyncio.Task[Any]] = {writing, checking, serving, stop}
+            done, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
             for task in done - {stop}:
                 task.result()
             serving.cancel()
@@ -90,47 +98,3 @@ class ProgressService:
         if not self.server.listening.is_set():
             return "the status server is not listening yet"
         return self._access.unready()
-
-
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()
-
-
-def serve_progress(
-    manager: Manager,
-    settings: Settings,
-    serving: ServingCertificate,
-    coalescer: Coalescer,
-    host: str,
-    jobsets: Kind = JobSet.RESOURCE,
-) -> ProgressService:
-    """Add all of it to the manager, on every replica. Call it after TrainJobs are declared in the cache.
-
-    Args:
-        manager: of the process.
-        settings: of its Configuration.
-        serving: the certificate of all servers of the process.
-        coalescer: takes the reports.
-        host: to listen on; empty: all interfaces.
-        jobsets: how the cache holds JobSets.
-    """
-    access = ReportAccess(
-        manager.client,
-        manager.config,
-        manager.cache,
-        manager.metrics.registry,
-        jobsets=jobsets,
-        require_pod=settings.progress_needs_pod,
-    )
-    endpoint = StatusEndpoint(access, JobLookup(manager.client, manager.cache), coalescer, coalescer.metrics)
-    address = f"[{host}]:{settings.status_server.port}" if ":" in host else f"{host}:{settings.status_server.port}"
-    server = BoundedServer(SERVER, address, endpoint, Limits(body=BODY_LIMIT), tls=serving.context)
-    progress = ProgressService(coalescer, server, access)
-    manager.add(progress, Group.OTHERS, SERVER)
-    manager.readyz.add(SERVER, progress.unready)
-    return progress
-
-
-def host_of(settings: Settings, webhook_url: str | None) -> str:
-    """Where the status server listens: beside the webhooks, whose host is in the settings or in their URL."""
-    return settings.webhook_host or urlsplit(webhook_url or "").hostname or ""
