@@ -91,9 +91,6 @@ class Leader:
     def list(self, _: type[TrainJob]) -> list[TrainJob]:
         return [*self.held.values()]
 
-    def get(self, _: type[TrainJob], name: str, __: str) -> TrainJob | None:
-        return self.held.get(name)
-
 
 def change(number: int, step: int, at: datetime) -> bytes:
     """A TrainJob as a watch shows it."""

@@ -25,7 +25,7 @@ from trainwright.api.times import Now, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.progress import DEFAULT_INTERVAL
 from trainwright.controller.runtime import Done, Event, KubernetesError, Manager, Result, RetryAfter
-from trainwright.controller.runtime.errors import Forbidden
+from trainwright.controller.runtime.errors import DecodeError, Forbidden
 from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import ended_at
 from trainwright.controller.trainer.progress.metrics import FileMetrics, ReadResult
@@ -147,7 +147,7 @@ class ProgressFiles:
 
     async def reconcile(self, key: Key) -> Result:
         """Read the progress of one job, if that is due."""
-        job = self._cache.get(TrainJob, key.name, key.namespace)
+        job = self._job(key)
         file = self._file_of(key, job) if job is not None else None
         if job is None or file is None or file.is_over:
             return Done()
@@ -181,6 +181,12 @@ class ProgressFiles:
             file.resolved = file.resolved and not asks_anew
             file.has_changed = file.has_changed or has_changed
         return asks_anew or has_changed
+
+    def _job(self, key: Key) -> TrainJob | None:
+        try:
+            return self._cache.get(TrainJob, key.name, key.namespace)
+        except DecodeError:
+            return None  # nothing can be read of it; the cache has logged it
 
     def _file_of(self, key: Key, job: TrainJob) -> JobFile | None:
         """What is remembered of the job; None if there is nothing to read of it."""
@@ -344,7 +350,7 @@ class ProgressFiles:
 
     async def _take(self, file: JobFile, reading: Reading) -> None:
         """Accept the report of a text."""
-        report, job = reading.report, self._cache.get(TrainJob, file.key.name, file.key.namespace)
+        report, job = reading.report, self._job(file.key)
         if report is None or job is None or uid_of(job) != uid_of(file.job):
             return  # the job was deleted while its file was read
         file.own.append(report.status.last_updated_time or "")

@@ -210,8 +210,7 @@ class HistoryKeeper:
 
     async def reconcile(self, key: Key) -> Result:
         """Write the history of one job."""
-        job = self._cache.get(TrainJob, key.name, key.namespace)
-        history = self._records.find(key, uid_of(job), _History) if job is not None else None
+        history = self._records.at(key, _History)
         if history is None or not history.is_dirty:
             return Done()
         if (early := history.not_before - self._time()) > 0:

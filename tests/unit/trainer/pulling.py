@@ -18,7 +18,7 @@ from trainwright.api.trainer.v1alpha1.progress import declared
 from trainwright.controller.runtime import Builder, Cache, Client, Controller, Event, EventType, Manager
 from trainwright.controller.runtime.cache.events import Handler
 from trainwright.controller.runtime.client.transport import Request, Response
-from trainwright.controller.runtime.errors import ConnectionLost, KubernetesError
+from trainwright.controller.runtime.errors import ConnectionLost, DecodeError, KubernetesError
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.scripted import listing, status_body
 from trainwright.controller.trainer.job.records import JobRecords
@@ -217,6 +217,7 @@ class Leader:
     def __init__(self, client: Client, jobs: dict[str, TrainJob], listed: asyncio.Event) -> None:
         self.client, self.cache = client, self
         self.jobs, self.wait_synced = jobs, listed.wait
+        self.undecodable: set[str] = set()
         self.handlers: list[Handler] = []
         self.controllers: list[Controller] = []
 
@@ -236,6 +237,8 @@ class Leader:
 
     def get(self, _: type[TrainJob], name: str, namespace: str) -> TrainJob | None:
         assert namespace == "team"
+        if name in self.undecodable:
+            raise DecodeError("it does not fit its model")
         return self.jobs.get(name)
 
 
@@ -336,6 +339,12 @@ class Bench:
     def delete(self, name: str = "job") -> None:
         job = self.jobs.pop(name)
         self._tell(Event(EventType.DELETED, key_of(job), old=job, new=None))
+
+    def damage(self, name: str = "job") -> None:
+        """The job does not fit its model any longer."""
+        self.leader.undecodable.add(name)
+        old, new = self.jobs[name], msgspec.to_builtins(self.jobs[name])
+        self._tell(Event(EventType.MODIFIED, key_of(old), old=old, new=new, undecodable=True))
 
     def _tell(self, event: Event[Any]) -> None:
         for handler in (self.records.handle, *self.leader.handlers):

@@ -113,10 +113,6 @@ class Leader:
     def list(self, _: type[TrainJob]) -> list[TrainJob]:
         return [*self.jobs.values()]
 
-    def get(self, _: type[TrainJob], name: str, namespace: str) -> TrainJob | None:
-        assert namespace == "n"
-        return self.jobs.get(name)
-
 
 class Bench:
     """TrainJobs that report, and a keeper."""

@@ -688,6 +688,23 @@ async def test_a_namesake_is_another_job() -> None:
 
 
 @jumping
+async def test_a_job_that_cannot_be_decoded_is_not_read_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    b = Bench()
+    pod = b.pod()
+    b.show()
+    async with b.running():
+        await asyncio.sleep(6)
+        b.damage()
+        await asyncio.sleep(60)
+        assert pod.times == [5]
+        b.leader.undecodable.clear()
+        b.show(ready=2)
+        await asyncio.sleep(6)
+    assert pod.times == [5, 66]
+    assert caplog.records == []
+
+
+@jumping
 async def test_a_defect_of_ours_costs_one_read() -> None:
     b = Bench()
     pod = b.pod()
