@@ -20,6 +20,7 @@ from trainwright.controller.local.credentials import write_private
 
 log = logging.getLogger(__name__)
 
+HOST = "127.0.0.1"
 FILE = "dashboard.json"
 """In the folder of the cluster."""
 _BYTES = 32
@@ -38,6 +39,11 @@ class Keys:
     def token(self) -> str:
         """In the address that the user opens."""
         return self._derived("token", 32)
+
+    @property
+    def address(self) -> str:
+        """What the user opens. It holds the token."""
+        return f"http://{HOST}:{self.port}/?token={self.token}"
 
     @property
     def session(self) -> str:

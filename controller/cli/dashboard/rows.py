@@ -11,7 +11,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import KIND_CLUSTER_TRAINING_RUNTIME
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import View, view_of
+from trainwright.controller.cli.progress.view import JobView, view_of
 from trainwright.controller.trainer.job.state import CONDITION_STALLED, EXPLAINING, State, entered, is_ours
 
 
@@ -75,7 +75,7 @@ def _message(job: TrainJob, condition: str) -> str:
     return found.message if found is not None else ""
 
 
-def _remaining(view: View) -> contract.Remaining | None:
+def _remaining(view: JobView) -> contract.Remaining | None:
     left = view.remaining
     if left is None or view.reported is None:
         return None
@@ -93,12 +93,12 @@ def _remaining(view: View) -> contract.Remaining | None:
     )
 
 
-def _loss(view: View) -> contract.Spark | None:
+def _loss(view: JobView) -> contract.Spark | None:
     if view.loss is None:
         return None
     points = view.history.means(view.loss, contract.SPARK_POINTS)
     return contract.Spark(metric=view.loss, value=view.metrics[view.loss], points=points)
 
 
-def _counter(view: View, name: str) -> float | None:
+def _counter(view: JobView, name: str) -> float | None:
     return contract.finite(view.metrics.get(name))

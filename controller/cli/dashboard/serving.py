@@ -24,7 +24,7 @@ from trainwright.controller.cli.dashboard import contract, logbook
 from trainwright.controller.cli.dashboard.answering import Site, problem_of
 from trainwright.controller.cli.dashboard.changing import VERBS
 from trainwright.controller.cli.dashboard.files import File, files_of
-from trainwright.controller.cli.dashboard.keys import KeptKeys, Keys
+from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys
 from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, Asked, Guard, cookie_name
 from trainwright.controller.cli.dashboard.streams import Events
 from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
@@ -35,7 +35,6 @@ log = logging.getLogger(__name__)
 _protocol = log.getChild("protocol")
 _protocol.setLevel(logging.CRITICAL)  # what other programs send to the port that is no HTTP; failures are logged here
 
-HOST = "127.0.0.1"
 MOST_STREAMS = 64
 """Open pages; each stream costs a connection and a little memory."""
 RETRY_MILLISECONDS = 2000
@@ -98,7 +97,7 @@ class Server:
     @property
     def address(self) -> str:
         """What the user opens. It holds the token."""
-        return address_of(self._guard.keys)
+        return self._guard.keys.address
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Listen until cancelled; `ready` is called once. Raises ConfigurationError: the port cannot be used."""
@@ -351,11 +350,6 @@ class Server:
         finally:
             self._streams -= 1
         return response
-
-
-def address_of(keys: Keys) -> str:
-    """What the user opens. It holds the token."""
-    return f"http://{HOST}:{keys.port}/?token={keys.token}"
 
 
 def _is_free(port: int) -> bool:

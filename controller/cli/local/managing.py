@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from trainwright.api.errors import UserError
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of, uid_of
@@ -33,7 +34,7 @@ from trainwright.controller.cli.local.jobs import (
 from trainwright.controller.cli.local.outputs import folder_of_job
 from trainwright.controller.cli.progress import text
 from trainwright.controller.cli.progress.history import History
-from trainwright.controller.cli.progress.view import View, sorted_views, view_of
+from trainwright.controller.cli.progress.view import JobView, sorted_views, view_of
 from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.transport import Transport
@@ -47,7 +48,7 @@ _LOOK_SECONDS = 0.1
 _SUSPENDED, _FAILED, _GONE = "suspended", 1, 1
 
 
-class RefusedError(Exception):
+class RefusedError(UserError):
     """The job is not in a state for what is asked; the text says why."""
 
 
@@ -339,7 +340,7 @@ def _typed(job: Document) -> TrainJob:
     return msgspec.convert(job, TrainJob)
 
 
-def _view(job: Document) -> View:
+def _view(job: Document) -> JobView:
     return view_of(_typed(job), History(), wall_clock())
 
 

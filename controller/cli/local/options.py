@@ -2,27 +2,31 @@
 """The options that all commands of a local cluster share."""
 
 import argparse
+import platform
 import shlex
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from trainwright.api import extras
+from trainwright.api.errors import UserError
 from trainwright.controller.cli import state
-
-if TYPE_CHECKING:
-    from trainwright.controller.local.node.images import Images
-    from trainwright.controller.local.node.settings import NodeSettings
+from trainwright.controller.cli.arguments.local import ISOLATION, NETWORK
+from trainwright.controller.local.node.images import Environment, Images
+from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 
 IMAGES = "images.yaml"
 _NO_INITIALIZERS = (
     "the program of an initializer exists in its image only; "
     "map the image to a command that puts the data into the volume"
 )
-_ISOLATION = ("auto", "namespaces", "rewrite")
-_NETWORK = ("shared", "isolated")
 _VERBOSE = "--verbose"
+
+
+class OtherSystemError(UserError):
+    """No local cluster runs on this system; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +47,8 @@ class Options:
     """Keep no state file."""
     verbose: bool = False
 
-    def node_settings(self) -> "NodeSettings":
+    def node_settings(self) -> NodeSettings:
         """For the node. Raises ConfigurationError where `images.yaml` has a mistake."""
-        from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings  # noqa: PLC0415 - as below
-
         return NodeSettings(
             name=node_name(),
             folder=self.folder,
@@ -58,10 +60,8 @@ class Options:
             share_gpus=self.share_gpus,
         )
 
-    def images(self) -> "Images":
+    def images(self) -> Images:
         """What runs in place of images. Raises ConfigurationError where `images.yaml` has a mistake."""
-        from trainwright.controller.local.node.images import Environment, Images  # noqa: PLC0415 - the help needs none
-
         absent = [
             (f"*/{name}-initializer[:@]*", Environment(name=name, folders=(), refusal=_NO_INITIALIZERS))
             for name in ("dataset", "model")
@@ -91,9 +91,9 @@ class Options:
     def kept(self) -> list[str]:
         """The options that say how the cluster runs, without those that have their default."""
         made: list[str] = []
-        if self.isolation != _ISOLATION[0]:
+        if self.isolation != ISOLATION[0]:
             made.append(f"--isolation={self.isolation}")
-        if self.network != _NETWORK[0]:
+        if self.network != NETWORK[0]:
             made.append(f"--network={self.network}")
         if self.port:
             made.append(f"--port={self.port}")
@@ -127,51 +127,6 @@ def node_name() -> str:
     return name.strip("-")[:63].strip("-") or "laptop"
 
 
-def add_place(parser: argparse.ArgumentParser) -> None:
-    """The options that say which cluster is meant."""
-    parser.add_argument("--name", type=_name, default=state.DEFAULT, help="name of the cluster (default: %(default)s)")
-    parser.add_argument(
-        "--dir", type=Path, metavar="FOLDER", help="its folder (default: one below ~/.local/state/trainwright/local)"
-    )
-
-
-def add_node(parser: argparse.ArgumentParser) -> None:
-    """The options that say how a cluster runs."""
-    parser.add_argument(
-        "--port", type=_port, default=0, help="port of the API server on 127.0.0.1 (default: a free one)"
-    )
-    parser.add_argument(
-        "--isolation",
-        choices=_ISOLATION,
-        default="auto",
-        help="how pods get their names and paths: in namespaces of the kernel, or by rewriting what they are given "
-        "(default: namespaces where they work)",
-    )
-    parser.add_argument(
-        "--network",
-        choices=_NETWORK,
-        default="shared",
-        help="the network of pods: that of this machine, or one for each job that leads nowhere else; "
-        "needs namespaces (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--capacity",
-        type=_capacity,
-        default={},
-        metavar="cpu=N,memory=N,…",
-        help="what pods may request (default: what this machine has, less 10 %%)",
-    )
-    parser.add_argument(
-        "--inherit-env",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a variable of this shell that all pods get; may be given several times",
-    )
-    parser.add_argument("--share-gpus", action="store_true", help="leave all GPUs visible to every pod")
-    parser.add_argument("--verbose", action="store_true", help="log what the controllers do")
-
-
 def options_of(arguments: argparse.Namespace) -> Options:
     """The options of a parsed command line."""
     given = vars(arguments)
@@ -190,33 +145,22 @@ def options_of(arguments: argparse.Namespace) -> Options:
     )
 
 
-def _name(text: str) -> str:
-    if not state.NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a name: use lower case letters, digits and dashes, at most 32"
+def check_system() -> None:
+    """Raises OtherSystemError and MissingExtraError. hack/run.py says the first before it installs anything."""
+    if (system := platform.system()) != "Linux":
+        raise OtherSystemError(
+            f"a local cluster runs on Linux only, and this is {'macOS' if system == 'Darwin' else system}: "
+            "use a machine or a virtual machine with Linux, such as WSL"
         )
-    return text
+    extras.require("local", "a local cluster")
 
 
-def _port(text: str) -> int:
-    if not text.isdigit() or not 0 < int(text) < 65536:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: use a number from 1 to 65535")
-    return int(text)
-
-
-def _capacity(text: str) -> dict[str, str]:
-    from trainwright.api.quantity import Quantity  # noqa: PLC0415 - the help needs none of it
-
-    made: dict[str, str] = {}
-    for part in text.split(","):
-        name, equals, value = part.partition("=")
-        try:
-            Quantity.parse(value)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(
-                f"{part!r}: write resource=quantity, such as cpu=4 or memory=8Gi"
-            ) from error
-        if not name or not equals:
-            raise argparse.ArgumentTypeError(f"{part!r}: write resource=quantity, such as cpu=4 or memory=8Gi")
-        made[name] = value
-    return made
+@contextmanager
+def disk_errors(options: Options) -> Iterator[None]:
+    """Errors of the system become sentences. Each names its file; that of a full disk has none: it gets the folder."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UserError(f"{error.filename or options.folder}: {error.strerror or error}") from error

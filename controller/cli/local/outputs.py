@@ -12,7 +12,7 @@ from typing import NamedTuple, TextIO
 from trainwright.api.objects import Document, name_of, namespace_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1.constants import NODE
-from trainwright.controller.cli.local.requested import WrongUseError
+from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.local.node.asked import Asked
 from trainwright.controller.local.node.outputs import LATEST, MARKER, PODS, Owner, folder_of, point, read_owner, refusal
 

@@ -15,6 +15,7 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.objects import Document, name_of, namespace_of
 from trainwright.controller.cli import state
+from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import (
     commit,
     ending,
@@ -28,7 +29,6 @@ from trainwright.controller.cli.local import (
 )
 from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.options import Options
-from trainwright.controller.cli.local.requested import WrongUseError
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.local.interpreter import forget_user_folders
@@ -37,6 +37,7 @@ from trainwright.controller.runtime import Client, HTTPTransport, load_config
 from trainwright.controller.runtime.client.discovery import Discovery
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.errors import AlreadyExists, ApiError, KubernetesError, NotFound, TransportError
+from trainwright.controller.runtime.manager import collector, logs
 from trainwright.plugins.contract import Runtime
 
 _GRACE_SECONDS = 40.0
@@ -249,8 +250,9 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
         return
     if detach:
         raise WrongUseError(f"--detach needs a cluster that runs; start one with: {options.command('up')}")
-    from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415 - only here
-    from trainwright.controller.runtime.manager import collector, logs  # noqa: PLC0415
+    # Imported here: a command that uses a cluster that runs needs no server.
+    from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415
+    from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
     collector.tune()
     forget_user_folders()
@@ -267,8 +269,6 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
         async with training_cluster(options.node_settings(), port=options.port) as cluster:
             inside = cluster.api.transport()
             # Also where nobody is told its address: it keeps the curves.
-            from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415 - only here
-
             config = load_config(options.folder / "kubeconfig")
             async with embedded(inside, config, options.folder, command=options.command("up")) as dashboard:
                 yield inside, dashboard if sys.stdout.isatty() else ""

@@ -14,9 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trainwright
+from trainwright.api.errors import UserError
 from trainwright.api.times import format_time, wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.local.options import Options
+from trainwright.controller.local.interpreter import forget_user_folders, isolated_python
+from trainwright.controller.runtime import load_config
+from trainwright.controller.runtime.manager import collector, logs
 
 if TYPE_CHECKING:
     from trainwright.controller.local.node.node import Node
@@ -36,7 +40,7 @@ LOG = "cluster.log"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class StartError(Exception):
+class StartError(UserError):
     """The cluster in the background did not become ready."""
 
 
@@ -89,11 +93,9 @@ async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]])
 @asynccontextmanager
 async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, str]]":
     """Run what the options say; yields the URL of the API server, the node if there is one, and the dashboard's."""
-    # Imported here: the other commands do not need it, and an API server alone does not need the rest.
-    from trainwright.controller.runtime.manager import collector  # noqa: PLC0415
-
     collector.tune()  # a full collection stopped the loop for 0.1 s when many pods started
     if options.only:
+        # Imported here: other commands need no API server, and it alone does not need the rest.
         from trainwright.controller.local.cluster import api_server  # noqa: PLC0415
 
         async with api_server(options.folder, port=options.port, memory=options.memory) as api:
@@ -102,7 +104,6 @@ async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, s
         return
     from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
-    from trainwright.controller.runtime import load_config  # noqa: PLC0415
 
     async with (
         training_cluster(options.node_settings(), port=options.port, memory=options.memory) as cluster,
@@ -120,9 +121,6 @@ async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, s
 
 def run_in_foreground(options: Options) -> None:
     """`local up --foreground`. Raises as `serve`."""
-    from trainwright.controller.local.interpreter import forget_user_folders  # noqa: PLC0415 - as above
-    from trainwright.controller.runtime.manager import logs  # noqa: PLC0415 - as above
-
     logs.configure("INFO" if options.verbose else "WARNING", "text")
     forget_user_folders()
 
@@ -141,8 +139,6 @@ def start_in_background(options: Options) -> state.Run:
     Raises:
         StartError: it ended or took too long; the text has its last lines.
     """
-    from trainwright.controller.local.interpreter import isolated_python  # noqa: PLC0415 - as above
-
     state.make_folder(options.folder)
     log = options.folder / LOG
     with log.open("w", encoding="utf-8") as output:

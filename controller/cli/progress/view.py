@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """One job as the command shows it, from the object, what was seen of it before, and the time."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from trainwright.api.conditions import find
 from trainwright.api.messages import one_line
+from trainwright.api.objects import Key
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_SUSPENDED
@@ -59,7 +60,7 @@ class Remaining:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class JobView:
     """One job."""
 
     namespace: str
@@ -101,6 +102,19 @@ class View:
         return next((name for name in self.metrics if name.endswith("loss")), None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobViews:
+    """The jobs at one moment, as they are shown."""
+
+    views: Sequence[JobView]
+    now: datetime
+    changed: Collection[Key] = ()
+    """Jobs that have changed since the last time."""
+    deleted: Collection[Key] = ()
+    trouble: str = ""
+    """Why they may be old; empty: it is not."""
+
+
 def observe(job: TrainJob, history: History) -> bool:
     """Take the report of a job into its history; returns whether it is new."""
     status = job.status.trainer_status if job.status is not None else None
@@ -109,14 +123,16 @@ def observe(job: TrainJob, history: History) -> bool:
     return False
 
 
-def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | None = None, failure: str = "") -> View:
+def view_of(
+    job: TrainJob, history: History, now: datetime, *, attempt: int | None = None, failure: str = ""
+) -> JobView:
     """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `cli.ended`."""
     found = shown(job)
     status = job.status.trainer_status if job.status is not None else None
     reported = _time(status.last_updated_time) if status is not None else None
     age = max(0.0, (now - reported).total_seconds()) if reported is not None else None
     metadata = job.metadata
-    return View(
+    return JobView(
         namespace=(metadata.namespace if metadata is not None else None) or "",
         name=(metadata.name if metadata is not None else None) or "",
         state=found.word,
@@ -181,16 +197,16 @@ def _time(text: str | None) -> datetime | None:
         return None
 
 
-def sorted_views(views: "list[View]") -> "list[View]":
+def sorted_views(views: "list[JobView]") -> "list[JobView]":
     """What trains first, then what waits, then what has ended; the newest of each first."""
 
-    def key(view: View) -> tuple[int, float, str, str]:
+    def key(view: JobView) -> tuple[int, float, str, str]:
         return ORDER.index(view.state), -(view.created.timestamp() if view.created else 0.0), view.namespace, view.name
 
     return sorted(views, key=key)
 
 
-def as_json(view: View) -> dict[str, Any]:
+def as_json(view: JobView) -> dict[str, Any]:
     """The job as data. Keys are added over time, never changed."""
     remaining = view.remaining
     return {
