@@ -12,12 +12,10 @@ from trainwright.api.errors import UserError
 from trainwright.api.times import wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import Run, WrongUseError
-from trainwright.controller.cli.explain import explaining_plugins, lines_of
 from trainwright.controller.cli.local import comparing, kept, lines, managing, names
 from trainwright.controller.cli.local.managing import Jobs
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.runtime.errors import TransportError
-from trainwright.controller.trainer.explain import Reader
 
 _JobsCommand = Callable[[Jobs, argparse.Namespace], Coroutine[Any, Any, int]]
 
@@ -81,6 +79,9 @@ async def jobs(jobs: Jobs, arguments: argparse.Namespace) -> int:
 
 @_with_jobs
 async def show(jobs: Jobs, arguments: argparse.Namespace) -> int:
+    # Imported here: the other commands explain nothing.
+    from trainwright.controller.cli.explain import explaining_plugins, lines_of  # noqa: PLC0415
+    from trainwright.controller.trainer.explain import Reader  # noqa: PLC0415
 
     job = await jobs.get(arguments.job)
     if arguments.output != "text":

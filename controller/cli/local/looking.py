@@ -2,21 +2,12 @@
 """`trainwright local status` and `list`: which clusters there are, and what one of them holds."""
 
 import argparse
-import asyncio
 import shlex
-from collections.abc import Mapping
-from pathlib import Path
 
-from trainwright.api.kubernetes.core.v1 import Node, Pod
-from trainwright.api.quantity import Quantity
 from trainwright.controller.cli import state
 from trainwright.controller.cli.local import limits
-from trainwright.controller.cli.local.jobs import TRAINJOB
 from trainwright.controller.cli.local.options import options_of
-from trainwright.controller.runtime import Client, HTTPTransport, load_config
-from trainwright.controller.trainer.explain.words import counted
 
-_GPU = "nvidia.com/gpu"
 _MODES = {
     "namespaces": "in namespaces of the kernel, with their own names and paths",
     "rewrite": "beside each other; names and paths in what they are given are rewritten",
@@ -45,7 +36,10 @@ def status(arguments: argparse.Namespace) -> int:
     if run.mode == "none":
         return 0
     print(f"  dashboard    {run.dashboard or 'none'}")
-    for line in asyncio.run(_content(options.folder)):
+    # Imported here: most of the time there is none, and the answer comes at once.
+    from trainwright.controller.cli.local.content import content_of  # noqa: PLC0415
+
+    for line in content_of(options.folder):
         print(f"  {line}")
     return 0
 
@@ -58,34 +52,3 @@ def clusters(_: argparse.Namespace) -> int:
     for folder, run in found:
         print(f"{folder.name:<20} {'runs at ' + run.server if run else 'does not run':<32} {folder}")
     return 0
-
-
-async def _content(folder: Path) -> list[str]:
-    """Lines about the node and the pods of a cluster that runs."""
-    transport = HTTPTransport(load_config(folder / "kubeconfig"))
-    try:
-        client = Client(transport, user_agent="trainwright-local")
-        lines: list[str] = []
-        for node in (await client.list(Node.RESOURCE)).items:
-            allocatable = (node.get("status") or {}).get("allocatable") or {}
-            lines.append(f"room         {room_of(allocatable)}")
-        pods = (await client.list(Pod.RESOURCE)).items
-        running = sum((pod.get("status") or {}).get("phase") == "Running" for pod in pods)
-        jobs = (await client.list(TRAINJOB)).items
-        lines.append(f"work         {counted(len(jobs), 'TrainJob')}, {running} of {counted(len(pods), 'pod')} running")
-        return lines
-    finally:
-        await transport.close()
-
-
-def room_of(allocatable: Mapping[str, str]) -> str:
-    """How much pods can request, as people say it: `1.8 CPUs, 21695 MiB of memory, 2 GPUs`."""
-    found: list[str] = []
-    if "cpu" in allocatable:
-        cpus = Quantity.parse(allocatable["cpu"]).milli() / 1000
-        found.append(f"{cpus:g} CPU{'' if cpus == 1 else 's'}")
-    if "memory" in allocatable:
-        found.append(f"{Quantity.parse(allocatable['memory']).rounded_up() // 2**20} MiB of memory")
-    if _GPU in allocatable:
-        found.append(counted(Quantity.parse(allocatable[_GPU]).rounded_up(), "GPU"))
-    return ", ".join(found)

@@ -2,31 +2,17 @@
 """The options that all commands of a local cluster share."""
 
 import argparse
-import platform
 import shlex
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainwright.api import extras
 from trainwright.api.errors import UserError
 from trainwright.controller.cli import state
 from trainwright.controller.cli.arguments.local import ISOLATION, NETWORK
-from trainwright.controller.local.node.images import Environment, Images
-from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 
-IMAGES = "images.yaml"
-_NO_INITIALIZERS = (
-    "the program of an initializer exists in its image only; "
-    "map the image to a command that puts the data into the volume"
-)
 _VERBOSE = "--verbose"
-
-
-class OtherSystemError(UserError):
-    """No local cluster runs on this system; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,27 +32,6 @@ class Options:
     memory: bool = False
     """Keep no state file."""
     verbose: bool = False
-
-    def node_settings(self) -> NodeSettings:
-        """For the node. Raises ConfigurationError where `images.yaml` has a mistake."""
-        return NodeSettings(
-            name=node_name(),
-            folder=self.folder,
-            images=self.images(),
-            isolation=Isolation(self.isolation),
-            network=NetworkMode(self.network),
-            capacity=self.capacity,
-            inherit=self.inherit,
-            share_gpus=self.share_gpus,
-        )
-
-    def images(self) -> Images:
-        """What runs in place of images. Raises ConfigurationError where `images.yaml` has a mistake."""
-        absent = [
-            (f"*/{name}-initializer[:@]*", Environment(name=name, folders=(), refusal=_NO_INITIALIZERS))
-            for name in ("dataset", "model")
-        ]
-        return Images.read(self.folder / IMAGES, defaults=absent)
 
     def command(self, name: str) -> str:
         """What to type for another command on the same cluster."""
@@ -121,12 +86,6 @@ class Options:
         )
 
 
-def node_name() -> str:
-    """The name of this machine as the name of an object."""
-    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in socket.gethostname().lower())
-    return name.strip("-")[:63].strip("-") or "laptop"
-
-
 def options_of(arguments: argparse.Namespace) -> Options:
     """The options of a parsed command line."""
     given = vars(arguments)
@@ -143,16 +102,6 @@ def options_of(arguments: argparse.Namespace) -> Options:
         memory=given.get("memory", False),
         verbose=given.get("verbose", False),
     )
-
-
-def check_system() -> None:
-    """Raises OtherSystemError and MissingExtraError. hack/run.py says the first before it installs anything."""
-    if (system := platform.system()) != "Linux":
-        raise OtherSystemError(
-            f"a local cluster runs on Linux only, and this is {'macOS' if system == 'Darwin' else system}: "
-            "use a machine or a virtual machine with Linux, such as WSL"
-        )
-    extras.require("local", "a local cluster")
 
 
 @contextmanager

@@ -4,10 +4,17 @@
 import argparse
 import asyncio
 import os
+import platform
 import sys
 
+from trainwright.api import extras
+from trainwright.api.errors import UserError
 from trainwright.controller.cli.commands import WrongUseError
-from trainwright.controller.cli.local.options import check_system, disk_errors, options_of
+from trainwright.controller.cli.local.options import disk_errors, options_of
+
+
+class OtherSystemError(UserError):
+    """No local cluster runs on this system; the text says what to do."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,3 +39,13 @@ def run(arguments: argparse.Namespace) -> int:
             requested.show(asyncio.run(running.prepared(options, documents, arguments)))
             return 0
         return asyncio.run(running.run(options, documents, arguments))
+
+
+def check_system() -> None:
+    """Raises OtherSystemError and MissingExtraError. hack/run.py says the first before it installs anything."""
+    if (system := platform.system()) != "Linux":
+        raise OtherSystemError(
+            f"a local cluster runs on Linux only, and this is {'macOS' if system == 'Darwin' else system}: "
+            "use a machine or a virtual machine with Linux, such as WSL"
+        )
+    extras.require("local", "a local cluster")

@@ -28,6 +28,7 @@ from trainwright.controller.cli.local import (
     serving,
 )
 from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, Followed, Follower
+from trainwright.controller.cli.local.node import images_of, node_settings
 from trainwright.controller.cli.local.options import Options
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
@@ -266,7 +267,7 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
         # The terminal is for the lines of the job.
         file = None if options.verbose else options.folder / serving.LOG
         logs.configure("INFO" if options.verbose else "WARNING", file=file)
-        async with training_cluster(options.node_settings(), port=options.port) as cluster:
+        async with training_cluster(node_settings(options), port=options.port) as cluster:
             inside = cluster.api.transport()
             # Also where nobody is told its address: it keeps the curves.
             config = load_config(options.folder / "kubeconfig")
@@ -306,7 +307,7 @@ async def _prepare(
     options: Options, runtime: Runtime, client: Client | None, job: Document, arguments: argparse.Namespace
 ) -> None:
     """Choose what starts the script, and refuse what cannot run here. Raises WrongUseError."""
-    images = options.images()
+    images = images_of(options)
     objects = feasibility.objects_of(job, runtime)
     why = feasibility.obstacle(objects, images)
     if not why and client is not None:
@@ -338,7 +339,7 @@ def _prepare_script(
     arguments: argparse.Namespace,
     output: dict[str, str],
 ) -> None:
-    images = options.images()
+    images = images_of(options)
     chosen = environments.unless_mapped(arguments.environment, feasibility.environments_of(objects, images))
     starter = feasibility.starter_of(objects, runtime, images, chosen.python)
     job["spec"]["trainer"]["command"] = [*starter.command, *scripts.words_of(arguments)]

@@ -17,6 +17,7 @@ import trainwright
 from trainwright.api.errors import UserError
 from trainwright.api.times import format_time, wall_clock
 from trainwright.controller.cli import state
+from trainwright.controller.cli.local.node import node_settings
 from trainwright.controller.cli.local.options import Options
 from trainwright.controller.local.interpreter import forget_user_folders, isolated_python
 from trainwright.controller.runtime import load_config
@@ -106,7 +107,7 @@ async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, s
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415
 
     async with (
-        training_cluster(options.node_settings(), port=options.port, memory=options.memory) as cluster,
+        training_cluster(node_settings(options), port=options.port, memory=options.memory) as cluster,
         embedded(
             cluster.api.transport(),
             load_config(options.folder / "kubeconfig"),

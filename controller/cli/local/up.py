@@ -9,7 +9,8 @@ from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.dashboard.keys import KeptKeys
 from trainwright.controller.cli.local import kubeconfigs, serving
-from trainwright.controller.cli.local.options import Options, check_system, disk_errors, options_of
+from trainwright.controller.cli.local.options import Options, disk_errors, options_of
+from trainwright.controller.cli.local.run import check_system
 
 
 def run(arguments: argparse.Namespace) -> int:
