@@ -13,13 +13,23 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from trainwright.api.times import format_time, wall_clock
+from trainwright.controller.cli.dashboard.contract import CauseView, ExplanationView, Reference, SeverityName
 from trainwright.controller.cli.reading import reading, run_reading
 from trainwright.controller.trainer.explain import Explanation, Reader
-from trainwright.plugins.contract import Cause, Explains
+from trainwright.plugins.contract import Cause, Explains, Severity
 from trainwright.plugins.registry import Registry
 
 WATCH_SECONDS = 2.0
+_SEVERITIES: dict[Severity, SeverityName] = {
+    Severity.ENDED: "Ended",
+    Severity.DELIBERATE: "Deliberate",
+    Severity.STUCK: "Stuck",
+    Severity.TEMPORARY: "Temporary",
+    Severity.WAITS: "Waits",
+}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -102,25 +112,35 @@ def _age(seconds: float) -> str:
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
     """The explanation as data. Keys are added over time, never changed."""
+    told = msgspec.to_builtins(shown_explanation(explanation))
     return {
         "namespace": explanation.namespace,
         "name": explanation.name,
-        "outcome": str(explanation.outcome),
+        "outcome": told["outcome"],
         "exitCode": explanation.exit_code,
-        "cause": _cause(explanation.cause),
-        "others": [_cause(cause) for cause in explanation.others],
-        "notRead": list(explanation.unread),
+        "cause": told["cause"],
+        "others": told["others"],
+        "notRead": told["notRead"],
     }
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
+def shown_explanation(explanation: Explanation) -> ExplanationView:
+    """The explanation on the wire, for commands and pages."""
+    return ExplanationView(
+        outcome=explanation.outcome.value,
+        cause=_cause(explanation.cause),
+        others=[_cause(one) for one in explanation.others],
+        not_read=list(explanation.unread),
+    )
 
+
+def _cause(cause: Cause) -> CauseView:
     about = cause.about
-    return {
-        "reason": cause.reason,
-        "message": cause.message,
-        "severity": cause.severity.name.capitalize(),
-        "object": {"kind": about.kind, "namespace": about.namespace, "name": about.name} if about else None,
-        "since": format_time(cause.since) if cause.since else None,
-        "pods": cause.pods,
-    }
+    return CauseView(
+        reason=cause.reason,
+        message=cause.message,
+        severity=_SEVERITIES[cause.severity],
+        object=Reference(kind=about.kind, namespace=about.namespace, name=about.name) if about is not None else None,
+        since=format_time(cause.since) if cause.since is not None else None,
+        pods=cause.pods,
+    )

@@ -4,11 +4,11 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from trainwright.api.manifest import dump
 from trainwright.controller.cli.configuration import load_registry
+from trainwright.controller.cli.progress.text import aligned
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.plugins.contract import RegistryError
 from trainwright.plugins.registry import Registry
@@ -54,7 +54,8 @@ def _formatted(rows: list[dict[str, Any]], form: str) -> str:
         return json.dumps(rows, indent=2) + "\n"
     if form == "yaml":
         return dump(rows, sort_keys=False)
-    return _table([[name.upper() for name in COLUMNS], *([_cell(row[name]) for name in COLUMNS] for row in rows)])
+    table = [[name.upper() for name in COLUMNS], *([_cell(row[name]) for name in COLUMNS] for row in rows)]
+    return "".join(f"{line}\n" for line in aligned(table, gap=2))
 
 
 def _cell(value: Any) -> str:
@@ -67,9 +68,3 @@ def _cell(value: Any) -> str:
         for item in value
     ]
     return ",".join(texts) or "-"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
-    return "".join(f"{line}\n" for line in lines)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from trainwright.api.objects import Document, uid_of
+from trainwright.api.objects import Document
 from trainwright.api.times import format_time
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.comparing.measures import (
@@ -21,7 +21,6 @@ from trainwright.controller.cli.comparing.measures import (
 from trainwright.controller.cli.comparing.parameters import GROUPS, Name, parameters_of
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import view_of
-from trainwright.controller.trainer.job.state import State, entered
 
 MOST = 24
 """Jobs of one comparison: more lines in one chart cannot be told apart."""
@@ -104,19 +103,19 @@ class Run:
 def compare(runs: Sequence[Run], now: datetime, missing: Sequence[Missing] = ()) -> Comparison:
     """The runs beside each other. Raises msgspec.ValidationError for a job that does not fit the API."""
     parameters = [parameters_of(run.job, run.jobset) for run in runs]
-    views = [(job, view_of(job, History(), now)) for job in (msgspec.convert(run.job, TrainJob) for run in runs)]
-    measures = [measures_of(run.reports, view.metrics) for run, (_, view) in zip(runs, views, strict=True)]
+    views = [view_of(msgspec.convert(run.job, TrainJob), History(), now) for run in runs]
+    measures = [measures_of(run.reports, view.metrics) for run, view in zip(runs, views, strict=True)]
     names = _names(parameters)
     differing = [name for name in names if len({one.get(name) for one in parameters}) > 1]
     metrics = sorted_metrics({name for one in measures for name in one})
     jobs = []
-    for run, (job, view), has, came_to in zip(runs, views, parameters, measures, strict=True):
-        end = (entered(job, State(view.state)) if view.is_over else None) or now
+    for view, has, came_to in zip(views, parameters, measures, strict=True):
+        end = view.ended or now
         jobs.append(
             Compared(
                 namespace=view.namespace,
                 name=view.name,
-                uid=uid_of(run.job),
+                uid=view.uid,
                 state=view.state.value,
                 created=format_time(view.created) if view.created is not None else None,
                 seconds=max(0.0, (end - view.created).total_seconds()) if view.created is not None else None,

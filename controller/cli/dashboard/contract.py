@@ -48,7 +48,6 @@ stream for a page, and close it while the page is hidden.
 not from the clock of the browser.
 """
 
-import math
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -81,15 +80,6 @@ ConnectionState: TypeAlias = Literal["connecting", "live", "lost", "forbidden", 
 """connecting: the first list has not arrived. lost: the API server does not answer; what is shown is old. forbidden:
 the user may not list TrainJobs there. unauthorized: the credentials are invalid or have expired. missing: the cluster
 has no TrainJobs (the CustomResourceDefinition is not installed). The dashboard tries again in every state."""
-
-
-def finite(text: str | None) -> float | None:
-    """The number that a metric's value says; None for no number, NaN and the infinities, which JSON does not have."""
-    try:
-        number = float(text) if text is not None else math.nan
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 class Answer(msgspec.Struct, kw_only=True, rename="camel"):

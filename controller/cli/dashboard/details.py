@@ -16,11 +16,13 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.times import Now, format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.comparing.measures import finite
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.pods import failure_of, pods_of
 from trainwright.controller.cli.dashboard.rows import conditions_of, row_of
 from trainwright.controller.cli.dashboard.timeline import timeline_of
 from trainwright.controller.cli.dashboard.usage import Usage
+from trainwright.controller.cli.explain import shown_explanation
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.runtime import Client
@@ -31,7 +33,7 @@ from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.last_words import without_answers
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
-from trainwright.plugins.contract import About, Cause, Explains, Picture
+from trainwright.plugins.contract import Explains, Picture
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, EVENTS_OF, JOBSET, POD, Verb, index_of
 
 _LOG_LINES = 20
@@ -116,7 +118,7 @@ def job_of(
         pods=pods_of(picture, gone),
         attempts=[contract.Attempt(number=one, failure=failures.get(one)) for one in sorted(numbers)],
         metrics=last_metrics(job),
-        explanation=explanation_of(explanation),
+        explanation=shown_explanation(explanation),
         unread=list(_unread(picture)),
     )
 
@@ -132,7 +134,7 @@ def last_metrics(job: TrainJob) -> list[contract.Metric]:
     """The metrics of the last report, as they were reported."""
     status = job.status.trainer_status if job.status is not None else None
     return [
-        contract.Metric(name=one.name, value=one.value, number=contract.finite(one.value))
+        contract.Metric(name=one.name, value=one.value, number=finite(one.value))
         for one in (status.metrics if status is not None else None) or ()
     ]
 
@@ -145,16 +147,6 @@ def starts_of(picture_pods: Sequence[contract.Pod]) -> dict[int, datetime]:
             moment = parse(pod.created)
             found[pod.attempt] = min(moment, found.get(pod.attempt, moment))
     return found
-
-
-def explanation_of(explanation: Explanation) -> contract.ExplanationView:
-    """The explanation on the wire."""
-    return contract.ExplanationView(
-        outcome=explanation.outcome.value,
-        cause=_cause(explanation.cause),
-        others=[_cause(one) for one in explanation.others],
-        not_read=list(explanation.unread),
-    )
 
 
 # ---------------------------------------------------------------------- the picture
@@ -212,32 +204,3 @@ def _unread(picture: Picture) -> Iterator[contract.Unread]:
         text = why_unread(query, message)
         told[part, text] = msgspec.convert({"part": part, "message": text}, contract.Unread)
     yield from told.values()
-
-
-# ---------------------------------------------------------------------- the explanation
-
-
-def _cause(cause: Cause) -> contract.CauseView:
-    return contract.CauseView(
-        reason=cause.reason,
-        message=cause.message,
-        severity=_SEVERITIES[cause.severity.name],
-        object=_reference(cause.about),
-        since=format_time(cause.since) if cause.since is not None else None,
-        pods=cause.pods,
-    )
-
-
-_SEVERITIES: dict[str, contract.SeverityName] = {
-    "ENDED": "Ended",
-    "DELIBERATE": "Deliberate",
-    "STUCK": "Stuck",
-    "TEMPORARY": "Temporary",
-    "WAITS": "Waits",
-}
-
-
-def _reference(about: About | None) -> contract.Reference | None:
-    if about is None:
-        return None
-    return contract.Reference(kind=about.kind, namespace=about.namespace, name=about.name)

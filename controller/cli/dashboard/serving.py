@@ -6,9 +6,9 @@ It only reads. `security` says who gets an answer, `contract` what the answers a
 
 import asyncio
 import errno
+import functools
 import logging
 import re
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
@@ -27,6 +27,7 @@ from trainwright.controller.cli.dashboard.files import File, files_of
 from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys
 from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, Asked, Guard, cookie_name
 from trainwright.controller.cli.dashboard.streams import Events
+from trainwright.controller.cli.local.ports import is_free
 from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
 from trainwright.controller.runtime.servers.http import listening
 from trainwright.plugins.contract import RegistryError
@@ -113,11 +114,14 @@ class Server:
         routes.add_get(f"{place}/api/v1/compare", self._compare)
         routes.add_get(f"{place}/api/v1/compare/csv", self._compare_csv)
         job = f"{place}/api/v1/jobs/{{namespace}}/{{name}}"
-        routes.add_get(job, self._job)
+        for path, ask in (
+            ("", self._site.job),
+            ("/series", self._site.series),
+            ("/objects", self._site.objects),
+            ("/actions", self._site.actions),
+        ):
+            routes.add_get(f"{job}{path}", functools.partial(_answer_about, ask))
         routes.add_get(f"{job}/stream", self._job_stream)
-        routes.add_get(f"{job}/series", self._series)
-        routes.add_get(f"{job}/objects", self._objects)
-        routes.add_get(f"{job}/actions", self._actions)
         routes.add_post(f"{job}/actions/{{action}}", self._change)
         routes.add_get(f"{job}/lines", self._lines)
         routes.add_get(f"{job}/lines/find", self._find)
@@ -145,7 +149,7 @@ class Server:
                 yield
             return
         keys = await asyncio.to_thread(self._kept.read)
-        port = keys.port if await asyncio.to_thread(_is_free, keys.port) else 0
+        port = keys.port if await asyncio.to_thread(is_free, keys.port) else 0
         if keys.port and not port:
             log.warning("another program uses port %s of the dashboard, which gets a new address", keys.port)
         async with listening("dashboard", runner, HOST, port) as self.port:
@@ -218,15 +222,6 @@ class Server:
     async def _jobs(self, _: web.Request) -> web.Response:
         return _answer(self._site.jobs())
 
-    async def _job(self, request: web.Request) -> web.Response:
-        return _answer(await self._site.job(_key(request)))
-
-    async def _series(self, request: web.Request) -> web.Response:
-        return _answer(await self._site.series(_key(request)))
-
-    async def _objects(self, request: web.Request) -> web.Response:
-        return _answer(await self._site.objects(_key(request)))
-
     async def _compare(self, request: web.Request) -> web.Response:
         return _answer(await self._site.comparison(_keys(request)))
 
@@ -248,9 +243,6 @@ class Server:
 
     async def _job_stream(self, request: web.Request) -> web.StreamResponse:
         return await self._send(request, self._site.job_events(_key(request)))
-
-    async def _actions(self, request: web.Request) -> web.Response:
-        return _answer(await self._site.actions(_key(request)))
 
     async def _change(self, request: web.Request) -> web.Response:
         key, action, uid = _key(request), request.match_info["action"], request.query.get("uid", "")
@@ -352,15 +344,9 @@ class Server:
         return response
 
 
-def _is_free(port: int) -> bool:
-    """Whether a port of this machine can be listened on."""
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((HOST, port))
-        except OSError:
-            return False
-    return True
+async def _answer_about(ask: Callable[[Key], Awaitable[contract.Answer]], request: web.Request) -> web.Response:
+    """The answer to a question about one job."""
+    return _answer(await ask(_key(request)))
 
 
 def _answer(data: contract.Answer | Comparison, status: int = 200) -> web.Response:

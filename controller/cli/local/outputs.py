@@ -13,6 +13,7 @@ from trainwright.api.objects import Document, name_of, namespace_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.cli.commands import WrongUseError
+from trainwright.controller.cli.progress.text import aligned
 from trainwright.controller.local.node.asked import Asked
 from trainwright.controller.local.node.outputs import LATEST, MARKER, PODS, Owner, folder_of, point, read_owner, refusal
 
@@ -187,8 +188,7 @@ def overview(known: Sequence[Kept]) -> list[str]:
     for one in known:
         made = format_time(datetime.fromtimestamp(one.began, UTC))
         rows.append([one.folder.name, one.owner.job, Path(one.owner.cluster).name, made, one.summary()])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return aligned(rows, gap=2)
 
 
 def point_to_latest(runs: Path) -> None:

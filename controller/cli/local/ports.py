@@ -21,7 +21,7 @@ def status_port(folder: Path) -> int:
     """
     kept = folder / FILE
     known = _known(kept)
-    if known and _is_free(known):
+    if known and is_free(known):
         return known
     with closing(socket.socket()) as taken:
         taken.bind((HOST, 0))
@@ -42,7 +42,8 @@ def _known(path: Path) -> int:
     return int(text) if text.isdigit() and 0 < int(text) <= 65535 else 0
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether a port of this machine can be listened on."""
     with closing(socket.socket()) as tried:
         # As the server will: a closed connection of the last run does not keep the port.
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

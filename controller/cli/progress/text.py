@@ -163,10 +163,10 @@ def table(views: Sequence[JobView], *, namespaces: bool) -> list[str]:
     return aligned([head, *rows])
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], *, gap: int = 3) -> list[str]:
     """The rows as lines whose columns begin below each other; all rows are of one length."""
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    return ["   ".join(map(filled, row, widths)).rstrip() for row in rows]
+    return [(" " * gap).join(map(filled, row, widths)).rstrip() for row in rows]
 
 
 def details(view: JobView, now: datetime, *, ascii_only: bool = False, width: int = 30) -> list[tuple[str, str]]:

@@ -13,8 +13,7 @@ from trainwright.api.kubernetes.core.v1 import Pod
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainingRuntime
 from trainwright.controller.cli.dashboard import contract
-from trainwright.controller.cli.dashboard.details import explanation_of
-from trainwright.controller.cli.explain import explaining_plugins
+from trainwright.controller.cli.explain import explaining_plugins, shown_explanation
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.explain import Reader
 
@@ -188,7 +187,7 @@ async def test_why_a_job_does_not_train(world: World) -> None:
         assert (wide.explanation.outcome, wide.explanation.cause.pods) == ("Waiting", 1)
         for found, name in ((typo, "typo"), (wide, "wide")):
             said = await Reader(world.client, explaining_plugins()).explain(world.space, name)
-            assert found.explanation == explanation_of(said)
+            assert found.explanation == shown_explanation(said)
         (pod,) = wide.pods
         assert (pod.phase, pod.reason, pod.message, pod.attempt) == ("Pending", "Unschedulable", why, 1)
         assert pod.containers[0].log == ""
