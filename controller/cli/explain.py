@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from trainwright.api.times import format_time, wall_clock
-from trainwright.controller.cli.dashboard.contract import CauseView, ExplanationView, Reference, SeverityName
+from trainwright.controller.cli.dashboard.contract import CauseView, ExplanationView, ReferenceView, SeverityName
 from trainwright.controller.cli.reading import reading, run_reading
 from trainwright.controller.trainer.explain import Explanation, Reader
 from trainwright.plugins.contract import Cause, Explains, Severity
@@ -140,7 +140,9 @@ def _cause(cause: Cause) -> CauseView:
         reason=cause.reason,
         message=cause.message,
         severity=_SEVERITIES[cause.severity],
-        object=Reference(kind=about.kind, namespace=about.namespace, name=about.name) if about is not None else None,
+        object=ReferenceView(kind=about.kind, namespace=about.namespace, name=about.name)
+        if about is not None
+        else None,
         since=format_time(cause.since) if cause.since is not None else None,
         pods=cause.pods,
     )

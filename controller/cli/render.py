@@ -16,9 +16,9 @@ from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.configuration import load_registry
 from trainwright.controller.cli.rendering.admitted import runtime_problems, runtime_warnings
 from trainwright.controller.cli.rendering.cluster import ClusterView
-from trainwright.controller.cli.rendering.output import Rendered, show
-from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, Inputs
-from trainwright.controller.cli.rendering.views import FilesOnly, View
+from trainwright.controller.cli.rendering.output import RenderedJob, show
+from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, RenderInputs
+from trainwright.controller.cli.rendering.views import ExistingObjects, FilesOnly
 from trainwright.controller.runtime.errors import ApiError, ConfigurationError, KubernetesError
 from trainwright.controller.trainer.build.runtimes import target_of
 from trainwright.plugins.contract import FactUnavailable, PipelineError, RegistryError, Runtime
@@ -27,7 +27,7 @@ from trainwright.plugins.pipeline import Pipeline
 
 def run(arguments: argparse.Namespace) -> int:
     """Render; returns the exit code."""
-    inputs = Inputs()
+    inputs = RenderInputs()
     inputs.read(arguments.filename, namespace=arguments.namespace)
     inputs.read(arguments.runtime, namespace=arguments.namespace, wanted=RUNTIME_KINDS)
     if not arguments.runtime and not arguments.cluster:
@@ -54,10 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _render_all(
-    pipeline: Pipeline, inputs: Inputs, arguments: argparse.Namespace, *, difference: bool
-) -> list[Rendered]:
+    pipeline: Pipeline, inputs: RenderInputs, arguments: argparse.Namespace, *, difference: bool
+) -> list[RenderedJob]:
 
-    rendered: list[Rendered] = []
+    rendered: list[RenderedJob] = []
     try:
         view = _view(arguments)
     except KubernetesError as error:
@@ -80,12 +80,14 @@ async def _render_all(
     return rendered
 
 
-def _view(arguments: argparse.Namespace) -> View:
+def _view(arguments: argparse.Namespace) -> ExistingObjects:
     """Raises ConfigurationError if the cluster cannot be reached by any configuration."""
     return ClusterView.of(arguments.kubeconfig, arguments.context) if arguments.cluster else FilesOnly()
 
 
-async def _rendered(pipeline: Pipeline, job: TrainJob, inputs: Inputs, view: View) -> Rendered | None:
+async def _rendered(
+    pipeline: Pipeline, job: TrainJob, inputs: RenderInputs, view: ExistingObjects
+) -> RenderedJob | None:
     """Admit and build one job as the manager would; returns None if it has problems. An existing job is updated."""
 
     runtime = _known_runtime(job, inputs) or await view.runtime(job)
@@ -105,13 +107,13 @@ async def _rendered(pipeline: Pipeline, job: TrainJob, inputs: Inputs, view: Vie
         for warning in (*runtime_warnings(runtime), *verdict.warnings):
             print(f"warning: TrainJob {job.name}: {warning}", file=sys.stderr)
         inputs.problems += [f"TrainJob {job.name}: {error}" for error in verdict.errors]
-        return None if wrong or not verdict.allowed else Rendered(job, runtime, run.render(facts))
+        return None if wrong or not verdict.allowed else RenderedJob(job, runtime, run.render(facts))
     except (PipelineError, FactUnavailable) as error:
         inputs.problems.append(f"TrainJob {job.name}: {error}")
         return None
 
 
-def _known_runtime(job: TrainJob, inputs: Inputs) -> Runtime | None:
+def _known_runtime(job: TrainJob, inputs: RenderInputs) -> Runtime | None:
 
     kind, key = target_of(job)
     for runtime in inputs.runtimes:
@@ -120,7 +122,7 @@ def _known_runtime(job: TrainJob, inputs: Inputs) -> Runtime | None:
     return None
 
 
-def _miss_runtime(job: TrainJob, inputs: Inputs, *, advice: str) -> None:
+def _miss_runtime(job: TrainJob, inputs: RenderInputs, *, advice: str) -> None:
     """Report that the runtime is unknown, unless its file has problems of its own or could not be read."""
 
     kind, key = target_of(job)

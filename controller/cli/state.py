@@ -32,7 +32,7 @@ class InUseError(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ClusterRun:
     """A cluster that runs."""
 
     name: str
@@ -108,7 +108,7 @@ def is_cluster(folder: Path) -> bool:
     return (folder / "lock").is_file()
 
 
-def write(folder: Path, run: Run) -> None:
+def write(folder: Path, run: ClusterRun) -> None:
     """Say that the cluster runs."""
     temporary = folder / "run.json.new"
     temporary.write_text(json.dumps(asdict(run)) + "\n", encoding="utf-8")
@@ -120,17 +120,17 @@ def remove(folder: Path) -> None:
     (folder / "run.json").unlink(missing_ok=True)
 
 
-def running(folder: Path) -> Run | None:
+def running(folder: Path) -> ClusterRun | None:
     """The cluster of the folder, if it runs and is ready."""
     if not is_held(folder):
         return None
     with suppress(OSError, ValueError, TypeError):
         known: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return Run(**known)
+        return ClusterRun(**known)
     return None
 
 
-def all_running() -> list[tuple[Path, Run | None]]:
+def all_running() -> list[tuple[Path, ClusterRun | None]]:
     """All clusters under the root, with those that run."""
     if not root().is_dir():
         return []

@@ -34,7 +34,7 @@ def finite(text: str | None) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class Report(Protocol):
+class MeasuredReport(Protocol):
     """One report of a training, or several in a row that stand as one."""
 
     @property
@@ -102,7 +102,7 @@ def direction_of(metric: str) -> Direction | None:
     return None
 
 
-def measures_of(reports: Iterable[Report], last: Mapping[str, str]) -> dict[str, Measure]:
+def measures_of(reports: Iterable[MeasuredReport], last: Mapping[str, str]) -> dict[str, Measure]:
     """The metrics of a run. `last`: those of its last report, as they were reported."""
     found: dict[str, Measure] = {}
     for report in reports:

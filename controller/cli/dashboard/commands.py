@@ -12,12 +12,12 @@ import signal
 from pathlib import Path
 
 from trainwright.controller.cli.dashboard import browser
-from trainwright.controller.cli.dashboard.answering import Site
+from trainwright.controller.cli.dashboard.answering import DashboardSite
 from trainwright.controller.cli.dashboard.contract import Cluster
 from trainwright.controller.cli.dashboard.keys import KeptKeys
 from trainwright.controller.cli.dashboard.renewal import Renewing
-from trainwright.controller.cli.dashboard.reports import Reports
-from trainwright.controller.cli.dashboard.security import Guard
+from trainwright.controller.cli.dashboard.reports import KeptReports
+from trainwright.controller.cli.dashboard.security import PageGuard
 from trainwright.controller.cli.dashboard.serving import Server
 from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.cli.reading import chosen_cluster
@@ -86,7 +86,7 @@ def server_of(
     *,
     port: int = 0,
     changes: bool = False,
-    reports: Reports | None = None,
+    reports: KeptReports | None = None,
     logs: Path | None = None,
     kept: KeptKeys | None = None,
     command: str = "trainwright dashboard",
@@ -109,7 +109,7 @@ def server_of(
     """
 
     cluster = Cluster(context=config.context, server=config.server, namespace=namespace)
-    site = Site(
+    site = DashboardSite(
         client,
         cluster,
         plugins=explaining_plugins(),
@@ -118,4 +118,4 @@ def server_of(
         logs=logs,
         changes=changes,
     )
-    return Server(site, Guard(), port=port, kept=kept, command=command)
+    return Server(site, PageGuard(), port=port, kept=kept, command=command)

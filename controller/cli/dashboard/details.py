@@ -105,7 +105,7 @@ def job_of(
         most_attempts=max(int(most), int(restarts)) + 1 if jobset else None,
         suspended=bool(job.spec is not None and job.spec.suspend),
         conditions=[
-            contract.Condition(
+            contract.ConditionView(
                 type=one.type,
                 status=one.status,
                 reason=one.reason,
@@ -116,7 +116,7 @@ def job_of(
         ],
         timeline=timeline_of(job, _events(picture), failures),
         pods=pods_of(picture, gone),
-        attempts=[contract.Attempt(number=one, failure=failures.get(one)) for one in sorted(numbers)],
+        attempts=[contract.AttemptView(number=one, failure=failures.get(one)) for one in sorted(numbers)],
         metrics=last_metrics(job),
         explanation=shown_explanation(explanation),
         unread=list(_unread(picture)),
@@ -130,11 +130,11 @@ def _gone(logs: Path, picture: Picture) -> list[Document]:
     return sorted(found, key=lambda pod: (attempt_of(pod), index_of(pod), name_of(pod)))
 
 
-def last_metrics(job: TrainJob) -> list[contract.Metric]:
+def last_metrics(job: TrainJob) -> list[contract.MetricView]:
     """The metrics of the last report, as they were reported."""
     status = job.status.trainer_status if job.status is not None else None
     return [
-        contract.Metric(name=one.name, value=one.value, number=finite(one.value))
+        contract.MetricView(name=one.name, value=one.value, number=finite(one.value))
         for one in (status.metrics if status is not None else None) or ()
     ]
 
@@ -171,11 +171,11 @@ def _is_ready(pod: Document) -> bool:
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
-def _failures(picture: Picture) -> dict[int, contract.Failure]:
+def _failures(picture: Picture) -> dict[int, contract.FailureView]:
     """The first failure of each attempt, by number: as recorded, else from the pods that are there."""
     name = name_of_record(picture.name)
     record = picture.get(CONFIG_MAP, name)
-    found: dict[int, contract.Failure] = {}
+    found: dict[int, contract.FailureView] = {}
     by_name = {name_of(pod): pod for pod in picture.pods}
     for attempt, failure in first_failures(picture.pods).items():
         log: Sequence[str] = ()
@@ -192,9 +192,9 @@ def _failures(picture: Picture) -> dict[int, contract.Failure]:
     return dict(sorted(found.items()))
 
 
-def _unread(picture: Picture) -> Iterator[contract.Unread]:
+def _unread(picture: Picture) -> Iterator[contract.UnreadPart]:
     """The parts that are incomplete, each message once."""
-    told: dict[tuple[str, str], contract.Unread] = {}
+    told: dict[tuple[str, str], contract.UnreadPart] = {}
     for query, message in picture.unread.items():
         part = "pods" if query.verb is Verb.LOG else _PARTS.get(query.resource.plural)
         if query.resource.plural == JOBSET.plural:
@@ -202,5 +202,5 @@ def _unread(picture: Picture) -> Iterator[contract.Unread]:
         if part is None or query.verb is Verb.LOG:
             continue  # only the explanation asks for it, and says so
         text = why_unread(query, message)
-        told[part, text] = msgspec.convert({"part": part, "message": text}, contract.Unread)
+        told[part, text] = msgspec.convert({"part": part, "message": text}, contract.UnreadPart)
     yield from told.values()

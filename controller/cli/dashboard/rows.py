@@ -12,10 +12,10 @@ from trainwright.controller.cli.progress.history import History
 from trainwright.controller.cli.progress.view import JobView, view_of
 
 
-def row_of(job: TrainJob, history: History, now: datetime, failure: str = "") -> contract.Row:
+def row_of(job: TrainJob, history: History, now: datetime, failure: str = "") -> contract.JobRow:
     """The row as of `now`. `failure` is as in `view_of`."""
     view = view_of(job, history, now, failure=failure)
-    return contract.Row(
+    return contract.JobRow(
         namespace=view.namespace,
         name=view.name,
         uid=view.uid,
@@ -55,7 +55,7 @@ def conditions_of(job: TrainJob) -> list[Condition]:
     return list((job.status.conditions if job.status is not None else None) or ())
 
 
-def _remaining(view: JobView) -> contract.Remaining | None:
+def _remaining(view: JobView) -> contract.RemainingView | None:
     left = view.remaining
     if left is None or view.reported is None:
         return None
@@ -64,7 +64,7 @@ def _remaining(view: JobView) -> contract.Remaining | None:
         late_at = view.reported + timedelta(seconds=left.late_after)
     except OverflowError:  # the schema allows 68 years; a slope may be nearly flat
         return None
-    return contract.Remaining(
+    return contract.RemainingView(
         seconds=round(left.seconds),
         late=left.late,
         at=format_time(at),

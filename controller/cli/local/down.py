@@ -6,7 +6,7 @@ import argparse
 from trainwright.api.errors import UserError
 from trainwright.controller.cli import folders, state
 from trainwright.controller.cli.local import kubeconfigs, outputs, serving
-from trainwright.controller.cli.local.options import Options, disk_errors, options_of
+from trainwright.controller.cli.local.options import LocalOptions, disk_errors, options_of
 from trainwright.controller.local.node.recovery import end_survivors
 from trainwright.controller.local.node.settings import NodeSettings
 
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _delete(options: Options) -> None:
+def _delete(options: LocalOptions) -> None:
     with disk_errors(options), state.held(options.folder):
         _end_what_is_left(options)
         stays = folders.delete(options.folder)
@@ -52,7 +52,7 @@ def _delete(options: Options) -> None:
         print(f"{said} of its jobs stay{'s' if not its[1:] else ''} in {options.runs}: {options.command('outputs')}")
 
 
-def _end_what_is_left(options: Options) -> None:
+def _end_what_is_left(options: LocalOptions) -> None:
     """End what a cluster that was killed has left, as its next start would: the folder holds the only records of it."""
     pods = NodeSettings(name="", folder=options.folder).pods
     if pods.is_dir():

@@ -13,11 +13,11 @@ from trainwright.api.times import wall_clock
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import Run, WrongUseError
 from trainwright.controller.cli.local import comparing, kept, lines, managing, names
-from trainwright.controller.cli.local.managing import Jobs
+from trainwright.controller.cli.local.managing import LocalJobs
 from trainwright.controller.cli.local.options import options_of
 from trainwright.controller.runtime.errors import TransportError
 
-_JobsCommand = Callable[[Jobs, argparse.Namespace], Coroutine[Any, Any, int]]
+_JobsCommand = Callable[[LocalJobs, argparse.Namespace], Coroutine[Any, Any, int]]
 
 
 def _with_jobs(command: _JobsCommand) -> Run:
@@ -47,7 +47,7 @@ def _with_jobs(command: _JobsCommand) -> Run:
     return run
 
 
-async def _find(jobs: Jobs, arguments: argparse.Namespace) -> None:
+async def _find(jobs: LocalJobs, arguments: argparse.Namespace) -> None:
     """Replace `latest` and names of scripts by those of jobs. Raises RefusedError where that is not clear."""
 
     given: dict[str, Any] = vars(arguments)
@@ -63,7 +63,7 @@ async def _find(jobs: Jobs, arguments: argparse.Namespace) -> None:
 
 
 @_with_jobs
-async def jobs(jobs: Jobs, arguments: argparse.Namespace) -> int:
+async def jobs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
     found = await jobs.all()
     if arguments.output != "text":
@@ -78,7 +78,7 @@ async def jobs(jobs: Jobs, arguments: argparse.Namespace) -> int:
 
 
 @_with_jobs
-async def show(jobs: Jobs, arguments: argparse.Namespace) -> int:
+async def show(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     # Imported here: the other commands explain nothing.
     from trainwright.controller.cli.explain import explaining_plugins, lines_of  # noqa: PLC0415
     from trainwright.controller.trainer.explain import Reader  # noqa: PLC0415
@@ -95,7 +95,7 @@ async def show(jobs: Jobs, arguments: argparse.Namespace) -> int:
 
 
 @_with_jobs
-async def compare(jobs: Jobs, arguments: argparse.Namespace) -> int:
+async def compare(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
     if len(set(arguments.jobs)) < 2:
         raise WrongUseError("name two jobs or more to compare")
@@ -105,9 +105,9 @@ async def compare(jobs: Jobs, arguments: argparse.Namespace) -> int:
 
 
 @_with_jobs
-async def logs(jobs: Jobs, arguments: argparse.Namespace) -> int:
+async def logs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
-    wanted = lines.Wanted(
+    wanted = lines.WantedLines(
         ranks=frozenset(arguments.rank),
         since_seconds=arguments.since,
         tail=arguments.tail,
@@ -121,7 +121,7 @@ async def logs(jobs: Jobs, arguments: argparse.Namespace) -> int:
 
 
 @_with_jobs
-async def stop(jobs: Jobs, arguments: argparse.Namespace) -> int:
+async def stop(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     code = await _each(arguments.jobs, jobs.stop)
     if code == 0:
         print(f"resume with: {_command(arguments, 'resume')}")
@@ -129,12 +129,12 @@ async def stop(jobs: Jobs, arguments: argparse.Namespace) -> int:
 
 
 @_with_jobs
-async def resume(jobs: Jobs, arguments: argparse.Namespace) -> int:
+async def resume(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     return await _each(arguments.jobs, jobs.resume)
 
 
 @_with_jobs
-async def delete(jobs: Jobs, arguments: argparse.Namespace) -> int:
+async def delete(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     if bool(arguments.jobs) == arguments.everything:
         raise WrongUseError("name the jobs to delete, or use --all")
     names = arguments.jobs or [job["metadata"]["name"] for job in await jobs.all()]
@@ -144,7 +144,7 @@ async def delete(jobs: Jobs, arguments: argparse.Namespace) -> int:
 
 
 @_with_jobs
-async def clean(jobs: Jobs, arguments: argparse.Namespace) -> int:
+async def clean(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 
     ended = kept.ended_jobs(await jobs.all())[arguments.keep :]
     if not ended:
@@ -165,7 +165,7 @@ async def clean(jobs: Jobs, arguments: argparse.Namespace) -> int:
 
 
 @_with_jobs
-async def wait(jobs: Jobs, arguments: argparse.Namespace) -> int:
+async def wait(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     code, said = await jobs.wait(arguments.job, arguments.until, arguments.timeout)
     print(said, file=sys.stderr if code else sys.stdout)
     return code

@@ -52,7 +52,7 @@ class RefusedError(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
+class LocalJobs:
     """The TrainJobs of one namespace of a cluster.
 
     Args:
@@ -207,12 +207,12 @@ class Jobs:
 
 
 @asynccontextmanager
-async def jobs_of(folder: Path, namespace: str) -> AsyncIterator[Jobs]:
+async def jobs_of(folder: Path, namespace: str) -> AsyncIterator[LocalJobs]:
     """The jobs of the cluster of a folder, which must run."""
     transport = HTTPTransport(load_config(folder / "kubeconfig"))
     client = Client(transport, user_agent="trainwright-local")
     try:
-        yield Jobs(client, transport, namespace, folder / "logs")
+        yield LocalJobs(client, transport, namespace, folder / "logs")
     finally:
         await client.close()
 

@@ -3,7 +3,7 @@
 
 import socket
 
-from trainwright.controller.cli.local.options import Options
+from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.local.node.images import Environment, Images
 from trainwright.controller.local.node.settings import Isolation, NetworkMode, NodeSettings
 
@@ -14,7 +14,7 @@ _NO_INITIALIZERS = (
 )
 
 
-def node_settings(options: Options) -> NodeSettings:
+def node_settings(options: LocalOptions) -> NodeSettings:
     """For the node. Raises ConfigurationError where `images.yaml` has a mistake."""
     return NodeSettings(
         name=node_name(),
@@ -28,7 +28,7 @@ def node_settings(options: Options) -> NodeSettings:
     )
 
 
-def images_of(options: Options) -> Images:
+def images_of(options: LocalOptions) -> Images:
     """What runs in place of images. Raises ConfigurationError where `images.yaml` has a mistake."""
     absent = [
         (f"*/{name}-initializer[:@]*", Environment(name=name, folders=(), refusal=_NO_INITIALIZERS))

@@ -16,7 +16,7 @@ _VERBOSE = "--verbose"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class LocalOptions:
     """Which cluster, and how it runs."""
 
     name: str
@@ -75,7 +75,7 @@ class Options:
             made.append(_VERBOSE)
         return made
 
-    def unlike(self, run: state.Run) -> str:
+    def unlike(self, run: state.ClusterRun) -> str:
         """Why these options cannot be had of a cluster that runs already; empty if they can."""
         missing = [option for option in self.kept() if option not in (*run.options, _VERBOSE)]
         if not missing:
@@ -86,10 +86,10 @@ class Options:
         )
 
 
-def options_of(arguments: argparse.Namespace) -> Options:
+def options_of(arguments: argparse.Namespace) -> LocalOptions:
     """The options of a parsed command line."""
     given = vars(arguments)
-    return Options(
+    return LocalOptions(
         name=arguments.name,
         folder=state.folder_of(arguments.name, arguments.dir),
         port=given.get("port", 0),
@@ -105,7 +105,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 
 @contextmanager
-def disk_errors(options: Options) -> Iterator[None]:
+def disk_errors(options: LocalOptions) -> Iterator[None]:
     """Errors of the system become sentences. Each names its file; that of a full disk has none: it gets the folder."""
     try:
         yield

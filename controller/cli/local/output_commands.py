@@ -11,8 +11,8 @@ from trainwright.api.errors import UserError
 from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.local import managing, outputs
-from trainwright.controller.cli.local.options import Options, options_of
-from trainwright.controller.cli.local.outputs import Kept
+from trainwright.controller.cli.local.options import LocalOptions, options_of
+from trainwright.controller.cli.local.outputs import KeptOutput
 from trainwright.controller.local.node.files import remove_tree
 
 _SUCCESS, _FAILURE = 0, 1
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     return _SUCCESS
 
 
-def _delete(options: Options, chosen: Sequence[Kept], *, is_sure: bool) -> int:
+def _delete(options: LocalOptions, chosen: Sequence[KeptOutput], *, is_sure: bool) -> int:
 
     in_use = _in_use(chosen)
     for path, why in in_use.items():
@@ -72,7 +72,7 @@ def _delete(options: Options, chosen: Sequence[Kept], *, is_sure: bool) -> int:
     return code
 
 
-def _in_use(chosen: Sequence[Kept]) -> Mapping[Path, str]:
+def _in_use(chosen: Sequence[KeptOutput]) -> Mapping[Path, str]:
     """Why outputs cannot be deleted now."""
     found: dict[Path, str] = {}
     clusters = {one.owner.cluster for one in chosen if one.owner.cluster}

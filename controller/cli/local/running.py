@@ -29,7 +29,7 @@ from trainwright.controller.cli.local import (
 )
 from trainwright.controller.cli.local.jobs import OUT_OF_TIME, TRAINJOB, Followed, Follower
 from trainwright.controller.cli.local.node import images_of, node_settings
-from trainwright.controller.cli.local.options import Options
+from trainwright.controller.cli.local.options import LocalOptions
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.local.interpreter import forget_user_folders
@@ -47,7 +47,7 @@ _MANAGER = "trainwright-local-run"
 _Result = TypeVar("_Result")
 
 
-async def run(options: Options, documents: list[Document], arguments: argparse.Namespace) -> int:
+async def run(options: LocalOptions, documents: list[Document], arguments: argparse.Namespace) -> int:
     """Submit the objects and follow the job; returns the exit code. Raises WrongUseError."""
     interrupted = _Interrupted()
     try:
@@ -57,7 +57,7 @@ async def run(options: Options, documents: list[Document], arguments: argparse.N
 
 
 async def _run(
-    options: Options, documents: list[Document], arguments: argparse.Namespace, interrupted: "_Interrupted"
+    options: LocalOptions, documents: list[Document], arguments: argparse.Namespace, interrupted: "_Interrupted"
 ) -> int:
     stays = state.running(options.folder) is not None
     async with _cluster(options, detach=arguments.detach) as (transport, dashboard):
@@ -68,7 +68,7 @@ async def _run(
         runtime = await feasibility.runtime_of(job, documents, client)
         if runtime is not None:
             await _prepare(options, runtime, client, job, arguments)
-        output = outputs.Output(arguments.output)
+        output = outputs.JobOutput(arguments.output)
         created = await _submit(client, documents, job)
         name = name_of(created)
         job["metadata"]["name"] = name
@@ -144,7 +144,7 @@ async def _or_kill(interrupted: "_Interrupted", step: "asyncio.Future[bool]", cl
         await interrupted.may_end(asyncio.ensure_future(ending.stopped(client, namespace, name)), "giving up")
 
 
-def _say_kept(options: Options, job: Document, *, suspended: bool) -> None:
+def _say_kept(options: LocalOptions, job: Document, *, suspended: bool) -> None:
     if suspended:
         said = f"the job stays suspended; let it go on with: {_command(options, 'resume', job)}"
     else:
@@ -159,16 +159,16 @@ def _stopping(
     if not arguments.stall_stop:
         return None
     if arguments.keep:
-        return lambda: managing.Jobs(client, transport, namespace).stop(name)
+        return lambda: managing.LocalJobs(client, transport, namespace).stop(name)
     said = "it seemed to hang, and --stall-stop ended it"
     return lambda: ending.end(client, namespace, name, ending.REASON_STALLED, said)
 
 
-def _follow_command(options: Options, job: Document) -> str:
+def _follow_command(options: LocalOptions, job: Document) -> str:
     return _command(options, "logs", job, " --follow")
 
 
-def _command(options: Options, command: str, job: Document, more: str = "") -> str:
+def _command(options: LocalOptions, command: str, job: Document, more: str = "") -> str:
     namespace = namespace_of(job)
     where = "" if namespace == "default" else f" --namespace={namespace}"
     return f"{options.command(command)} {name_of(job)}{more}{where}"
@@ -233,7 +233,7 @@ class _Interrupted:
 
 
 @asynccontextmanager
-async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Transport, str]]:
+async def _cluster(options: LocalOptions, *, detach: bool) -> AsyncIterator[tuple[Transport, str]]:
     """The way to the cluster that runs, or to one for the length of the block; and the address of its dashboard."""
     if (run := state.running(options.folder)) is not None:
         if why := options.unlike(run):
@@ -275,7 +275,7 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
                 yield inside, dashboard if sys.stdout.isatty() else ""
 
 
-async def prepared(options: Options, documents: list[Document], arguments: argparse.Namespace) -> list[Document]:
+async def prepared(options: LocalOptions, documents: list[Document], arguments: argparse.Namespace) -> list[Document]:
     """The objects as they would be submitted, for `--dry-run`: without a cluster, runtimes are the shipped ones.
 
     Raises WrongUseError where they cannot run here.
@@ -304,7 +304,7 @@ def _job_of(documents: list[Document]) -> Document:
 
 
 async def _prepare(
-    options: Options, runtime: Runtime, client: Client | None, job: Document, arguments: argparse.Namespace
+    options: LocalOptions, runtime: Runtime, client: Client | None, job: Document, arguments: argparse.Namespace
 ) -> None:
     """Choose what starts the script, and refuse what cannot run here. Raises WrongUseError."""
     images = images_of(options)
@@ -332,7 +332,7 @@ async def _prepare(
 
 
 def _prepare_script(
-    options: Options,
+    options: LocalOptions,
     objects: list[Document],
     runtime: Runtime,
     job: Document,

@@ -9,7 +9,7 @@ from trainwright.controller.cli import state
 from trainwright.controller.cli.commands import WrongUseError
 from trainwright.controller.cli.dashboard.keys import KeptKeys
 from trainwright.controller.cli.local import kubeconfigs, serving
-from trainwright.controller.cli.local.options import Options, disk_errors, options_of
+from trainwright.controller.cli.local.options import LocalOptions, disk_errors, options_of
 from trainwright.controller.cli.local.run import check_system
 
 
@@ -39,21 +39,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _running(options: Options) -> state.Run:
+def _running(options: LocalOptions) -> state.ClusterRun:
     """The cluster, which is started if it does not run."""
     run = serving.started_elsewhere(options.folder)
     if run is None:
         return _start(options)
     if why := options.unlike(run):
-        raise serving.StartError(why)
+        raise serving.ClusterStartError(why)
     print(f"cluster {options.name}: runs already, at {run.server}")
     return run
 
 
-def _start(options: Options) -> state.Run:
+def _start(options: LocalOptions) -> state.ClusterRun:
     try:
         run = serving.start_in_background(options)
-    except serving.StartError:
+    except serving.ClusterStartError:
         # Two commands at once: one of them finds the folder in use.
         found = serving.started_elsewhere(options.folder)
         if found is None:
@@ -63,7 +63,7 @@ def _start(options: Options) -> state.Run:
     return run
 
 
-def _renew_token(options: Options) -> None:
+def _renew_token(options: LocalOptions) -> None:
     """Rotate the dashboard's secret. A server that runs takes the new one with its next request."""
     state.make_folder(options.folder)
     keys = KeptKeys(options.folder).renew()
