@@ -22,10 +22,9 @@ from trainwright.controller.runtime import Client, HTTPTransport
 from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
 from trainwright.controller.trainer.assembly.permissions import rights
 from trainwright.controller.trainer.assembly.settings import settings_of
-from trainwright.controller.trainer.doctor.examination import Examined, examine
-from trainwright.controller.trainer.doctor.findings import Level
-from trainwright.controller.trainer.doctor.gathering import Gatherer
-from trainwright.controller.trainer.doctor.site import DEFAULT_HOME, Site
+from trainwright.controller.trainer.why.site.examination import Examined, examine
+from trainwright.controller.trainer.why.site.gathering import Gatherer
+from trainwright.controller.trainer.why.site.survey import DEFAULT_HOME, Level, SiteSurvey
 from trainwright.plugins.contract import RegistryError
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry, Selection
@@ -72,7 +71,7 @@ def _plain(one: Examined) -> dict[str, Any]:
     return {"check": one.title, "findings": findings}
 
 
-async def _gather(arguments: argparse.Namespace) -> Site:
+async def _gather(arguments: argparse.Namespace) -> SiteSurvey:
 
     def tell(what: str) -> None:
         if sys.stderr.isatty():
@@ -95,13 +94,13 @@ def shipped_definitions() -> Mapping[str, Document]:
     return {one["metadata"]["name"]: one for one in definitions()}
 
 
-def needed_rights(site: Site) -> Sequence[tuple[str, Sequence[Rule]]]:
+def needed_rights(site: SiteSurvey) -> Sequence[tuple[str, Sequence[Rule]]]:
     """The rights that the manager of the site needs, by the namespace in which; empty for the whole cluster.
 
     They are those of the roles that `trainwright rbac` prints for it. Raises ConfigurationError.
     """
 
-    found = site.configuration if isinstance(site.configuration, dict) else {}
+    found = site.if_read("configuration") or {}
     try:
         configuration = msgspec.convert(found, Configuration)
         on_or_off = gates(site.feature_gates)

@@ -18,7 +18,7 @@ import msgspec
 from trainwright.api.times import format_time, wall_clock
 from trainwright.controller.cli.dashboard.contract import CauseView, ExplanationView, ReferenceView, SeverityName
 from trainwright.controller.cli.reading import reading, run_reading
-from trainwright.controller.trainer.explain import Explanation, Reader
+from trainwright.controller.trainer.why import Explanation, Reader
 from trainwright.plugins.contract import Cause, Explains, Severity
 from trainwright.plugins.registry import Registry
 

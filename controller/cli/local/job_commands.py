@@ -81,7 +81,7 @@ async def jobs(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
 async def show(jobs: LocalJobs, arguments: argparse.Namespace) -> int:
     # Imported here: the other commands explain nothing.
     from trainwright.controller.cli.explain import explaining_plugins, lines_of  # noqa: PLC0415
-    from trainwright.controller.trainer.explain import Reader  # noqa: PLC0415
+    from trainwright.controller.trainer.why import Reader  # noqa: PLC0415
 
     job = await jobs.get(arguments.job)
     if arguments.output != "text":

@@ -24,7 +24,7 @@ from trainwright.controller.runtime import load_config
 from trainwright.controller.runtime.manager import collector, logs
 
 if TYPE_CHECKING:
-    from trainwright.controller.local.node.node import Node
+    from trainwright.controller.local.node.node import LocalNode
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 3660.0
@@ -92,7 +92,7 @@ async def serve(options: LocalOptions, ready: Callable[[state.ClusterRun], Await
 
 
 @asynccontextmanager
-async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, Node | None, str]]":
+async def _cluster(options: LocalOptions) -> "AsyncIterator[tuple[str, LocalNode | None, str]]":
     """Run what the options say; yields the URL of the API server, the node if there is one, and the dashboard's."""
     collector.tune()  # a full collection stopped the loop for 0.1 s when many pods started
     if options.only:

@@ -5,9 +5,9 @@ from typing import cast
 
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
-from trainwright.controller.trainer.explain.waiting import WaitingConditions
 from trainwright.controller.trainer.failures.recorder import FailureRecorder
 from trainwright.controller.trainer.job.pods import declare_pods
+from trainwright.controller.trainer.why.waiting import WaitingConditions
 from trainwright.plugins.contract import Explains
 
 
@@ -17,6 +17,6 @@ def rights(grants: Grants) -> None:
 
 def declare(assembly: Assembly) -> None:
     declare_pods(assembly.manager.cache)
-    FailureRecorder(assembly.manager, assembly.events)
+    FailureRecorder(assembly.manager, assembly.events, assembly.records)
     explaining = [cast("Explains", entry.plugin) for entry in assembly.pipeline.registry.having("explain")]
-    WaitingConditions(assembly.manager, assembly.jobsets, explaining)
+    WaitingConditions(assembly.manager, assembly.jobsets, explaining, assembly.records)

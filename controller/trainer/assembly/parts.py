@@ -33,6 +33,7 @@ from trainwright.controller.trainer.build.runtimes import Runtimes
 from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.controller.trainer.job.defects import Defects
 from trainwright.controller.trainer.job.events import JobEvents
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
 
@@ -83,6 +84,8 @@ class Assembly:
     snapshots: Snapshots
     defects: Defects
     events: JobEvents
+    records: JobRecords
+    """What is remembered of jobs."""
     serving: ServingCertificate
     """The certificate of all servers of the process."""
     leads: Callable[[], bool]

@@ -17,6 +17,7 @@ def declare(assembly: Assembly) -> None:
         assembly.snapshots.existing,
         settings.stall_after,
         assembly.coalescer,
+        assembly.records,
         pods_of=(lambda job: pods_of(cache, job)) if has_pods else None,
         is_alone=settings.election is None,
     )

@@ -10,7 +10,7 @@ from trainwright.controller.trainer.job.transitions import PluginTransitions
 
 def declare(assembly: Assembly) -> None:
     manager = assembly.manager
-    states = JobStates()
+    states = JobStates(assembly.records)
     states.listen(JobMetrics(manager.metrics.registry, leads=assembly.leads))
     states.listen(assembly.events)
     following = assembly.pipeline.registry.having("on_transition")
@@ -18,4 +18,3 @@ def declare(assembly: Assembly) -> None:
     if following:
         states.listen(told)
         manager.add(told, Group.LEADER, "transitions")
-    states.watch(manager.cache)

@@ -15,7 +15,7 @@ from trainwright.api.trainer.v1alpha1 import TrainingRuntime
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.explain import explaining_plugins, shown_explanation
 from trainwright.controller.runtime.testing.waiting import eventually
-from trainwright.controller.trainer.explain import Reader
+from trainwright.controller.trainer.why import Reader
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
