@@ -15,21 +15,14 @@ from typing import Any
 
 import msgspec
 
-from trainwright.api.times import format_time, wall_clock
-from trainwright.controller.cli.dashboard.contract import CauseView, ExplanationView, ReferenceView, SeverityName
+from trainwright.api.times import wall_clock
+from trainwright.controller.cli.causes import shown_explanation
 from trainwright.controller.cli.reading import reading, run_reading
 from trainwright.controller.trainer.why import Explanation, Reader
-from trainwright.plugins.contract import Cause, Explains, Severity
+from trainwright.plugins.contract import Cause, Explains
 from trainwright.plugins.registry import Registry
 
 WATCH_SECONDS = 2.0
-_SEVERITIES: dict[Severity, SeverityName] = {
-    Severity.ENDED: "Ended",
-    Severity.DELIBERATE: "Deliberate",
-    Severity.STUCK: "Stuck",
-    Severity.TEMPORARY: "Temporary",
-    Severity.WAITS: "Waits",
-}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -122,27 +115,3 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "others": told["others"],
         "notRead": told["notRead"],
     }
-
-
-def shown_explanation(explanation: Explanation) -> ExplanationView:
-    """The explanation on the wire, for commands and pages."""
-    return ExplanationView(
-        outcome=explanation.outcome.value,
-        cause=_cause(explanation.cause),
-        others=[_cause(one) for one in explanation.others],
-        not_read=list(explanation.unread),
-    )
-
-
-def _cause(cause: Cause) -> CauseView:
-    about = cause.about
-    return CauseView(
-        reason=cause.reason,
-        message=cause.message,
-        severity=_SEVERITIES[cause.severity],
-        object=ReferenceView(kind=about.kind, namespace=about.namespace, name=about.name)
-        if about is not None
-        else None,
-        since=format_time(cause.since) if cause.since is not None else None,
-        pods=cause.pods,
-    )

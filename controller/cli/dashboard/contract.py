@@ -54,6 +54,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from trainwright.controller.cli.causes import ExplanationView, ReferenceView, StateName
+
 VERSION = 1
 """Of the contract. Fields are added without a new version, and never change their meaning."""
 HEARTBEAT_SECONDS = 15.0
@@ -62,21 +64,6 @@ SPARK_POINTS = 32
 DEFAULT_TAIL, MOST_TAIL = 500, 10_000
 """Lines of a log."""
 
-StateName: TypeAlias = Literal[
-    "Complete",
-    "Failed",
-    "Deleting",
-    "Blocked",
-    "Suspended",
-    "Stuck",
-    "Restarting",
-    "Waiting",
-    "Stalled",
-    "Running",
-    "Pending",
-]
-"""As `controller.trainer.job.state.Word`."""
-SeverityName: TypeAlias = Literal["Ended", "Deliberate", "Stuck", "Temporary", "Waits"]
 ContainerState: TypeAlias = Literal["waiting", "running", "terminated", "unknown"]
 ConnectionState: TypeAlias = Literal["connecting", "live", "lost", "forbidden", "unauthorized", "missing"]
 """connecting: the first list has not arrived. lost: the API server does not answer; what is shown is old. forbidden:
@@ -125,15 +112,6 @@ class Connection(PageAnswer):
     """Time at which it entered this state."""
     last_contact: str | None
     """Time of the last answer of the API server. What is shown is as of then."""
-
-
-class ReferenceView(PageAnswer):
-    """Names an object."""
-
-    kind: str
-    namespace: str
-    """Empty for objects without a namespace."""
-    name: str
 
 
 class Heartbeat(PageAnswer):
@@ -395,33 +373,6 @@ class MetricView(PageAnswer):
     """As reported: may be `NaN`, `Infinity`, or no number."""
     number: float | None
     """The value, if it is a finite number."""
-
-
-class CauseView(PageAnswer):
-    """One cause, in the words of `trainwright explain`."""
-
-    reason: str
-    """A stable word in CamelCase."""
-    message: str
-    """What is wrong with which object, the evidence, and what to do."""
-    severity: SeverityName
-    object: ReferenceView | None
-    """The object to look at."""
-    since: str | None
-    pods: int
-    """How many pods it concerns; 0: not counted."""
-
-
-class ExplanationView(PageAnswer):
-    """Why the job does not train, or that it does."""
-
-    outcome: StateName
-    cause: CauseView
-    """The one to say."""
-    others: list[CauseView]
-    """Further causes, the worst first."""
-    not_read: list[str]
-    """What could not be read, so that the explanation may be incomplete."""
 
 
 class UnreadPart(PageAnswer):

@@ -16,13 +16,13 @@ from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.objects import Document, name_of, uid_of
 from trainwright.api.times import Now, format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.causes import shown_explanation
 from trainwright.controller.cli.comparing.measures import finite
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.pods import failure_of, pods_of
 from trainwright.controller.cli.dashboard.rows import conditions_of, row_of
 from trainwright.controller.cli.dashboard.timeline import timeline_of
 from trainwright.controller.cli.dashboard.usage import Usage
-from trainwright.controller.cli.explain import shown_explanation
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.runtime import Client

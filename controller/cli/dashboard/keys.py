@@ -12,7 +12,9 @@ import hmac
 import json
 import logging
 import secrets
+import socket
 import stat
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -144,3 +146,15 @@ class KeptKeys:
             )
             return None, port
         return (secret if len(secret) == _BYTES else None), port
+
+
+def is_free(port: int) -> bool:
+    """Whether a port of this machine can be listened on."""
+    with closing(socket.socket()) as tried:
+        # As the server will: a closed connection of the last run does not keep the port.
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((HOST, port))
+        except OSError:
+            return False
+    return True

@@ -24,10 +24,9 @@ from trainwright.controller.cli.dashboard import contract, logbook
 from trainwright.controller.cli.dashboard.answering import DashboardSite, problem_of
 from trainwright.controller.cli.dashboard.changing import VERBS
 from trainwright.controller.cli.dashboard.files import PageFile, files_of
-from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys
+from trainwright.controller.cli.dashboard.keys import HOST, KeptKeys, is_free
 from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, PageGuard, PageRequest, cookie_name
 from trainwright.controller.cli.dashboard.streams import Events
-from trainwright.controller.cli.local.ports import is_free
 from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
 from trainwright.controller.runtime.servers.http import listening
 from trainwright.plugins.contract import RegistryError

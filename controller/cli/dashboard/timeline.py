@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import CONDITION_COMPLETE, CONDITION_SUSPENDED
+from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.rows import conditions_of
 from trainwright.plugins.contract.picture import event_time, moment
@@ -36,8 +37,8 @@ def _version(event: Document) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _itself(job: TrainJob) -> contract.ReferenceView:
-    return contract.ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=job.namespace, name=job.name)
+def _itself(job: TrainJob) -> ReferenceView:
+    return ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=job.namespace, name=job.name)
 
 
 def _of_job(job: TrainJob) -> Iterable[contract.Moment]:
@@ -90,7 +91,7 @@ def _of_event(event: Document) -> contract.Moment | None:
         severity="warning" if event.get("type") == "Warning" else "normal",
         reason=str(event.get("reason") or ""),
         message=str(event.get("message") or ""),
-        object=contract.ReferenceView(
+        object=ReferenceView(
             kind=str(about.get("kind") or ""),
             namespace=str(about.get("namespace") or ""),
             name=str(about.get("name") or ""),
@@ -110,5 +111,5 @@ def _of_failures(job: TrainJob, failures: Mapping[int, contract.FailureView]) ->
                 severity="warning",
                 reason=failure.reason or "Failed",
                 message=f"pod {failure.pod} of attempt {number} failed first: {how}",
-                object=contract.ReferenceView(kind="Pod", namespace=job.namespace, name=failure.pod),
+                object=ReferenceView(kind="Pod", namespace=job.namespace, name=failure.pod),
             )

@@ -16,6 +16,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import AnyObject, Key, controller_of, uid_of
 from trainwright.api.times import Now, format_time, parse, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.curves import Seen, not_finite_in, with_notes
 from trainwright.controller.cli.dashboard.reports import KeptReport, KeptReports
@@ -374,6 +375,6 @@ def _report_of(held: HeldJob) -> KeptReport:
     )
 
 
-def reference(key: Key) -> contract.ReferenceView:
+def reference(key: Key) -> ReferenceView:
     """The name of a job."""
-    return contract.ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=key.namespace, name=key.name)
+    return ReferenceView(kind=TrainJob.RESOURCE.kind, namespace=key.namespace, name=key.name)

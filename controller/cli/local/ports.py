@@ -6,7 +6,7 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
-from trainwright.controller.local.apiserver.serving import HOST
+from trainwright.controller.cli.dashboard.keys import HOST, is_free
 from trainwright.controller.local.credentials import write_private
 
 log = logging.getLogger(__name__)
@@ -40,15 +40,3 @@ def _known(path: Path) -> int:
     except (FileNotFoundError, UnicodeDecodeError):
         return 0
     return int(text) if text.isdigit() and 0 < int(text) <= 65535 else 0
-
-
-def is_free(port: int) -> bool:
-    """Whether a port of this machine can be listened on."""
-    with closing(socket.socket()) as tried:
-        # As the server will: a closed connection of the last run does not keep the port.
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((HOST, port))
-        except OSError:
-            return False
-    return True

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.dashboard.conftest import Window, audit
 from tests.e2e.dashboard.stub import Stub, many, one_row, problem, sample, sample_job, with_curves
+from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
 
 pytestmark = pytest.mark.parity
@@ -96,7 +97,7 @@ def test_rows_change_come_and_go(stub: Stub, window: Window) -> None:
     stub.jobs = many(3)
     page = window.open(stub.url)
     expect(page.locator(".rows .row")).to_have_count(3)
-    gone = contract.ReferenceView(kind="TrainJob", namespace="team-0", name="job-0000")
+    gone = ReferenceView(kind="TrainJob", namespace="team-0", name="job-0000")
     stub.send("rows", contract.Rows(now=stub.jobs.now, changed=[one_row("fresh", percentage=3)], deleted=[gone]))
     expect(page.get_by_role("link", name="fresh")).to_be_visible()
     expect(page.get_by_role("link", name="job-0000")).to_have_count(0)

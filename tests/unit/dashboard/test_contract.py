@@ -8,6 +8,7 @@ from typing import get_args
 import msgspec
 import pytest
 
+from trainwright.controller.cli.causes import StateName
 from trainwright.controller.cli.comparing.comparison import JobComparison
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.trainer.job.state import Word
@@ -64,7 +65,7 @@ def test_the_streams_hold_events_of_the_contract(name: str) -> None:
 
 
 def test_the_states_are_those_of_every_view_of_a_job() -> None:
-    assert list(get_args(contract.StateName)) == list(Word)
+    assert list(get_args(StateName)) == list(Word)
 
 
 def test_the_samples_show_every_state() -> None:

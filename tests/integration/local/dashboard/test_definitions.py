@@ -13,6 +13,7 @@ from tests.integration.local.dashboard.world import World
 from tests.repository import ROOT
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.local.cluster import api_server, install
 from trainwright.controller.runtime import Client
@@ -88,7 +89,7 @@ async def test_a_job_that_does_not_fit_is_named_and_hides_no_other(tmp_path: Pat
             await eventually(lambda: bool(site.jobs().jobs and site.jobs().undecodable))
             jobs = (await browser.get("/api/v1/jobs")).as_(contract.JobList)
             assert [row.name for row in jobs.jobs] == ["bert"]
-            assert jobs.undecodable == [contract.ReferenceView(kind="TrainJob", namespace="team-a", name="odd")]
+            assert jobs.undecodable == [ReferenceView(kind="TrainJob", namespace="team-a", name="odd")]
             problem = (await browser.get(world.path("odd"))).problem
             assert (problem.code, "TrainJob team-a/odd does not fit the API" in problem.message) == (500, True)
             async with browser.stream(f"{world.path('odd')}/stream") as events:

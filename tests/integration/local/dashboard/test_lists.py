@@ -13,6 +13,7 @@ from tests.integration.local.dashboard.world import World
 from trainwright.api.kubernetes.core.v1 import Namespace
 from trainwright.api.objects import Key
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.cli.causes import ReferenceView
 from trainwright.controller.cli.dashboard import connection, contract, looking, serving
 from trainwright.controller.runtime.testing.waiting import eventually
 
@@ -37,7 +38,7 @@ async def test_the_list_is_a_snapshot_and_then_the_rows_that_change(world: World
         assert [row.name for row in found.changed] == ["bert"]
         await world.client.delete(TrainJob.RESOURCE, "quiet", world.space)
         gone = await events.until("rows", lambda rows: bool(rows.deleted))
-        assert gone.deleted == [contract.ReferenceView(kind="TrainJob", namespace=world.space, name="quiet")]
+        assert gone.deleted == [ReferenceView(kind="TrainJob", namespace=world.space, name="quiet")]
 
 
 async def test_a_page_that_reads_slowly_is_sent_the_last_state_only(world: World) -> None:
