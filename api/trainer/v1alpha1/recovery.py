@@ -25,6 +25,9 @@ from trainwright.api.trainer.v1alpha1.constants import (
 from trainwright.api.trainer.v1alpha1.progress import Problem
 
 DEFAULT_RETRIES = 3
+DEFAULT_RETRIES_MEMORY = 1
+DEFAULT_RETRIES_INFRASTRUCTURE = 50
+DEFAULT_RETRIES_HANG = 2
 MOST_RETRIES = 100
 CANNOT_RUN = (126, 127)
 """Exit codes of shells for a program that they cannot run. A retry does not change that."""
@@ -53,6 +56,11 @@ class Declaration:
     """Exit codes, ascending."""
     free: tuple[int, ...] = ()
     """Exit codes, ascending; none of them is in `no_retry`."""
+    memory: int = DEFAULT_RETRIES_MEMORY
+    infrastructure: int = DEFAULT_RETRIES_INFRASTRUCTURE
+    hang: int = DEFAULT_RETRIES_HANG
+    restarts_stalled: bool = False
+    """Whether ranks that stand still are restarted, not only shown."""
 
     @property
     def is_gang(self) -> bool:
@@ -156,8 +164,8 @@ _READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     ANNOTATION_RETRIES: ("retries", _whole(MOST_RETRIES)),
     ANNOTATION_NO_RETRY_EXIT_CODES: ("no_retry", _codes),
     ANNOTATION_FREE_EXIT_CODES: ("free", _free_codes),
-    ANNOTATION_RETRIES_MEMORY: ("", _whole(_MOST_OF_A_CAUSE)),
-    ANNOTATION_RETRIES_INFRASTRUCTURE: ("", _whole(_MOST_OF_A_CAUSE)),
+    ANNOTATION_RETRIES_MEMORY: ("memory", _whole(_MOST_OF_A_CAUSE)),
+    ANNOTATION_RETRIES_INFRASTRUCTURE: ("infrastructure", _whole(_MOST_OF_A_CAUSE)),
     ANNOTATION_RETRIES_HANG: ("", _whole(_MOST_OF_A_CAUSE)),
     ANNOTATION_ON_STALL: ("", _one_of("mark", "restart")),
     ANNOTATION_AVOID_NODES: ("", _one_of("true", "false")),
