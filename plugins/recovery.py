@@ -6,7 +6,8 @@ fails by a rule of its `podFailurePolicy` has the index of the rule in its messa
 That message is no API of Kubernetes: where it changes, a failure is counted that would be free, and no more.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -20,6 +21,7 @@ from trainwright.api.kubernetes.batch.v1 import (
 from trainwright.api.objects import annotations_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
+    ANNOTATION_ATTEMPT_BASE,
     ANNOTATION_FREE_EXIT_CODES,
     ANNOTATION_NO_RETRY_EXIT_CODES,
     ANNOTATION_RECOVERY,
@@ -35,6 +37,10 @@ from trainwright.api.trainer.v1alpha1.recovery import (
     CANNOT_RUN,
     DEFAULT_RETRIES,
     MOST_RETRIES,
+    STANDING,
+    STANDING_BASE,
+    STANDING_HOLD,
+    STANDING_RETRIES,
     Declaration,
     Retries,
     declared,
@@ -42,7 +48,7 @@ from trainwright.api.trainer.v1alpha1.recovery import (
     named,
     without_effect_yet,
 )
-from trainwright.plugins.contract import Finding, Info, PodSet, Warned, invalid
+from trainwright.plugins.contract import Finding, Info, PodSet, Reference, Runtime, Warned, invalid
 
 _WHY = f"{ANNOTATION_RECOVERY}: {RECOVERY_GANG}"
 _DISRUPTED, _FINAL, _FREE = range(3)
@@ -101,6 +107,11 @@ class RecoveryPlugin:
             if name not in (ANNOTATION_RECOVERY, *unused):
                 yield Warned(f"annotation {name} has no effect without {ANNOTATION_RECOVERY}: {RECOVERY_GANG}")
 
+    def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
+        """What the manager knows of the attempts of a job that recovers."""
+        wanted, _ = declared(annotations_of(job), annotations_of(runtime), self._allowed)
+        return (standing_of(job),) if wanted.is_gang else ()
+
     def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
         """Write the rules into the Jobs of all ranks, and into the JobSet."""
         wanted, _ = self._declared(info, job)
@@ -118,12 +129,28 @@ class RecoveryPlugin:
             if not info.has_failure_policy:
                 pods.set_pod_failure_policy(_pod_rules(wanted), why=_WHY)
                 ruled.append(pods.name)
+        standing = self._standing(info, job)
+        if base := standing.get(STANDING_BASE):
+            info.set_pod_annotation(ANNOTATION_ATTEMPT_BASE, base, why=_WHY)
+        info.held = STANDING_HOLD in standing
+        if (left := standing.get(STANDING_RETRIES)) is not None:
+            wanted = replace(wanted, retries=int(left))
         if not info.has_failure_policy:
             steps = [pods.name for pods in info.pod_sets if _is_initializer(pods)]
             info.set_failure_policy(_rules(wanted, ruled, steps), why=_WHY)
 
+    def _standing(self, info: Info, job: TrainJob) -> Mapping[str, str]:
+        """What the manager knows of the attempts so far; nothing before the first one has ended."""
+        found = info.facts.find(standing_of(job))
+        return annotations_of(found) if found is not None else {}
+
     def _declared(self, info: Info, job: TrainJob) -> tuple[Declaration, tuple[Problem, ...]]:
         return declared(annotations_of(job), annotations_of(info.runtime), self._allowed)
+
+
+def standing_of(job: TrainJob) -> Reference:
+    """The fact that tells of the attempts of a job."""
+    return Reference(STANDING, job.namespace, job.name)
 
 
 def _ranks(info: Info) -> list[PodSet]:

@@ -51,6 +51,8 @@ ANNOTATION_FREE_EXIT_CODES: Final = "trainwright.dev/free-exit-codes"
 """Exit codes after which all ranks restart without a charge."""
 ANNOTATION_ON_STALL: Final = "trainwright.dev/on-stall"
 ANNOTATION_AVOID_NODES: Final = "trainwright.dev/avoid-nodes"
+ANNOTATION_ATTEMPT_BASE: Final = "trainwright.dev/attempt-base"
+"""Of pods: how many attempts there were before the first one of their JobSet, or before its last resume."""
 
 # Steps, which are also the names of replicated jobs and containers of initializers.
 STEP_TRAINER: Final = "trainer"

@@ -15,6 +15,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.recovery import Retries
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES
 from trainwright.controller.runtime import Group, Manager
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
@@ -49,6 +50,8 @@ from trainwright.controller.trainer.job.metrics import JobMetrics
 from trainwright.controller.trainer.job.pods import declare_pods, pods_of
 from trainwright.controller.trainer.job.state import JobStates
 from trainwright.controller.trainer.job.transitions import PluginTransitions
+from trainwright.controller.trainer.recovery.recorder import RecoveryRecorder
+from trainwright.controller.trainer.recovery.recoveries import Recoveries
 from trainwright.plugins.contract import Explains, Reference
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
@@ -90,6 +93,15 @@ class Assembly:
     """Takes the handlers where the API server runs in this process, and asks them without a socket."""
     own_certificate: "Material | None" = None
     """The certificate that is loaded already, of a process that makes its own; None: it is made or read later."""
+
+    @cached_property
+    def recoveries(self) -> Recoveries | None:
+        """What is known of the attempts of jobs that recover; None: the gate is off."""
+        if not self.settings.features.enabled(RECOVERY):
+            return None
+        given = self.settings.plugins.settings["Recovery"]
+        allowed = Retries(given["defaultRetries"], given["maxRetries"])
+        return Recoveries(self.manager, self.snapshots, allowed)
 
     @cached_property
     def coalescer(self) -> "Coalescer":
@@ -171,6 +183,7 @@ def _declare_jobs(assembly: Assembly) -> None:
         assembly.snapshots,
         assembly.events,
         options,
+        recoveries=assembly.recoveries,
     )
 
 
@@ -181,7 +194,14 @@ def _declare_finalizers(assembly: Assembly) -> None:
 
 def _declare_failures(assembly: Assembly) -> None:
     declare_pods(assembly.manager.cache)
-    FailureRecorder(assembly.manager, assembly.events)
+    if assembly.recoveries is not None:
+        RecoveryRecorder(assembly.manager, assembly.events, assembly.recoveries)
+    else:
+        FailureRecorder(assembly.manager, assembly.events)
+
+
+def _failure_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
+    return RecoveryRecorder.RULES if settings.features.enabled(RECOVERY) else FailureRecorder.RULES
 
 
 def _declare_waiting(assembly: Assembly) -> None:
@@ -369,8 +389,8 @@ PARTS = (
     Part(name="obsolete-finalizers", rights=lambda *_: finalizers.RULES, declare=_declare_finalizers),
     Part(
         name="failures",
-        is_on=lambda settings: settings.features.enabled(EXPLAIN),
-        rights=lambda *_: FailureRecorder.RULES,
+        is_on=lambda settings: settings.features.enabled(EXPLAIN) or settings.features.enabled(RECOVERY),
+        rights=_failure_rights,
         declare=_declare_failures,
     ),
     Part(

@@ -84,7 +84,7 @@ class ToldOfFailures(Protocol):
 class FailureRecorder:
     """Follows the pods of TrainJobs, which the cache must hold, and records the first failure of each attempt."""
 
-    RULES = (
+    RULES: tuple[Rule, ...] = (
         Rule.on(JobSet.RESOURCE, *WATCH),
         Rule.on(POD, *WATCH),
         Rule.on(POD, "get", subresource="log"),
@@ -101,9 +101,12 @@ class FailureRecorder:
         self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
         self._told = told
         self._known: dict[Key, _Recorded] = {}
+        self._declare(manager)
+
+    def _declare(self, manager: Manager) -> None:
         builder = manager.controller("failures_controller").for_(TrainJob, predicates=[_is_of_interest])
         builder.owns(JobSet, predicates=[_is_new])
-        builder.owns(RECORDS, predicates=[_is_deleted_record])
+        builder.owns(RECORDS, predicates=[is_deleted_record])
         builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)
         builder.reconcile(self.reconcile)
 
@@ -134,19 +137,27 @@ class FailureRecorder:
         recorded.entries = entries
         if not was_settled:
             recorded.untold |= entries.keys() - known.keys()
-        if recorded.unwritten:
-            try:
-                await self._applier.apply([document_of(job, entries)], owner=job)
-            except Forbidden as error:
-                if not is_namespace_ending(error):
-                    raise
-                return Done()  # the job goes with its namespace
-            recorded.unwritten = False
+        if recorded.unwritten and not await self._write(job, entries):
+            return Done()
+        recorded.unwritten = False
         self._tell(job, recorded, found)
         if is_finished(job):
             # The ConfigMap has them; nothing but a failure that is seen late asks for them again.
             self._known[key] = _Recorded(uid_of(job), settled=_signature(found))
         return Done()
+
+    async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
+        """Write the record, `more`: with other keys. Returns False for a job that goes with its namespace.
+
+        Raises KubernetesError.
+        """
+        try:
+            await self._applier.apply([document_of(job, entries, more)], owner=job)
+        except Forbidden as error:
+            if not is_namespace_ending(error):
+                raise
+            return False
+        return True
 
     async def _look(
         self, job: TrainJob, recorded: _Recorded, entries: dict[int, Entry], attempt: int, failures: Sequence[Failure]
@@ -288,7 +299,7 @@ def _is_new(event: Event[Any]) -> bool:
     return event.new is not None and (event.old is None or uid_of(event.old) != uid_of(event.new))
 
 
-def _is_deleted_record(event: Event[Any]) -> bool:
+def is_deleted_record(event: Event[Any]) -> bool:
     return event.new is None and event.old is not None and name_of(event.old).endswith(SUFFIX)
 
 

@@ -6,7 +6,7 @@ What pods show is noted when it is seen, because pods are deleted with the attem
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -19,7 +19,7 @@ from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
 from trainwright.controller.trainer.failures.first import LATE_SECONDS, ended_by_deletion
 from trainwright.controller.trainer.failures.record import Entry
-from trainwright.controller.trainer.job.pods import DISRUPTED, number
+from trainwright.controller.trainer.job.pods import DISRUPTED, limited_of, number
 from trainwright.controller.trainer.job.ranks import index_of
 
 RETRIES, MEMORY, INFRASTRUCTURE, HANG = "retries", "memory", "infrastructure", "hang"
@@ -91,26 +91,25 @@ class Witness:
     """Pods that were deleted before anything of this attempt was seen to fail."""
     nodes: dict[str, None] = field(default_factory=dict)
     """The nodes of its pods."""
-    limited: dict[tuple[str, str], bool] = field(default_factory=dict)
-    """Whether a container, by pod and name, has a limit of memory."""
+    limited: dict[str, Sequence[str]] = field(default_factory=dict)
+    """The containers of each pod that have a limit of memory."""
     ran: bool = False
     """Whether a container of it was seen to run or to end."""
     ended: bool = False
     """Whether a container of it was seen to fail."""
 
-    def see(self, pods: Iterable[Document]) -> None:
-        """Note what the pods of the attempt show now."""
+    def see(self, pods: Iterable[Document], *, is_current: bool = True) -> None:
+        """Note what the pods of the attempt show now; `is_current`: Kubernetes has not ended the attempt yet."""
         found = list(pods)
         failing = [pod for pod in found if _has_failed(pod)]
         # A pod that is deleted in the same look as a failure of another may be deleted because of it.
-        first_look = not self.ended
+        first_look = is_current and not self.ended
         own = any(not _is_stopped(pod) for pod in failing)
         for pod in found:
             node = (pod.get("spec") or {}).get("nodeName")
             if node:
                 self.nodes[node] = None
-            for container in (pod.get("spec") or {}).get("containers") or ():
-                self.limited[name_of(pod), container["name"]] = bool(container.get("limited"))
+            self.limited[name_of(pod)] = limited_of(pod)
             if (pod.get("status") or {}).get("phase") in ("Running", "Failed", "Succeeded"):
                 self.ran = True
             for sign in _signs_of(pod):
@@ -201,7 +200,7 @@ def _by_end(entry: Entry, witness: Witness, wanted: Declaration) -> Iterator[Att
     told, code, is_start = _told(entry), entry.exit_code, entry.reason in _START_REASONS
     no_program = is_start and _NO_PROGRAM.search(entry.message) is not None
     is_memory = entry.reason == "OOMKilled"
-    if is_memory and not witness.limited.get((entry.pod, entry.container), True):
+    if is_memory and entry.container not in witness.limited.get(entry.pod, (entry.container,)):
         yield Attribution(FailureCause.INFRASTRUCTURE, f"{told}; it has no limit, so its node ran out of memory")
     if code in wanted.free or (is_start and not no_program):
         yield Attribution(FailureCause.INFRASTRUCTURE, told)

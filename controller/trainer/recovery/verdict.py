@@ -21,6 +21,12 @@ from trainwright.controller.trainer.recovery.causes import (
     Attribution,
     FailureCause,
 )
+from trainwright.controller.trainer.recovery.ruling import (
+    REASON_CANNOT_RUN,
+    REASON_HANG,
+    REASON_RESTARTS_EXHAUSTED,
+    REASON_SAME_FAILURE,
+)
 
 MOST_ATTEMPTS = 100
 """In all; suspensions do not count."""
@@ -28,12 +34,6 @@ SAME = 3
 """So many failures that are the same, one after the other, end a job."""
 PROGRESS_SECONDS = 3600.0
 """An attempt without reports that ran for so long has made progress."""
-REASON_SAME_FAILURE = "SameFailure"
-REASON_RESTARTS_EXHAUSTED = "RestartsExhausted"
-REASON_HANG = "Hang"
-REASON_CANNOT_RUN = "CannotRun"
-END_REASONS = frozenset({REASON_SAME_FAILURE, REASON_RESTARTS_EXHAUSTED, REASON_HANG, REASON_CANNOT_RUN})
-"""Reasons of the condition Failed of a job that the manager has ended, though Kubernetes would go on."""
 _PAUSES = (0.0, 10.0, 60.0, 300.0, 600.0)
 _PAUSES_OF_INFRASTRUCTURE = (0.0, 30.0, 120.0, 300.0)
 LONGEST_PAUSE_IN_QUEUE = 120.0

@@ -55,7 +55,7 @@ def pod(
         found |= {"phase": "Failed", "containerStatuses": [{"name": "node", "state": {"terminated": end}}]}
     return {
         "metadata": metadata,
-        "spec": {"nodeName": node, "containers": [{"name": "node", "limited": limited}]},
+        "spec": {"nodeName": node, "memoryLimited": ["node"] if limited else []},
         "status": found,
     }
 
