@@ -140,11 +140,15 @@ class Progression:
 def observe(known: KnownAttempts, glance: Glance) -> None:
     """Note what the pods show, before any of it is gone."""
     by_attempt: dict[int, list[Document]] = {}
+    # Pods of the next attempt may have begun a moment before it is held back.
+    is_suspended = glance.jobset.spec is not None and bool(glance.jobset.spec.suspend)
+    is_stopped = is_suspended or held_for(known.summary, glance.now) > 0
     for pod in glance.pods:
         by_attempt.setdefault(attempt_of(pod), []).append(pod)
     for attempt, pods in by_attempt.items():
         witness = known.witnesses.setdefault(attempt, Witness())
-        witness.see(pods, is_current=attempt == glance.current and glance.failed_since is None)
+        is_current = attempt == glance.current and glance.failed_since is None
+        witness.see(pods, is_current=is_current, is_ours=is_stopped)
         if witness.ran:
             known.ran_since.setdefault(attempt, glance.now)
             known.begun = max(known.begun, attempt + 1)

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOB_INDEX, LABEL_REPLICATED_JOB
 from trainwright.api.messages import shortened
-from trainwright.api.objects import Document, labels_of, name_of
+from trainwright.api.objects import Document, labels_of, name_of, uid_of
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import CANNOT_RUN, Declaration
@@ -93,13 +93,21 @@ class Witness:
     """The nodes of its pods."""
     limited: dict[str, Sequence[str]] = field(default_factory=dict)
     """The containers of each pod that have a limit of memory."""
+    ours: set[str] = field(default_factory=set)
+    """Pods, by uid, that were deleted by our own doing."""
     ran: bool = False
     """Whether a container of it was seen to run or to end."""
     ended: bool = False
     """Whether a container of it was seen to fail."""
 
-    def see(self, pods: Iterable[Document], *, is_current: bool = True) -> None:
-        """Note what the pods of the attempt show now; `is_current`: Kubernetes has not ended the attempt yet."""
+    def see(self, pods: Iterable[Document], *, is_current: bool = True, is_ours: bool = False) -> None:
+        """Note what the pods of the attempt show now.
+
+        Args:
+            pods: of the attempt.
+            is_current: Kubernetes has not ended the attempt yet.
+            is_ours: pods are deleted because the attempt is held back or suspended.
+        """
         found = list(pods)
         failing = [pod for pod in found if _has_failed(pod)]
         # A pod that is deleted in the same look as a failure of another may be deleted because of it.
@@ -115,8 +123,12 @@ class Witness:
             for sign in _signs_of(pod):
                 if all((known.pod, known.reason) != (sign.pod, sign.reason) for known in self.signs):
                     self.signs.append(sign)
-            gone = _deletion_of(pod) if first_look and not own else None
-            if gone is not None and all(known.pod != gone.pod for known in self.deletions):
+            gone = _deletion_of(pod)
+            if gone is not None and is_ours:
+                self.ours.add(uid_of(pod))
+            elif gone is not None and (uid_of(pod) in self.ours or own or not first_look):
+                continue
+            elif gone is not None and all(known.pod != gone.pod for known in self.deletions):
                 self.deletions.append(gone)
         self.ended = self.ended or own
 

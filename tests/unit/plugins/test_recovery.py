@@ -338,11 +338,11 @@ def test_the_same_change_twice_changes_nothing() -> None:
 
 
 def test_the_module_has_no_part_in_the_manager() -> None:
-    """It is a plugin of the pipeline alone: it needs no rights and watches nothing."""
+    """It needs no rights and watches nothing: the manager gives it the fact that it asks for."""
     (plugin,) = (
         entry
         for entry in Registry.load(Selection(enabled=frozenset({"Recovery"})), built_in())
         if entry.name == "Recovery"
     )
     assert plugin.rules == ()
-    assert plugin.hooks == ("validate", "enforce_pod_spec")
+    assert plugin.hooks == ("uses_facts", "validate", "enforce_pod_spec")

@@ -215,3 +215,14 @@ def test_failures_are_alike_but_for_their_numbers() -> None:
     assert fingerprint_of("KeyError: 17", code=2) != fingerprint_of("KeyError: 17")
     # These do not say what was wrong.
     assert [fingerprint_of(PEER), fingerprint_of("step 12", code=137), fingerprint_of("")] == ["", "", ""]
+
+
+def test_pods_that_are_deleted_to_hold_an_attempt_back_are_no_reason() -> None:
+    """A pod of the next attempt may exist when that is held back; it is deleted, and may be seen for long."""
+    gone = pod(1, deleted="10:00:00")
+    witness = Witness()
+    witness.see([gone], is_ours=True)
+    witness.see([gone])
+    witness.see([pod(0, code=1, at="10:05:00")])
+    entry = Entry.of(failures_by_attempt([pod(0, code=1, at="10:05:00")])[0][0], "ValueError: bad shape")
+    assert attribute(entry, witness, WANTED).cause is FailureCause.CODE
