@@ -172,7 +172,7 @@ def advance(
     uid = uid_of(glance.jobset)
     restarts, counted = glance.restarts, glance.counted
     found = known.summary.copy()
-    if not found.jobset and not found.judged:
+    if not found.judged:
         found = at_least(
             found, jobset=uid, base=glance.base, restarts=max(0, restarts - 1), counted=max(0, counted - 1)
         )
@@ -243,7 +243,8 @@ def _judge_one(
         # A rule of its own has ended the JobSet: Kubernetes' verdict stands.
         outcome = replace(outcome, course=Course.END)
     _take(step, attempt, ended, outcome, now, _nodes_of(known, attempt))
-    found.counted = glance.counted
+    is_counted = why.charged not in (FREE, INFRASTRUCTURE)
+    found.counted = glance.counted if is_last else min(glance.counted, found.counted + int(is_counted))
     if not is_last:
         return True
     if outcome.course is Course.END:
@@ -278,7 +279,7 @@ def _why(known: KnownAttempts, glance: Glance, step: Progression, attempt: int, 
     witness = known.witnesses.get(attempt)
     if witness is None and entry is None:
         # Nobody has seen it: what Kubernetes charged counts.
-        is_counted = glance.counted - found.counted > glance.ended - 1 - attempt or (
+        is_counted = glance.counted > found.counted or (
             is_last and glance.failed_since is not None and not glance.ended_by_rule
         )
         cause = FailureCause.CODE if is_counted else FailureCause.INFRASTRUCTURE
