@@ -24,6 +24,8 @@ from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_ATTEMPT_BASE,
     ANNOTATION_FREE_EXIT_CODES,
     ANNOTATION_NO_RETRY_EXIT_CODES,
+    ANNOTATION_ON_STALL,
+    ANNOTATION_PROGRESS_STALL_AFTER,
     ANNOTATION_RECOVERY,
     ANNOTATION_RETRIES,
     DATASET_INITIALIZER,
@@ -33,6 +35,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
     STEP_MODEL_INITIALIZER,
 )
 from trainwright.api.trainer.v1alpha1.progress import Problem
+from trainwright.api.trainer.v1alpha1.progress import declared as progress_declared
 from trainwright.api.trainer.v1alpha1.recovery import (
     CANNOT_RUN,
     DEFAULT_RETRIES,
@@ -97,6 +100,12 @@ class RecoveryPlugin:
                 yield Warned(f"{whose}annotation {problem.annotation} is ignored: {problem.value!r} {problem.message}")
         if old is not None:
             return
+        if wanted.restarts_stalled and not _says_when(own, annotations_of(info.runtime)):
+            if own.get(ANNOTATION_ON_STALL) == "restart":
+                field = f"metadata.annotations[{ANNOTATION_ON_STALL}]"
+                yield invalid(field, "restart", f"needs {ANNOTATION_PROGRESS_STALL_AFTER}")
+            else:
+                yield Warned(f"the runtime's annotation {ANNOTATION_ON_STALL} needs {ANNOTATION_PROGRESS_STALL_AFTER}")
         unused = without_effect_yet(own)
         for name in unused:
             yield Warned(f"annotation {name} has no effect: this version of Trainwright does not act on it yet")
@@ -146,6 +155,11 @@ class RecoveryPlugin:
 
     def _declared(self, info: Info, job: TrainJob) -> tuple[Declaration, tuple[Problem, ...]]:
         return declared(annotations_of(job), annotations_of(info.runtime), self._allowed)
+
+
+def _says_when(own: Mapping[str, str], runtime: Mapping[str, str]) -> bool:
+    """Whether the job or its runtime says how long reports may stand still."""
+    return progress_declared(own, runtime)[0].stall_after is not None
 
 
 def standing_of(job: TrainJob) -> Reference:

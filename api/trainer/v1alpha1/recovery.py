@@ -118,7 +118,7 @@ def without_effect_yet(annotations: Mapping[str, str]) -> list[str]:
 
 def late_changes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[str]:
     """Warnings about annotations that have changed after the creation of the job."""
-    for name in _READERS:
+    for name in _COMPILED:
         if old.get(name) != new.get(name):
             yield (
                 f"the change of annotation {name} has no effect on this TrainJob: the rules of its JobSet are fixed "
@@ -133,6 +133,10 @@ def _one_of(*values: str) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def _on_stall(text: str) -> bool:
+    return _one_of("mark", "restart")(text) == "restart"
 
 
 def _whole(most: int) -> Callable[[str], int]:
@@ -166,6 +170,8 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
+_COMPILED = (ANNOTATION_RECOVERY, ANNOTATION_RETRIES, ANNOTATION_NO_RETRY_EXIT_CODES, ANNOTATION_FREE_EXIT_CODES)
+"""Those that become rules of the JobSet; the manager looks at the others whenever an attempt ends."""
 _READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     ANNOTATION_RECOVERY: ("mode", _one_of(RECOVERY_NONE, RECOVERY_GANG)),
     ANNOTATION_RETRIES: ("retries", _whole(MOST_RETRIES)),
@@ -173,8 +179,8 @@ _READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     ANNOTATION_FREE_EXIT_CODES: ("free", _free_codes),
     ANNOTATION_RETRIES_MEMORY: ("memory", _whole(_MOST_OF_A_CAUSE)),
     ANNOTATION_RETRIES_INFRASTRUCTURE: ("infrastructure", _whole(_MOST_OF_A_CAUSE)),
-    ANNOTATION_RETRIES_HANG: ("", _whole(_MOST_OF_A_CAUSE)),
-    ANNOTATION_ON_STALL: ("", _one_of("mark", "restart")),
+    ANNOTATION_RETRIES_HANG: ("hang", _whole(_MOST_OF_A_CAUSE)),
+    ANNOTATION_ON_STALL: ("restarts_stalled", _on_stall),
     ANNOTATION_AVOID_NODES: ("", _one_of("true", "false")),
 }
 """Field and reader by annotation; no field: it is reserved."""

@@ -30,6 +30,8 @@ HEADS = 50
 """Attempts that the record of a job that recovers holds; logs are kept of `ATTEMPTS` of them."""
 _KEY = "attempt-"
 _LOG = ".log"
+HANG_KEY = ".hang"
+"""Ends the key with the last lines of ranks that stood still."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -147,7 +149,7 @@ def entries_of(data: Mapping[str, str] | None) -> dict[int, Entry]:
     # Earlier releases counted from 0, and the first attempt is always kept.
     first = 0 if f"{_KEY}0" in (data or {}) else 1
     for key, text in (data or {}).items():
-        if not key.startswith(_KEY) or key.endswith(_LOG):
+        if not key.startswith(_KEY) or key.endswith((_LOG, HANG_KEY)):
             continue
         try:
             entry = msgspec.convert(load(text), Entry)

@@ -46,7 +46,7 @@ Run: TypeAlias = tuple[str, str, str, int | None]
 
 
 @dataclass(slots=True)
-class _Recorded:
+class Recorded:
     """What is recorded of one job."""
 
     uid: str
@@ -100,7 +100,7 @@ class FailureRecorder:
         """
         self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
         self._told = told
-        self._known: dict[Key, _Recorded] = {}
+        self._known: dict[Key, Recorded] = {}
         self._declare(manager)
 
     def _declare(self, manager: Manager) -> None:
@@ -143,7 +143,7 @@ class FailureRecorder:
         self._tell(job, recorded, found)
         if is_finished(job):
             # The ConfigMap has them; nothing but a failure that is seen late asks for them again.
-            self._known[key] = _Recorded(uid_of(job), settled=_signature(found))
+            self._known[key] = Recorded(uid_of(job), settled=_signature(found))
         return Done()
 
     async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
@@ -160,7 +160,7 @@ class FailureRecorder:
         return True
 
     async def _look(
-        self, job: TrainJob, recorded: _Recorded, entries: dict[int, Entry], attempt: int, failures: Sequence[Failure]
+        self, job: TrainJob, recorded: Recorded, entries: dict[int, Entry], attempt: int, failures: Sequence[Failure]
     ) -> None:
         """Choose the culprit of one attempt, and keep its log.
 
@@ -185,7 +185,7 @@ class FailureRecorder:
                 entries[attempt] = held = entry
                 recorded.read[attempt] = failure
 
-    def _tell(self, job: TrainJob, recorded: _Recorded, found: Mapping[int, Sequence[Failure]]) -> None:
+    def _tell(self, job: TrainJob, recorded: Recorded, found: Mapping[int, Sequence[Failure]]) -> None:
         """Tell users of the attempts that were not told yet."""
         for attempt in sorted(recorded.untold):
             entry = (recorded.entries or {})[attempt]
@@ -205,7 +205,7 @@ class FailureRecorder:
         recorded = self._known.get(key)
         return recorded is not None and recorded.uid == uid_of(job) and recorded.settled == _signature(found)
 
-    async def _recorded(self, key: Key, job: TrainJob) -> _Recorded:
+    async def _recorded(self, key: Key, job: TrainJob) -> Recorded:
         """What the ConfigMap holds; read once for each job."""
         recorded = self._known.get(key)
         if recorded is not None and recorded.uid == uid_of(job) and recorded.entries is not None:
@@ -219,7 +219,7 @@ class FailureRecorder:
             owner = controller_of(content)
             if owner is not None and owner.uid == uid_of(job):
                 known = entries_of(content.data)
-        recorded = self._known[key] = _Recorded(uid_of(job), known)
+        recorded = self._known[key] = Recorded(uid_of(job), known)
         return recorded
 
     async def _log(self, namespace: str, failure: Failure) -> str | None:

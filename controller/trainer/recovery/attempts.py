@@ -23,10 +23,13 @@ from trainwright.api.trainer.v1alpha1.constants import (
     MODEL_INITIALIZER,
 )
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
-from trainwright.controller.trainer.failures.record import Entry
+from trainwright.controller.trainer.failures.record import Entry, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of, number
+from trainwright.controller.trainer.job.silence import Reason
+from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.recovery.causes import (
     FREE,
+    HANG,
     INFRASTRUCTURE,
     Attribution,
     FailureCause,
@@ -59,6 +62,8 @@ class KnownAttempts:
     """How many attempts were seen to begin."""
     ran_since: dict[int, datetime] = field(default_factory=dict)
     """When pods of an attempt were first seen to run."""
+    evidence: dict[str, str] = field(default_factory=dict)
+    """The key of the record with the last lines of ranks that stood still, the last time."""
     retries_left: int | None = None
     """Failures of code that a new JobSet may restart after; None: not known yet."""
 
@@ -142,7 +147,7 @@ def observe(known: KnownAttempts, glance: Glance) -> None:
     by_attempt: dict[int, list[Document]] = {}
     # Pods of the next attempt may have begun a moment before it is held back.
     is_suspended = glance.jobset.spec is not None and bool(glance.jobset.spec.suspend)
-    is_stopped = is_suspended or held_for(known.summary, glance.now) > 0
+    is_stopped = is_suspended or known.summary.hang or held_for(known.summary, glance.now) > 0
     for pod in glance.pods:
         by_attempt.setdefault(attempt_of(pod), []).append(pod)
     for attempt, pods in by_attempt.items():
@@ -183,6 +188,8 @@ def advance(
     found.base = glance.base
     if found.end_reason or glance.completed:
         return step
+    if found.hang:
+        _go_on_after_hang(glance, step, replaceable=replaceable)
     for attempt in range(found.judged, glance.ended):
         if not _judge_one(known, glance, step, attempt, wanted, replaceable=replaceable):
             return step
@@ -197,9 +204,56 @@ def is_calm(known: KnownAttempts, glance: Glance) -> bool:
     witness = known.witnesses.get(glance.current)
     if found.judged < glance.ended or (witness is not None and (witness.ended or witness.signs)):
         return False
-    if found.provisional_until > format_time(glance.now) or found.replace == uid_of(glance.jobset):
+    if found.hang or found.provisional_until > format_time(glance.now) or found.replace == uid_of(glance.jobset):
         return False
     return not (spec is not None and spec.suspend)
+
+
+def stalled(known: KnownAttempts, glance: Glance, wanted: Declaration) -> str:
+    """How the present attempt stands still, if its ranks are to be restarted for it; else empty."""
+    found = known.summary
+    condition = find(glance.job.status.conditions if glance.job.status is not None else None, CONDITION_STALLED)
+    is_on = condition is not None and condition.status == "True"
+    is_busy = found.hang or found.end_reason or found.judged > glance.current or glance.failed_since is not None
+    if not wanted.restarts_stalled or condition is None or not is_on or is_busy or glance.completed:
+        return ""
+    has_reported = found.counts.step is not None or found.counts.percent is not None
+    reasons = (Reason.NO_REPORT, Reason.NO_ADVANCE, *((Reason.NEVER_REPORTED,) if has_reported else ()))
+    return condition.message if condition.reason in reasons else ""
+
+
+def restart_stalled(
+    known: KnownAttempts, glance: Glance, entries: Mapping[int, Entry], wanted: Declaration, how: str
+) -> Progression:
+    """End the present attempt, which stands still; `how` says it in words."""
+    attempt, step = glance.current, Progression(known.summary.copy(), dict(entries))
+    found, text = step.summary, how.partition(";")[0]
+    found.before = found.counts
+    why = Attribution(FailureCause.HANG, text)
+    ended = _ended(known, glance, attempt, None, why)
+    outcome = judge(found.before, ended, wanted)
+    _take(step, attempt, ended, outcome, glance.now, _nodes_of(known, attempt))
+    where = f"ConfigMap {name_of_record(glance.job.name)} has their last lines"
+    if outcome.course is Course.END:
+        found.end_reason, found.end_message = outcome.reason, f"{outcome.message}; {where}"
+        return step
+    found.hang = True
+    found.hold_until = format_time(glance.now + timedelta(seconds=outcome.pause)) if outcome.pause else ""
+    number = f"{found.counts.row.get(HANG, 0)} of {wanted.hang}"
+    step.told.append(f"{text}; the ranks are restarted ({number}); {where}")
+    return step
+
+
+def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -> None:
+    """The next attempt begins once no pod of the one that stood still is left."""
+    found = step.summary
+    if glance.failed_since is not None:
+        # A rank failed while it was stopped, and Kubernetes had no retry left.
+        found.hang = False
+        found.judged = max(found.judged, glance.ended)
+        found.replace = uid_of(glance.jobset) if replaceable else ""
+    elif glance.jobset.spec is not None and glance.jobset.spec.suspend and not glance.pods:
+        found.hang = False
 
 
 def position_of(job: TrainJob) -> tuple[float | None, int | None]:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from trainwright.api.conditions import find
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET, LABEL_REPLICATED_JOB
 from trainwright.api.kubernetes.core.v1 import Node
@@ -22,27 +23,36 @@ from trainwright.api.objects import Key, deletion_timestamp_of, labels_of, name_
 from trainwright.api.rights import Rule
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
 from trainwright.controller.runtime import Done, Event, Manager, NotFound, Result, RetryAfter
-from trainwright.controller.runtime.errors import Conflict
+from trainwright.controller.runtime.client.transport import Request
+from trainwright.controller.runtime.errors import Conflict, KubernetesError
 from trainwright.controller.trainer.failures.first import Failure, failures_by_attempt
-from trainwright.controller.trainer.failures.record import Entry, name_of_record
+from trainwright.controller.trainer.failures.record import HANG_KEY, Entry, last_lines, name_of_record
 from trainwright.controller.trainer.failures.recorder import (
     RECORDS,
     FailureRecorder,
+    Recorded,
     ToldOfFailures,
     is_deleted_record,
 )
 from trainwright.controller.trainer.job.pods import POD, attempt_of, keys_of_jobset
+from trainwright.controller.trainer.job.ranks import index_of
+from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.job.status import is_finished
 from trainwright.controller.trainer.recovery.attempts import (
     INITIALIZERS,
     Glance,
     KnownAttempts,
+    Progression,
     advance,
     is_calm,
     observe,
+    restart_stalled,
+    stalled,
 )
+from trainwright.controller.trainer.recovery.causes import rank_of
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
 from trainwright.controller.trainer.recovery.summary import KEY, Summary, text_of
 
@@ -57,6 +67,9 @@ NODE_SECONDS = 10.0
 _NODES = 16
 """Of one attempt, that are looked at."""
 _RETAIN = "Retain"
+_EVIDENCE_LINES, _EVIDENCE_RANKS, _EVIDENCE_BYTES = 60, 16, 16 * 1024
+"""What is kept of ranks that stand still."""
+_EVIDENCE_SECONDS = 5.0
 
 
 class ToldOfAttempts(ToldOfFailures, Protocol):
@@ -113,6 +126,8 @@ class RecoveryRecorder(FailureRecorder):
         known = await self._recoveries.known(job)
         glance = self._recoveries.glance(job, jobset)
         observe(known, glance)
+        if how := stalled(known, glance, wanted):
+            return await self._restart_stalled(key, job, known, wanted, how)
         if is_calm(known, glance):
             left = await self._free(job, known, glance)
             return RetryAfter(left, reason="recovery") if left is not None else Done()
@@ -144,11 +159,30 @@ class RecoveryRecorder(FailureRecorder):
         if step.uncertain is not None and await self._look_at_nodes(known, step.uncertain, glance):
             step = advance(known, glance, entries, wanted, replaceable=_may_be_replaced(jobset))
         is_deleted = self._cache.get(RECORDS, name_of_record(job.name), job.namespace) is None
+        if not await self._keep(key, job, known, recorded, before, step, is_deleted=is_deleted):
+            return Done()
+        if step.summary.replace == uid_of(jobset) and deletion_timestamp_of(jobset) is None:
+            await self._delete(jobset)
+        waits = [seconds for seconds in (step.look_again, freed_in) if seconds is not None]
+        return RetryAfter(min(waits), reason="recovery") if waits else Done()
+
+    async def _keep(
+        self,
+        key: Key,
+        job: TrainJob,
+        known: KnownAttempts,
+        recorded: Recorded,
+        before: Mapping[int, Entry],
+        step: Progression,
+        *,
+        is_deleted: bool = False,
+    ) -> bool:
+        """Write the record, then let what follows from it take effect. Returns False if the job goes."""
         recorded.entries, recorded.unwritten = step.entries, recorded.unwritten or step.entries != before
         if _is_worth_writing(known.summary, step.summary) or recorded.unwritten or (is_deleted and step.entries):
             recorded.unwritten = True
-            if not await self._write(job, step.entries, {KEY: text_of(step.summary)}):
-                return Done()
+            if not await self._write(job, step.entries, {KEY: text_of(step.summary), **known.evidence}):
+                return False
             recorded.unwritten = False
         changed = known.summary != step.summary
         known.summary = step.summary
@@ -156,15 +190,53 @@ class RecoveryRecorder(FailureRecorder):
             self._attempts.attempt_ended(job, note)
         if changed:
             self._recoveries.changed(key)
-        if step.summary.replace == uid_of(jobset) and deletion_timestamp_of(jobset) is None:
-            await self._delete(jobset)
-        waits = [seconds for seconds in (step.look_again, freed_in) if seconds is not None]
-        return RetryAfter(min(waits), reason="recovery") if waits else Done()
+        return True
+
+    async def _restart_stalled(
+        self, key: Key, job: TrainJob, known: KnownAttempts, wanted: Declaration, how: str
+    ) -> Result:
+        """Keep the last lines of each rank, then stop all of them; the next attempt follows."""
+        recorded, jobset = await self._recorded(key, job), self._recoveries.jobset_of(job)
+        before = dict(recorded.entries or {})
+        if jobset is None:
+            return Done()
+        evidence = await self._last_lines(job, self._recoveries.glance(job, jobset))
+        # The training may have gone on meanwhile.
+        latest = self._cache.get(TrainJob, key.name, key.namespace)
+        jobset = self._recoveries.jobset_of(job)
+        if latest is None or jobset is None:
+            return Done()
+        glance = self._recoveries.glance(latest, jobset)
+        if not stalled(known, glance, wanted):
+            return Done()
+        known.evidence = {f"attempt-{glance.current + 1}{HANG_KEY}": evidence} if evidence else {}
+        step = restart_stalled(known, glance, before, wanted, how)
+        await self._keep(key, job, known, recorded, before, step)
+        return RetryAfter(NODE_SECONDS, reason="hang")
+
+    async def _last_lines(self, job: TrainJob, glance: Glance) -> str:
+        """The last lines of each rank, of the first ranks."""
+        running = [pod for pod in glance.pods if (pod.get("status") or {}).get("phase") == "Running"]
+        pods = sorted(running, key=lambda pod: (index_of(pod), name_of(pod)))[:_EVIDENCE_RANKS]
+        logs = await asyncio.gather(*(self._tail(job.namespace, name_of(pod)) for pod in pods))
+        most = _EVIDENCE_BYTES // max(1, len(pods))
+        parts = [f"{rank_of(pod)}:\n{last_lines(log, most)}" for pod, log in zip(pods, logs, strict=True)]
+        return "\n".join(parts)
+
+    async def _tail(self, namespace: str, pod: str) -> bytes:
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+        query = {"container": NODE, "tailLines": str(_EVIDENCE_LINES), "limitBytes": str(_EVIDENCE_BYTES)}
+        try:
+            return (await self._client.send(Request("GET", path, query, timeout=_EVIDENCE_SECONDS))).body
+        except KubernetesError as error:
+            log.info("%s/%s: the log of a rank that stands still cannot be read: %s", namespace, pod, error)
+            return b""
 
     async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
         if more is None and await self._recoveries.wanted(job) is not None:
             # A failure that is seen after the end of the job.
-            more = {KEY: text_of((await self._recoveries.known(job)).summary)}
+            known = await self._recoveries.known(job)
+            more = {KEY: text_of(known.summary), **known.evidence}
         return await super()._write(job, entries, more)
 
     async def _delete(self, jobset: JobSet) -> None:
@@ -260,12 +332,18 @@ def _is_worth_writing(before: Summary, after: Summary) -> bool:
 
 
 def _is_new_or_over(event: Event[TrainJob]) -> bool:
-    """Whether the job is gone, has ended now, or is suspended or resumed."""
+    """Whether the job is gone, has ended now, is suspended or resumed, or stands still."""
     if event.new is None or event.old is None:
         return event.new is None
     old, new = event.old.spec, event.new.spec
     switched = (old.suspend if old is not None else None) != (new.suspend if new is not None else None)
-    return switched or is_finished(event.new) != is_finished(event.old)
+    stands_still = _stall(event.new) not in (None, _stall(event.old))
+    return switched or stands_still or is_finished(event.new) != is_finished(event.old)
+
+
+def _stall(job: TrainJob) -> str | None:
+    found = find(job.status.conditions if job.status is not None else None, CONDITION_STALLED)
+    return found.reason if found is not None and found.status == "True" else None
 
 
 def _is_of_interest(event: Event[Any]) -> bool:

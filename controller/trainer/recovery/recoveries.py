@@ -22,7 +22,7 @@ from trainwright.controller.runtime import Manager, NotFound
 from trainwright.controller.runtime.controller.sources import Trigger
 from trainwright.controller.trainer.build.ends import had_pods
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots
-from trainwright.controller.trainer.failures.record import name_of_record
+from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of, pods_of
 from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
 from trainwright.controller.trainer.recovery.ruling import Ruling
@@ -74,7 +74,7 @@ class Recoveries:
             return known
         found = KnownAttempts(uid)
         if had_pods(job):
-            found.summary = await self._read(job)
+            found.summary, found.evidence = await self._read(job)
             found.begun = found.summary.judged + 1
         known = self._known.get(key)
         if known is None or known.uid != uid:  # another reconcile may have read it meanwhile
@@ -132,7 +132,7 @@ class Recoveries:
             marks[STANDING_BASE] = str(base)
         if left is not None:
             marks[STANDING_RETRIES] = str(left)
-        if held_for(found, self._now()) > 0 and not self._has_begun(job, jobset, found):
+        if found.hang or (held_for(found, self._now()) > 0 and not self._has_begun(job, jobset, found)):
             marks[STANDING_HOLD] = "true"
         about = {"name": key.name, "namespace": key.namespace, "uid": known.uid, "annotations": marks}
         return {"apiVersion": "trainwright.dev/v1alpha1", "kind": "RecoveryStanding", "metadata": about}
@@ -161,11 +161,11 @@ class Recoveries:
             for pod in pods_of(self._cache, job)
         )
 
-    async def _read(self, job: TrainJob) -> Summary:
+    async def _read(self, job: TrainJob) -> tuple[Summary, dict[str, str]]:
         try:
             content = await self._client.get(ConfigMap, name_of_record(job.name), job.namespace)
         except NotFound:
-            return Summary()
+            return Summary(), {}
         owner = controller_of(content)
-        known = summary_of(content.data) if owner is not None and owner.uid == uid_of(job) else None
-        return known or Summary()
+        data = (content.data or {}) if owner is not None and owner.uid == uid_of(job) else {}
+        return summary_of(data) or Summary(), {key: text for key, text in data.items() if key.endswith(HANG_KEY)}

@@ -11,7 +11,7 @@ from tests.repository import ROOT
 from tests.unit.plugins.blueprints import PIPELINE as PLAIN
 from tests.unit.plugins.blueprints import blueprint, container, job_template
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
-from trainwright.plugins.contract import OFFLINE
+from trainwright.plugins.contract import OFFLINE, ClusterFacts
 from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.recovery import RecoverySettings
 from trainwright.plugins.registry import Registry, Selection, built_in
@@ -295,8 +295,8 @@ def test_annotations_without_effect_are_warned_of() -> None:
     assert warnings(outcome(blueprint(ONE), marked(retries="2"))) == [
         "annotation trainwright.dev/retries has no effect without trainwright.dev/recovery: gang"
     ]
-    assert warnings(outcome(blueprint(ONE), marked(**GANG, on_stall="restart"))) == [
-        "annotation trainwright.dev/on-stall has no effect: this version of Trainwright does not act on it yet"
+    assert warnings(outcome(blueprint(ONE), marked(**GANG, avoid_nodes="true"))) == [
+        "annotation trainwright.dev/avoid-nodes has no effect: this version of Trainwright does not act on it yet"
     ]
     late = outcome(blueprint(ONE), marked(**GANG, retries="2"), old=marked(**GANG))
     (warning,) = warnings(late)
@@ -304,6 +304,41 @@ def test_annotations_without_effect_are_warned_of() -> None:
         "the change of annotation trainwright.dev/retries has no effect on this TrainJob: the rules of its JobSet are "
         "fixed once it exists; delete the TrainJob and create it again"
     )
+
+
+def test_limits_that_the_manager_alone_looks_at_may_change_at_any_time() -> None:
+    late = outcome(blueprint(ONE), marked(**GANG, retries_memory="2"), old=marked(**GANG))
+    assert not warnings(late)
+
+
+def test_a_restart_of_stalled_ranks_needs_a_time() -> None:
+    """Scenario 64."""
+    (error,) = outcome(blueprint(ONE), marked(**GANG, on_stall="restart")).verdict.errors
+    assert "needs trainwright.dev/progress-stall-after" in str(error)
+    with_time = marked(**GANG, on_stall="restart", progress_stall_after="15m")
+    assert not outcome(blueprint(ONE), with_time).verdict.errors
+
+
+def test_what_the_manager_knows_of_attempts_goes_into_the_jobset() -> None:
+    """The base of the attempts, the retries that are left, and a hold."""
+    made, asked = blueprint(ONE), marked(**GANG, retries="5")
+    run = PIPELINE.begin(asked, made)
+    (reference,) = (one for one in run.references() if one.resource.kind == "RecoveryStanding")
+    others = {one: None for one in run.references()}
+
+    def built(**marks: str) -> dict[str, Any]:
+        known = {"kind": "RecoveryStanding", "metadata": {"name": "j", "annotations": marks}}
+        components = run.render(ClusterFacts({**others, reference: known})).components
+        (jobset,) = (one for one in components if one.resource.kind == "JobSet")
+        spec: dict[str, Any] = jobset.document["spec"]
+        return spec
+
+    plain, later = built(), built(base="3", retries="2", hold="true")
+    assert (plain.get("suspend"), later["suspend"]) == (None, True)
+    assert (plain["failurePolicy"]["maxRestarts"], later["failurePolicy"]["maxRestarts"]) == (5, 2)
+    pod = later["replicatedJobs"][0]["template"]["spec"]["template"]
+    assert pod["metadata"]["annotations"] == {"trainwright.dev/attempt-base": "3"}
+    assert "trainwright.dev/attempt-base" not in str(plain)
 
 
 def test_the_same_change_twice_changes_nothing() -> None:

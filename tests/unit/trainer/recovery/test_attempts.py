@@ -21,6 +21,8 @@ from trainwright.controller.trainer.recovery.attempts import (
     advance,
     held_for,
     observe,
+    restart_stalled,
+    stalled,
 )
 from trainwright.controller.trainer.recovery.summary import KEY, Summary, summary_of, text_of
 
@@ -36,6 +38,7 @@ class Life:
         self.base = self.restarts = self.counted = 0
         self.failed = ""
         self.suspended = False
+        self.stall: tuple[str, str] | None = None
         self.step: int | None = None
         self.pods: list[Document] = []
         self.logs: dict[int, str] = {}
@@ -47,7 +50,12 @@ class Life:
     @property
     def job(self) -> TrainJob:
         metrics = [{"name": "current_step", "value": str(self.step)}] if self.step is not None else []
-        status = {"trainerStatus": {"metrics": metrics}} if metrics else {}
+        status: dict[str, Any] = {"trainerStatus": {"metrics": metrics}} if metrics else {}
+        if self.stall:
+            reason, message = self.stall
+            when = "2026-11-25T10:00:00Z"
+            condition = {"type": "Stalled", "status": "True", "reason": reason, "message": message}
+            status["conditions"] = [{**condition, "lastTransitionTime": when}]
         spec = {"runtimeRef": {"name": "r"}, "suspend": self.suspended}
         about = {"name": "j", "namespace": "n", "uid": "job"}
         return msgspec.convert({"metadata": about, "spec": spec, "status": status}, TrainJob)
@@ -88,6 +96,16 @@ class Life:
         self.known.summary, self.entries = step.summary, step.entries
         self.told += step.told
         return step
+
+    def notice(self) -> str:
+        """The Part looks whether the ranks are to be restarted, and begins with it."""
+        glance = Glance(job=self.job, jobset=self.jobset, pods=self.pods, now=self.now)
+        how = stalled(self.known, glance, self.wanted)
+        if how:
+            step = restart_stalled(self.known, glance, self.entries, self.wanted, how)
+            self.known.summary, self.entries = step.summary, step.entries
+            self.told += step.told
+        return how
 
     def run(self, *pods: Document) -> None:
         """The pods of the present attempt become these."""
@@ -308,3 +326,89 @@ def test_the_record_of_many_attempts_stays_small() -> None:
     found = summary_of(data)
     assert found is not None
     assert found.judged == 500
+
+
+STANDS = ("NoAdvance", "reports come, and have shown step 50 for 15 min; look at its logs, it may hang")
+
+
+def test_a_hang_is_charged_and_its_pods_are_gone_before_the_next_attempt() -> None:
+    """Scenarios 30 and 36, text T5."""
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
+    life.step = 50
+    life.run(pod(0), pod(1))
+    assert not life.notice()
+    life.stall = STANDS
+    assert life.notice()
+    (told,) = life.told
+    assert told == (
+        "reports come, and have shown step 50 for 15 min; the ranks are restarted (1 of 2); "
+        "ConfigMap j-failures has their last lines"
+    )
+    assert not life.notice()
+    assert life.known.summary.hang
+    assert (life.entries[0].cause, life.entries[0].charged, life.entries[0].step) == ("Hang", "hang", 50.0)
+    # The JobSet is suspended, and its pods end; one of them fails meanwhile, which costs nothing.
+    life.stall, jobset = None, life.jobset
+    assert jobset.spec is not None
+    jobset.spec.suspend = True
+    for pods, hangs in (([pod(1, code=1, deleted="10:00:00")], True), ([], False)):
+        life.pods = pods
+        glance = Glance(job=life.job, jobset=jobset, pods=pods, now=life.now)
+        observe(life.known, glance)
+        life.known.summary = advance(life.known, glance, life.entries, life.wanted).summary
+        assert life.known.summary.hang is hangs
+    assert (life.known.summary.judged, life.causes) == (1, {"Hang": 1})
+    life.base = 1
+    life.run(pod(0), pod(1))
+    assert life.known.summary.judged == 1
+
+
+def test_three_hangs_at_one_step_end_the_job() -> None:
+    """Scenario 31."""
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
+    life.step, life.stall = 50, STANDS
+    for number in range(3):
+        life.run(pod(0), pod(1))
+        assert life.notice()
+        life.known.summary.hang = False
+        life.base = number + 1
+    assert life.known.summary.end_reason == "Hang"
+    assert life.known.summary.end_message.startswith("the job failed after 3 attempts without progress; the last: ")
+    assert not life.notice()
+
+
+@pytest.mark.parametrize(
+    ("stall", "asked", "restarts"),
+    [
+        pytest.param(("NoReport", "no report"), True, True, id="no report"),
+        pytest.param(("NoReport", "no report"), False, False, id="not asked for"),
+        pytest.param(("NeverReported", "none"), True, False, id="never reported"),  # scenario 32
+        pytest.param(("RankEnded", "rank 1 ended"), True, False, id="a rank has ended"),
+        pytest.param(None, True, False, id="it goes on"),  # scenario 33
+    ],
+)
+def test_which_standstill_restarts_the_ranks(stall: tuple[str, str] | None, asked: bool, restarts: bool) -> None:
+    life = Life(Declaration(mode="gang", restarts_stalled=asked))
+    life.run(pod(0), pod(1))
+    life.stall = stall
+    assert bool(life.notice()) is restarts
+
+
+def test_a_job_that_reported_in_an_earlier_attempt_promised_to_report() -> None:
+    life = Life(Declaration(mode="gang", restarts_stalled=True))
+    life.step = 5
+    life.run(pod(0), pod(1, code=1))
+    life.restart()
+    life.run(pod(0), pod(1))
+    life.stall = ("NeverReported", "the pods run, and no report came")
+    assert life.notice()
+
+
+def test_a_rank_that_fails_while_it_is_stopped_does_not_end_the_job() -> None:
+    """Kubernetes has no retry left, and saw the failure before the suspension."""
+    life = Life(Declaration(mode="gang", retries=0, restarts_stalled=True))
+    life.run(pod(0), pod(1))
+    life.stall = STANDS
+    assert life.notice()
+    step = life.give_up()
+    assert (step.summary.replace, step.summary.hang, life.causes) == ("s1", False, {"Hang": 1})
