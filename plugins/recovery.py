@@ -6,30 +6,43 @@ fails by a rule of its `podFailurePolicy` has the index of the rule in its messa
 That message is no API of Kubernetes: where it changes, a failure is counted that would be free, and no more.
 """
 
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from trainwright.api.jobset.v1alpha2 import FailurePolicy, FailurePolicyRule
+from trainwright.api.jobset.v1alpha2.labels import LABEL_ATTEMPT
 from trainwright.api.kubernetes.batch.v1 import (
     PodFailurePolicy,
     PodFailurePolicyOnExitCodesRequirement,
     PodFailurePolicyOnPodConditionsPattern,
     PodFailurePolicyRule,
 )
-from trainwright.api.objects import annotations_of
+from trainwright.api.kubernetes.core.v1 import (
+    EnvVar,
+    EnvVarSource,
+    ObjectFieldSelector,
+    PersistentVolumeClaimVolumeSource,
+    Volume,
+    VolumeMount,
+)
+from trainwright.api.objects import annotations_of, uid_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import (
     ANNOTATION_ATTEMPT_BASE,
+    ANNOTATION_CHECKPOINTS,
     ANNOTATION_FREE_EXIT_CODES,
     ANNOTATION_NO_RETRY_EXIT_CODES,
     ANNOTATION_ON_STALL,
     ANNOTATION_PROGRESS_STALL_AFTER,
     ANNOTATION_RECOVERY,
+    ANNOTATION_RESUME_FROM,
     ANNOTATION_RETRIES,
     DATASET_INITIALIZER,
     MODEL_INITIALIZER,
+    NODE,
     RECOVERY_GANG,
     STEP_DATASET_INITIALIZER,
     STEP_MODEL_INITIALIZER,
@@ -46,6 +59,7 @@ from trainwright.api.trainer.v1alpha1.recovery import (
     STANDING_RETRIES,
     Declaration,
     Retries,
+    claim_of,
     declared,
     late_changes,
     named,
@@ -59,6 +73,12 @@ _DISRUPTED, _FINAL, _FREE = range(3)
 _FAIL_JOB = "FailJob"
 _BY_RULE = "PodFailurePolicy"
 """Reason of a Job that a rule has failed."""
+_WHY_CHECKPOINTS = ANNOTATION_CHECKPOINTS
+VARIABLE_CHECKPOINTS, VARIABLE_RESUME = "TRAINWRIGHT_CHECKPOINT_DIR", "TRAINWRIGHT_RESUME_FROM"
+VARIABLE_ATTEMPT, VARIABLE_BASE = "TRAINWRIGHT_ATTEMPT", "TRAINWRIGHT_ATTEMPT_BASE"
+"""Their sum is the attempt, from 0."""
+CHECKPOINTS_VOLUME, CHECKPOINTS_FOLDER = "trainwright-checkpoints", "/mnt/trainwright-checkpoints"
+_UID = 8
 _NEVER = "Never"
 _FALLBACK = "FallbackToLogsOnError"
 _REPLACES_EARLY = "TerminatingOrFailed"
@@ -100,12 +120,9 @@ class RecoveryPlugin:
                 yield Warned(f"{whose}annotation {problem.annotation} is ignored: {problem.value!r} {problem.message}")
         if old is not None:
             return
-        if wanted.restarts_stalled and not _says_when(own, annotations_of(info.runtime)):
-            if own.get(ANNOTATION_ON_STALL) == "restart":
-                field = f"metadata.annotations[{ANNOTATION_ON_STALL}]"
-                yield invalid(field, "restart", f"needs {ANNOTATION_PROGRESS_STALL_AFTER}")
-            else:
-                yield Warned(f"the runtime's annotation {ANNOTATION_ON_STALL} needs {ANNOTATION_PROGRESS_STALL_AFTER}")
+        yield from _about_stalls(info, own, wanted)
+        if wanted.resume_from and not wanted.checkpoints:
+            yield Warned(f"annotation {ANNOTATION_RESUME_FROM} has no effect without {ANNOTATION_CHECKPOINTS}")
         unused = without_effect_yet(own)
         for name in unused:
             yield Warned(f"annotation {name} has no effect: this version of Trainwright does not act on it yet")
@@ -113,7 +130,7 @@ class RecoveryPlugin:
             yield from map(Warned, _kept(info))
             return
         for name in named(own):
-            if name not in (ANNOTATION_RECOVERY, *unused):
+            if name not in (ANNOTATION_RECOVERY, ANNOTATION_CHECKPOINTS, ANNOTATION_RESUME_FROM, *unused):
                 yield Warned(f"annotation {name} has no effect without {ANNOTATION_RECOVERY}: {RECOVERY_GANG}")
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
@@ -124,6 +141,8 @@ class RecoveryPlugin:
     def enforce_pod_spec(self, info: Info, job: TrainJob) -> None:
         """Write the rules into the Jobs of all ranks, and into the JobSet."""
         wanted, _ = self._declared(info, job)
+        if wanted.checkpoints:
+            _keep_checkpoints(info, job, wanted)
         if not wanted.is_gang:
             return
         ruled = []
@@ -155,6 +174,45 @@ class RecoveryPlugin:
 
     def _declared(self, info: Info, job: TrainJob) -> tuple[Declaration, tuple[Problem, ...]]:
         return declared(annotations_of(job), annotations_of(info.runtime), self._allowed)
+
+
+def _keep_checkpoints(info: Info, job: TrainJob, wanted: Declaration) -> None:
+    """Tell each trainer container where its checkpoints are, and mount the claim.
+
+    The folder has the job's uid: a job of the same name must not go on from the last step of the one before.
+    """
+    claim = claim_of(wanted.checkpoints)
+    place = wanted.checkpoints if claim is None else posixpath.join(CHECKPOINTS_FOLDER, claim[1])
+    uid = uid_of(job)[:_UID]
+    folder = posixpath.join(place, f"{job.name}-{uid}" if uid else job.name)
+    for pods in _ranks(info):
+        container = pods.container(NODE)
+        if container is None:
+            continue
+        if claim is not None:
+            source = PersistentVolumeClaimVolumeSource(claim_name=claim[0])
+            pods.set_volume(Volume(name=CHECKPOINTS_VOLUME, persistent_volume_claim=source), why=_WHY_CHECKPOINTS)
+            mount = VolumeMount(name=CHECKPOINTS_VOLUME, mount_path=CHECKPOINTS_FOLDER)
+            container.set_mount(mount, why=_WHY_CHECKPOINTS)
+        container.set_env(VARIABLE_CHECKPOINTS, folder, why=_WHY_CHECKPOINTS)
+        for name, field in (
+            (VARIABLE_ATTEMPT, f"metadata.labels['{LABEL_ATTEMPT}']"),
+            (VARIABLE_BASE, f"metadata.annotations['{ANNOTATION_ATTEMPT_BASE}']"),
+        ):
+            origin = EnvVarSource(field_ref=ObjectFieldSelector(field_path=field))
+            container.set_variable(EnvVar(name=name, value_from=origin), why=_WHY_CHECKPOINTS)
+        if wanted.resume_from:
+            container.set_env(VARIABLE_RESUME, wanted.resume_from, why=ANNOTATION_RESUME_FROM)
+
+
+def _about_stalls(info: Info, own: Mapping[str, str], wanted: Declaration) -> Iterable[Finding]:
+    if not wanted.restarts_stalled or _says_when(own, annotations_of(info.runtime)):
+        return
+    if own.get(ANNOTATION_ON_STALL) == "restart":
+        field = f"metadata.annotations[{ANNOTATION_ON_STALL}]"
+        yield invalid(field, "restart", f"needs {ANNOTATION_PROGRESS_STALL_AFTER}")
+    else:
+        yield Warned(f"the runtime's annotation {ANNOTATION_ON_STALL} needs {ANNOTATION_PROGRESS_STALL_AFTER}")
 
 
 def _says_when(own: Mapping[str, str], runtime: Mapping[str, str]) -> bool:

@@ -46,7 +46,8 @@ LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
 _BY_RULE = "FailJobSetFailurePolicyAction"
 """Reason of a JobSet that a rule has failed: an exit code that ends it, or an initializer."""
 INITIALIZERS = (DATASET_INITIALIZER, MODEL_INITIALIZER)
-_STEP = "current_step"
+_STEPS = ("checkpoint_step", "current_step")
+"""Metrics of a report: where the next attempt begins counts more than where this one was."""
 _NODES = 8
 
 
@@ -257,11 +258,12 @@ def _go_on_after_hang(glance: Glance, step: Progression, *, replaceable: bool) -
 
 
 def position_of(job: TrainJob) -> tuple[float | None, int | None]:
-    """The step and the percentage that a job has reported last."""
+    """The step of its last checkpoint, else the last one, and the percentage, as a job has reported them."""
     status = job.status.trainer_status if job.status is not None else None
     if status is None:
         return None, None
-    text = next((metric.value for metric in status.metrics or () if metric.name == _STEP), None)
+    metrics = {metric.name: metric.value for metric in status.metrics or ()}
+    text = next((metrics[name] for name in _STEPS if name in metrics), None)
     try:
         step = float(text) if text is not None else None
     except ValueError:

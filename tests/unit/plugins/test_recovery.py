@@ -254,6 +254,9 @@ def test_a_back_off_limit_of_the_runtime_is_replaced_and_a_message_policy_kept()
         ),
         ({"retries_memory": "1001"}, "retries-memory", "must be a whole number from 0 to 1000"),
         ({"on_stall": "stop"}, "on-stall", "must be one of mark, restart"),
+        ({"checkpoints": "ckpt"}, "checkpoints", "must be pvc://CLAIM/PATH, an absolute path or an address"),
+        ({"checkpoints": "pvc://c/../x"}, "checkpoints", "must be pvc://CLAIM/PATH, an absolute path or an address"),
+        ({"resume_from": "first"}, "resume-from", "must be an absolute path in the pods, or an address"),
         ({"avoid_nodes": "yes"}, "avoid-nodes", "must be one of true, false"),
     ],
 )
@@ -324,7 +327,7 @@ def test_what_the_manager_knows_of_attempts_goes_into_the_jobset() -> None:
     made, asked = blueprint(ONE), marked(**GANG, retries="5")
     run = PIPELINE.begin(asked, made)
     (reference,) = (one for one in run.references() if one.resource.kind == "RecoveryStanding")
-    others = {one: None for one in run.references()}
+    others: dict[Any, Any] = dict.fromkeys(run.references())
 
     def built(**marks: str) -> dict[str, Any]:
         known = {"kind": "RecoveryStanding", "metadata": {"name": "j", "annotations": marks}}
@@ -334,11 +337,46 @@ def test_what_the_manager_knows_of_attempts_goes_into_the_jobset() -> None:
         return spec
 
     plain, later = built(), built(base="3", retries="2", hold="true")
-    assert (plain.get("suspend"), later["suspend"]) == (None, True)
+    assert (plain["suspend"], later["suspend"]) == (False, True)
     assert (plain["failurePolicy"]["maxRestarts"], later["failurePolicy"]["maxRestarts"]) == (5, 2)
     pod = later["replicatedJobs"][0]["template"]["spec"]["template"]
     assert pod["metadata"]["annotations"] == {"trainwright.dev/attempt-base": "3"}
     assert "trainwright.dev/attempt-base" not in str(plain)
+
+
+@pytest.mark.parametrize(
+    ("place", "folder"),
+    [
+        ("pvc://data/run/a", "/mnt/trainwright-checkpoints/run/a/test-job-12345678"),
+        ("pvc://data", "/mnt/trainwright-checkpoints/test-job-12345678"),
+        ("/shared/ckpt", "/shared/ckpt/test-job-12345678"),
+        ("s3://bucket/ckpt", "s3://bucket/ckpt/test-job-12345678"),
+    ],
+)
+def test_each_trainer_is_told_where_its_checkpoints_are(place: str, folder: str) -> None:
+    """Also without `recovery: gang`; the uid keeps jobs of one name apart (scenario 56)."""
+    asked = marked(checkpoints=place, resume_from="/models/first")
+    assert asked.metadata is not None
+    asked.metadata.name, asked.metadata.uid = "test-job", "12345678-90ab"
+    result = outcome(blueprint(ONE), asked)
+    assert not result.verdict.errors
+    assert not warnings(result)
+    pod = result.pod()
+    container = pod["containers"][0]
+    env = {one["name"]: one.get("value") or one["valueFrom"]["fieldRef"]["fieldPath"] for one in container["env"]}
+    assert env["TRAINWRIGHT_CHECKPOINT_DIR"] == folder
+    assert env["TRAINWRIGHT_RESUME_FROM"] == "/models/first"
+    assert env["TRAINWRIGHT_ATTEMPT"] == "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"
+    assert env["TRAINWRIGHT_ATTEMPT_BASE"] == "metadata.annotations['trainwright.dev/attempt-base']"
+    mounts = [one["mountPath"] for one in container.get("volumeMounts", ())]
+    claims = [one["persistentVolumeClaim"]["claimName"] for one in pod.get("volumes", ())]
+    is_claim = place.startswith("pvc:")
+    assert (mounts, claims) == ((["/mnt/trainwright-checkpoints"], ["data"]) if is_claim else ([], []))
+
+
+def test_a_start_without_a_place_for_checkpoints_has_no_effect() -> None:
+    (warning,) = warnings(outcome(blueprint(ONE), marked(resume_from="/models/first")))
+    assert warning == "annotation trainwright.dev/resume-from has no effect without trainwright.dev/checkpoints"
 
 
 def test_the_same_change_twice_changes_nothing() -> None:
