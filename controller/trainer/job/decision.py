@@ -46,6 +46,8 @@ class Attempt:
     """Seconds until changed counters are due; zero or less: write them now."""
     ruling: Ruling | None = None
     """What the record of recovery says of the job's end; None: it does not recover."""
+    obsolete: frozenset[str] = frozenset()
+    """Types of conditions that no part of this manager writes, and that an earlier one may have left."""
     foreign_in: float = 0.0
     """Seconds until the next look at an object of somebody else that the job uses; 0: there is none."""
 
@@ -81,6 +83,7 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
         attempt.obstacle,
         settled=not attempt.failed,
         created=attempt.created,
+        obsolete=attempt.obsolete,
         now=lambda: now,
     )
     if attempt.end_unknown and not is_over(wanted):

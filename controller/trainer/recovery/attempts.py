@@ -55,8 +55,6 @@ _NODES = 8
 class KnownAttempts:
     """What is known of one job's attempts."""
 
-    uid: str
-    """Of the TrainJob."""
     summary: Summary = field(default_factory=Summary)
     witnesses: dict[int, Witness] = field(default_factory=dict)
     begun: int = 0

@@ -39,6 +39,7 @@ from trainwright.controller.trainer.failures.recorder import (
 )
 from trainwright.controller.trainer.job.pods import POD, attempt_of, keys_of_jobset
 from trainwright.controller.trainer.job.ranks import index_of
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.job.status import is_finished
 from trainwright.controller.trainer.recovery.attempts import (
@@ -92,18 +93,19 @@ class RecoveryRecorder(FailureRecorder):
         Rule.on(JobSet.RESOURCE, "delete"),
     )
 
-    def __init__(self, manager: Manager, told: ToldOfAttempts, recoveries: Recoveries) -> None:
+    def __init__(self, manager: Manager, told: ToldOfAttempts, records: JobRecords, recoveries: Recoveries) -> None:
         """Declare the controller.
 
         Args:
             manager: of the process.
             told: tells users of each attempt.
+            records: what is remembered of jobs.
             recoveries: what is known of the attempts; this is the one who changes it.
         """
         self._attempts, self._recoveries = told, recoveries
         self._time = asyncio.get_running_loop().time
         self._nodes: dict[str, tuple[float, bool]] = {}
-        super().__init__(manager, told)
+        super().__init__(manager, told, records)
 
     def _declare(self, manager: Manager) -> None:
         builder = manager.controller("recovery_controller").for_(TrainJob, predicates=[_is_new_or_over])
@@ -115,7 +117,7 @@ class RecoveryRecorder(FailureRecorder):
     async def reconcile(self, key: Key) -> Result:
         """Record what failed first in each attempt of one job; judge those that have ended."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
-        if job is None:
+        if job is not None and is_finished(job):
             self._recoveries.forget(key)
         if job is None or is_finished(job) or deletion_timestamp_of(job) is not None:
             return await super().reconcile(key)

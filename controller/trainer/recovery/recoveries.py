@@ -24,6 +24,7 @@ from trainwright.controller.trainer.build.ends import had_pods
 from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snapshots
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of, pods_of
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
 from trainwright.controller.trainer.recovery.ruling import Ruling
 from trainwright.controller.trainer.recovery.summary import Summary, summary_of
@@ -34,18 +35,27 @@ from trainwright.plugins.contract import Reference
 class Recoveries:
     """Knows the attempts of all jobs that recover."""
 
-    def __init__(self, manager: Manager, snapshots: Snapshots, allowed: Retries, *, now: Now = wall_clock) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        snapshots: Snapshots,
+        records: JobRecords,
+        allowed: Retries,
+        *,
+        now: Now = wall_clock,
+    ) -> None:
         """Create it before the controllers that use it.
 
         Args:
             manager: of the process.
             snapshots: give the runtime of a job, whose annotations count where the job has none.
+            records: what is remembered of jobs.
             allowed: what an administrator allows.
             now: the wall clock.
         """
         self._client, self._cache = manager.client, manager.cache
         self._snapshots, self._allowed, self._now = snapshots, allowed, now
-        self._known: dict[Key, KnownAttempts] = {}
+        self._records = records
         self.changed = Trigger("recovery")
         """Starts a reconcile of a job whose standing has changed."""
 
@@ -69,21 +79,19 @@ class Recoveries:
     async def known(self, job: TrainJob) -> KnownAttempts:
         """What is known of the job's attempts; the record is read once. Raises KubernetesError."""
         key, uid = Key(job.namespace, job.name), uid_of(job)
-        known = self._known.get(key)
-        if known is not None and known.uid == uid:
+        known = self._records.find(key, uid, KnownAttempts)
+        if known is not None:
             return known
-        found = KnownAttempts(uid)
+        found = KnownAttempts()
         if had_pods(job):
             found.summary, found.evidence = await self._read(job)
             found.begun = found.summary.judged + 1
-        known = self._known.get(key)
-        if known is None or known.uid != uid:  # another reconcile may have read it meanwhile
-            known = self._known[key] = found
-        return known
+        # Another reconcile may have read it meanwhile.
+        return self._records.of(key, uid).part(KnownAttempts, lambda: found)
 
     def forget(self, key: Key) -> None:
-        """The job is gone."""
-        self._known.pop(key, None)
+        """The job has ended."""
+        self._records.drop(key, KnownAttempts)
 
     def jobset_of(self, job: TrainJob) -> JobSet | None:
         """The job's own JobSet, as the cache has it."""
@@ -122,8 +130,9 @@ class Recoveries:
     def standing(self, reference: Reference) -> AnyObject | None:
         """The fact for the plugin `Recovery`: what the next JobSet or the next resume begins with."""
         key = Key(reference.namespace, reference.name)
-        job, known = self._cache.get(TrainJob, key.name, key.namespace), self._known.get(key)
-        if job is None or known is None or known.uid != uid_of(job):
+        job = self._cache.get(TrainJob, key.name, key.namespace)
+        known = self._records.find(key, uid_of(job), KnownAttempts) if job is not None else None
+        if job is None or known is None:
             return None
         marks: dict[str, str] = {}
         found, jobset = known.summary, self.jobset_of(job)
@@ -134,7 +143,7 @@ class Recoveries:
             marks[STANDING_RETRIES] = str(left)
         if found.hang or (held_for(found, self._now()) > 0 and not self._has_begun(job, jobset, found)):
             marks[STANDING_HOLD] = "true"
-        about = {"name": key.name, "namespace": key.namespace, "uid": known.uid, "annotations": marks}
+        about = {"name": key.name, "namespace": key.namespace, "uid": uid_of(job), "annotations": marks}
         return {"apiVersion": "trainwright.dev/v1alpha1", "kind": "RecoveryStanding", "metadata": about}
 
     def _next(self, known: KnownAttempts, job: TrainJob, jobset: JobSet | None) -> tuple[int, int | None]:

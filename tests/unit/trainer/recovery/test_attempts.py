@@ -42,7 +42,7 @@ class Life:
         self.step: int | None = None
         self.pods: list[Document] = []
         self.logs: dict[int, str] = {}
-        self.known = KnownAttempts("job")
+        self.known = KnownAttempts()
         self.entries: dict[int, Entry] = {}
         self.told: list[str] = []
         self.replaceable = True
