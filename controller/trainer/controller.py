@@ -35,10 +35,10 @@ from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.memory import JobMemory
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
 from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.job.state import is_ours
 from trainwright.controller.trainer.job.status import is_finished, without_end
 from trainwright.controller.trainer.recovery.recoveries import Recoveries
-from trainwright.controller.trainer.recovery.ruling import Ruling
 from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.recovery import Retries
 from trainwright.controller.runtime import Kind, Manager
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.client.config import is_inside
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from trainwright.controller.trainer.progress.coalescer import Coalescer
     from trainwright.controller.trainer.recovery.recoveries import Recoveries
 
+_RECOVERY = "Recovery"
+"""The plugin whose settings limit what jobs may ask for."""
 Condition: TypeAlias = Callable[[Settings], bool]
 
 
@@ -111,9 +114,11 @@ class Assembly:
         """What is known of the attempts of jobs that recover; None: the feature gate is off."""
         if not self.settings.features.enabled(RECOVERY):
             return None
-        from trainwright.controller.trainer.assembly.recovery import make_recoveries  # noqa: PLC0415 - costs memory
+        from trainwright.controller.trainer.recovery.recoveries import Recoveries  # noqa: PLC0415 - costs memory
 
-        return make_recoveries(self)
+        given = self.settings.plugins.settings[_RECOVERY]
+        allowed = Retries(given["defaultRetries"], given["maxRetries"])
+        return Recoveries(self.manager, self.snapshots, self.records, allowed)
 
     @property
     def jobsets(self) -> Kind:

@@ -12,6 +12,7 @@ from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS
 from trainwright.controller.trainer.job.deadline import is_exceeded, seconds_left
 from trainwright.controller.trainer.job.obstacles import Obstacle
+from trainwright.controller.trainer.job.ruling import Ruling, is_ended
 from trainwright.controller.trainer.job.status import (
     is_over,
     is_urgent,
@@ -21,7 +22,6 @@ from trainwright.controller.trainer.job.status import (
     with_end_unknown,
     with_ruling,
 )
-from trainwright.controller.trainer.recovery.ruling import Ruling, is_ended
 
 LONGEST_WAIT_SECONDS = 60.0
 """Upper bound of one wait. Waits are timed by a clock that never jumps, and deadlines by the wall clock: a job whose

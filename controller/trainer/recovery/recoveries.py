@@ -25,8 +25,8 @@ from trainwright.controller.trainer.build.snapshot import SnapshotInvalid, Snaps
 from trainwright.controller.trainer.failures.record import HANG_KEY, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of, pods_of
 from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.recovery.attempts import VERDICT_SECONDS, Glance, KnownAttempts, held_for
-from trainwright.controller.trainer.recovery.ruling import Ruling
 from trainwright.controller.trainer.recovery.summary import Summary, summary_of
 from trainwright.controller.trainer.recovery.verdict import retries_left
 from trainwright.plugins.contract import Reference

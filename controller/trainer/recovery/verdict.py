@@ -11,6 +11,12 @@ from enum import StrEnum
 import msgspec
 
 from trainwright.api.trainer.v1alpha1.recovery import Declaration
+from trainwright.controller.trainer.job.ruling import (
+    REASON_CANNOT_RUN,
+    REASON_HANG,
+    REASON_RESTARTS_EXHAUSTED,
+    REASON_SAME_FAILURE,
+)
 from trainwright.controller.trainer.recovery.causes import (
     FINAL,
     FREE,
@@ -20,12 +26,6 @@ from trainwright.controller.trainer.recovery.causes import (
     RETRIES,
     Attribution,
     FailureCause,
-)
-from trainwright.controller.trainer.recovery.ruling import (
-    REASON_CANNOT_RUN,
-    REASON_HANG,
-    REASON_RESTARTS_EXHAUSTED,
-    REASON_SAME_FAILURE,
 )
 
 MOST_ATTEMPTS = 100
