@@ -7,16 +7,21 @@ from urllib.parse import urlsplit
 
 from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
-from trainwright.controller.runtime import Group
+from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.controller.runtime import Group, Key, Manager
+from trainwright.controller.runtime.errors import CacheError, DecodeError
 from trainwright.controller.runtime.servers.bounded import BoundedServer, Limits
 from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.trainer.assembly.installation import LOOPBACK
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
+from trainwright.controller.trainer.assembly.settings import Settings
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.progress.access import ReportAccess
+from trainwright.controller.trainer.progress.metrics import ProgressMetrics
 from trainwright.controller.trainer.progress.server import BODY_LIMIT, JobLookup, StatusEndpoint
 from trainwright.controller.trainer.progress.writer import RULES as WRITE_RULES
-from trainwright.controller.trainer.progress.writer import Coalescer
+from trainwright.controller.trainer.progress.writer import Coalescer, Pace, StatusWriter
 
 SERVER = "status-server"
 """Name of the server and of its readiness check, as in Kubeflow Trainer."""
@@ -53,6 +58,24 @@ def declare(assembly: Assembly) -> None:
         from trainwright.controller.trainer.assembly.serving import serve_self_signed  # noqa: PLC0415
 
         serve_self_signed(assembly.serving, host)
+
+
+def make_coalescer(manager: Manager, settings: Settings, records: JobRecords) -> Coalescer:
+    """The coalescer; the part that is declared with it runs it."""
+    limit = settings.status_server.limit
+    pace = Pace(
+        interval=settings.progress_interval,
+        rate=limit.rate if limit is not None else None,
+        burst=limit.burst if limit is not None else 1,
+    )
+
+    def known(key: Key) -> TrainJob | None:
+        try:
+            return manager.cache.get(TrainJob, key.name, key.namespace)
+        except (CacheError, DecodeError):
+            return None
+
+    return Coalescer(StatusWriter(manager.client, known), pace, ProgressMetrics(manager.metrics.registry), records)
 
 
 class ProgressService:
