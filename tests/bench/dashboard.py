@@ -134,7 +134,7 @@ async def manager(kubeconfig: Path, jobs: int, seconds: float, *, history: bool)
 
     Each history is written once in these seconds, instead of every five minutes.
     """
-    interval, histories.INTERVAL_SECONDS = histories.INTERVAL_SECONDS, seconds
+    interval, keeping.INTERVAL_SECONDS = keeping.INTERVAL_SECONDS, seconds
     configuration = Configuration(
         feature_gates={"ProgressPull": True},  # pulls from no pod: there are none
         progress=Progress(history=history),

@@ -217,7 +217,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "memory-stays",
         "what is remembered of a job is kept after its deletion",
-        [Edit(_TRAINER + "job/memory.py", "        self._jobs.pop(key, None)\n", "        pass\n")],
+        [Edit(_TRAINER + "job/records.py", "            del self._records[record.key]\n", "            pass\n")],
     ),
     Mutant(
         "adopts",
