@@ -48,6 +48,7 @@ from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.testing.waiting import eventually
 from trainwright.controller.trainer.assembly.manager import make_manager
 from trainwright.controller.trainer.assembly.settings import settings_of
+from trainwright.controller.trainer.progress import history as keeping
 
 REPORTS_A_SECOND = 20
 SETTLE_SECONDS = 10.0
