@@ -43,7 +43,8 @@ def environment() -> dict[str, str]:
 @pytest.fixture
 def tests(tmp_path: Path) -> Path:
     """A folder for tests that is pytest's root, to which the names of tests are relative."""
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    # One worker, whatever the Makefile says: each is a process that takes a second.
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --maxprocesses=1\n")
     return tmp_path
 
 
