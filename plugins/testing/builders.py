@@ -34,7 +34,7 @@ def train_job(spec: str = "", *, metadata: dict[str, Any] | None = None, **field
     """
     whole = {
         "runtimeRef": {"name": "blueprint", "kind": "TrainingRuntime"},
-        **(deepcopy(_read(spec)) or {}),
+        **(deepcopy(_read(spec) or {})),
         **fields,
     }
     stored = {"name": "job", "namespace": "team", "uid": "u-1", **(metadata or {})}
