@@ -7,7 +7,7 @@ from typing import Any
 
 from trainwright.api.objects import Document
 from trainwright.api.times import parse
-from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.memory import NoLeaks, NoOldFailures
 from trainwright.controller.local.testing.simulation.rules import Rule, Violation
 from trainwright.controller.local.testing.simulation.world import World
@@ -28,7 +28,7 @@ class OneEnd(Rule):
         super().__init__(world, say)
         self._ended: dict[str, str] = {}
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Compare with the end that was seen before."""
         if change.collection != JOBS:
             return
@@ -58,7 +58,7 @@ class ConditionsAreKept(Rule):
         super().__init__(world, say)
         self._quota: dict[str, list[str]] = {}
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Look at the types."""
         if change.collection != JOBS:
             return
@@ -81,7 +81,7 @@ class ForeignObjectsAreKept(Rule):
 
     name = "foreign-kept"
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Look for an owner of ours that comes to an object which had none."""
         if change.type != "MODIFIED" or change.before is None or not change.collection.startswith(_OWNED):
             return
@@ -111,7 +111,7 @@ class DeadlineInTime(Rule):
 
     name = "early-deadline"
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Compare the times that the job says."""
         if change.collection != JOBS or change.type != "MODIFIED" or change.before is None:
             return
@@ -129,7 +129,7 @@ class OneJobSet(Rule):
 
     name = "jobset"
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: StoreChange) -> None:
         """Compare the fixed fields."""
         if change.collection != JOBSETS or change.type != "MODIFIED" or change.before is None:
             return

@@ -51,7 +51,7 @@ def test_finished_means_complete_or_failed(status: dict[str, Any], finished: boo
 
 
 def test_conditions_whose_writer_is_off_are_removed() -> None:
-    status = {"conditions": [condition("Waiting"), condition("Stalled"), condition("Quota")]}
+    status: dict[str, Any] = {"conditions": [condition("Waiting"), condition("Stalled"), condition("Quota")]}
     found = wanted_status(job(**status), None, None, settled=True, obsolete={"Waiting", "Stuck"}, now=now)
     assert [one[0] for one in conditions(found)] == ["Quota", "Stalled"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from trainwright.controller.local.apiserver.store.changes import Change
+from trainwright.controller.local.apiserver.store.changes import StoreChange
 from trainwright.controller.local.testing.simulation.guard import guarded
 from trainwright.controller.local.testing.simulation.loop import DeadlockError, HotLoopError, SimulatedLoop
 from trainwright.controller.local.testing.simulation.plan import CHAOS_SECONDS, Plan, Step
@@ -227,7 +227,7 @@ async def _until_quiet(world: World) -> str:
     loop = asyncio.get_running_loop()
     last, what, end = loop.time(), "", loop.time() + PATIENCE_SECONDS
 
-    def look(change: Change) -> None:
+    def look(change: StoreChange) -> None:
         nonlocal last, what
         if change.collection not in NOISE:
             last, what = loop.time(), f"{change.type} {change.collection} {change.name.name}"
@@ -244,11 +244,11 @@ async def _until_quiet(world: World) -> str:
     return what
 
 
-async def _fresh(world: World) -> list[Change]:
+async def _fresh(world: World) -> list[StoreChange]:
     """What fresh processes write where nothing else acts."""
-    wrote: list[Change] = []
+    wrote: list[StoreChange] = []
 
-    def look(change: Change) -> None:
+    def look(change: StoreChange) -> None:
         if change.collection not in NOISE:
             wrote.append(change)
 
