@@ -8,7 +8,7 @@ import ast
 import re
 from pathlib import Path
 
-from trainwright.codegen import copying, merging
+from trainwright.codegen import methods
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.defaulting import Defaulting
 from trainwright.codegen.definition import Definition, Kind, Package
@@ -21,7 +21,7 @@ _FROM = {
     "collections.abc": ("Mapping",),
     "typing": ("Any", "ClassVar", "Literal", "Self"),
     "msgspec": ("convert", "field"),
-    f"{API}.base": ("Merge", "Object", "Resource", "Struct", "copy_open"),
+    f"{API}.base": ("Merge", "Object", "Resource", "Struct", "copy_open", "empty"),
 }
 """The imports that generated code may need; each line imports the names that are used."""
 
@@ -95,9 +95,10 @@ class _Writer:
         parts = [
             f"class {made.name}({'Object' if stored else 'Struct'}, kw_only=True):\n{docstring(about)}",
             _resource(stored) if stored else "",
-            merging.table(self._catalog, definition),
+            methods.merges(self._catalog, definition),
             "".join(_field(item, annotations[item.attribute], definition) for item in made.fields),
-            copying.method(made),
+            methods.accessors(made, annotations),
+            methods.deepcopy(made),
             self._defaulting.method(made, definition, annotations),
         ]
         return "\n".join(part for part in parts if part)

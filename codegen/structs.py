@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trainwright.codegen import openapi
 from trainwright.codegen.catalog import Catalog
-from trainwright.codegen.names import attribute
+from trainwright.codegen.text import attribute
 
 
 @dataclass

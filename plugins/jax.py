@@ -15,7 +15,7 @@ class JAXPlugin:
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
         """The first pod, which has rank 0."""
-        policy = info.ml_policy.jax if info.ml_policy is not None else None
+        policy = info.ml_policy_or_empty.jax
         return PodRef.first_of(info.trainer_pods) if policy is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
@@ -23,7 +23,7 @@ class JAXPlugin:
         pods = info.trainer_pods
         if info.ml_policy is None or info.ml_policy.jax is None or pods is None:
             return
-        trainer = job.spec.trainer if job.spec is not None else None
+        trainer = job.spec_or_empty.trainer
         if trainer is not None and trainer.num_nodes is not None:
             pods.set_count(trainer.num_nodes, why="spec.trainer.numNodes", source=TRAIN_JOB)
         container = info.trainer_container

@@ -27,7 +27,7 @@ class PlainMLPlugin:
         policy = info.ml_policy
         if policy is not None and (policy.torch is not None or policy.mpi is not None or policy.jax is not None):
             return
-        trainer = job.spec.trainer if job.spec is not None else None
+        trainer = job.spec_or_empty.trainer
         if trainer is None:
             return
         pods = info.trainer_pods

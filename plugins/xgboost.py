@@ -33,7 +33,7 @@ class XGBoostPlugin:
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """Users must not set the variables of the tracker."""
-        trainer = job.spec.trainer if job.spec is not None else None
+        trainer = job.spec_or_empty.trainer
         if info.ml_policy is None or info.ml_policy.xgboost is None or trainer is None:
             return
         for index, variable in enumerate(trainer.env or ()):
@@ -44,7 +44,7 @@ class XGBoostPlugin:
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
         """The first pod, which has rank 0."""
-        policy = info.ml_policy.xgboost if info.ml_policy is not None else None
+        policy = info.ml_policy_or_empty.xgboost
         return PodRef.first_of(info.trainer_pods) if policy is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
@@ -52,7 +52,7 @@ class XGBoostPlugin:
         pods = info.trainer_pods
         if info.ml_policy is None or info.ml_policy.xgboost is None or pods is None:
             return
-        trainer = job.spec.trainer if job.spec is not None else None
+        trainer = job.spec_or_empty.trainer
         if trainer is not None and trainer.num_nodes is not None:
             pods.set_count(trainer.num_nodes, why="spec.trainer.numNodes", source=TRAIN_JOB)
         container = info.trainer_container

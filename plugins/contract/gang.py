@@ -226,7 +226,7 @@ def _later_step(picture: Picture) -> str | None:
 
 
 def _is_suspended(job: TrainJob) -> bool:
-    return job.spec is not None and bool(job.spec.suspend)
+    return bool(job.spec_or_empty.suspend)
 
 
 def _members(pod_sets: Iterable[PodSet]) -> int:

@@ -7,6 +7,7 @@ result. The inputs (the TrainJob, the runtime, the facts) must not be changed.
 
 from collections.abc import Mapping
 
+from trainwright.api.base import empty
 from trainwright.api.jobset.v1alpha2 import FailurePolicy, JobSetSpec
 from trainwright.api.kubernetes.core.v1 import EnvVar, ResourceRequirements
 from trainwright.api.trainer.v1alpha1 import MLPolicy, PodGroupPolicy, TrainJob
@@ -52,7 +53,7 @@ class Info:
         annotations: Mapping[str, str],
         ledger: Ledger,
     ) -> None:
-        spec = runtime.spec
+        spec = runtime.spec_or_empty
         self._ledger = ledger
         self.job = job
         """The TrainJob: an input, not to be changed."""
@@ -60,9 +61,9 @@ class Info:
         """The runtime that it names: an input, not to be changed."""
         self.facts = facts
         """Facts about the cluster: an input, not to be changed."""
-        self.ml_policy: MLPolicy | None = spec.ml_policy if spec is not None else None
+        self.ml_policy: MLPolicy | None = spec.ml_policy
         """The runtime's policy for the framework; None if it has none."""
-        self.pod_group_policy: PodGroupPolicy | None = spec.pod_group_policy if spec is not None else None
+        self.pod_group_policy: PodGroupPolicy | None = spec.pod_group_policy
         """The runtime's policy for gang scheduling; None if it has none."""
         self.template = template
         """The spec of the JobSet: the runtime's template, with patches and resources merged in. Only the plugin that
@@ -73,7 +74,7 @@ class Info:
         """Labels of the JobSet."""
         self.annotations = annotations
         """Annotations of the JobSet."""
-        self.trainer = TrainerSettings(job.spec.trainer if job.spec is not None else None, ledger)
+        self.trainer = TrainerSettings(job.spec_or_empty.trainer, ledger)
         """Image, command and arguments of the trainer."""
         self.reporter: PodRef | None = None
         """The pod that reports the progress of the job. The pipeline sets it between EnforcePodGroupPolicy and
@@ -90,6 +91,11 @@ class Info:
         return next((pod_set for pod_set in self.pod_sets if pod_set.step == step), None)
 
     @property
+    def ml_policy_or_empty(self) -> MLPolicy:
+        """The runtime's policy for the framework, or one to read from in which nothing is set."""
+        return self.ml_policy or empty(MLPolicy)
+
+    @property
     def trainer_pods(self) -> PodSet | None:
         """The first pod set of the trainer step."""
         return self.pod_set_of(STEP_TRAINER)
@@ -103,23 +109,20 @@ class Info:
     @property
     def subdomain(self) -> str:
         """The subdomain of all host names: the template's, or the name of the JobSet."""
-        network = self.template.network
-        return (network.subdomain if network is not None else None) or self.job.name
+        return self.template.network_or_empty.subdomain or self.job.name
 
     @property
     def trainer_env(self) -> tuple[EnvVar, ...]:
         """The variables of the TrainJob, as they go into a container. Of two with the same name, the later one wins."""
-        trainer = self.job.spec.trainer if self.job.spec is not None else None
-        return tuple(carried(variable) for variable in (trainer.env if trainer is not None else None) or ())
+        return tuple(carried(variable) for variable in self.job.spec_or_empty.trainer_or_empty.env or ())
 
     def resources_per_node(self) -> ResourceRequirements | None:
         """The resources that process counts are derived from: the TrainJob's if it sets any, else the runtime's.
 
         The runtime's are those of the first container `node` in a trainer job or in a job named `node`.
         """
-        trainer = self.job.spec.trainer if self.job.spec is not None else None
-        if trainer is not None and trainer.resources_per_node is not None:
-            return trainer.resources_per_node
+        if (resources := self.job.spec_or_empty.trainer_or_empty.resources_per_node) is not None:
+            return resources
         for pod_set in self.pod_sets:
             if pod_set.name == NODE or pod_set.step == STEP_TRAINER:
                 container = pod_set.container(NODE)
@@ -160,8 +163,7 @@ class Info:
     def _note_marks(self, what: str, marks: Mapping[str, str], key: str, value: str, why: str) -> None:
         """Note the value in each replicated job, where the runtime or a patch may have set another one."""
         for job in self.template.replicated_jobs or ():
-            metadata = job.template.spec.template.metadata if job.template.spec is not None else None
-            own: Mapping[str, str] = getattr(metadata, what, None) or {}
+            own: Mapping[str, str] = getattr(job.template.spec_or_empty.template.metadata_or_empty, what) or {}
             path = f"spec.replicatedJobs[{job.name}].template.spec.template.metadata.{what}[{key}]"
             self._ledger.record(path, value, before=marks.get(key, own.get(key)), why=why)
 

@@ -24,4 +24,4 @@ def takes_part(info: Info, pods: PodSet) -> bool:
     Without spec.trainer, the container of a single node stays as the runtime has it. Several nodes are always set up,
     since they could not find each other otherwise.
     """
-    return (info.job.spec is not None and info.job.spec.trainer is not None) or pods.count > 1
+    return (info.job.spec_or_empty.trainer is not None) or pods.count > 1

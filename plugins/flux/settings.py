@@ -53,7 +53,7 @@ def settings_of(info: Info) -> dict[str, str]:
 
 def shape_of(info: Info, job: TrainJob, policy: FluxMLPolicySource, nodes: PodSet | None) -> Shape:
     """The numbers of the TrainJob, else those of the runtime."""
-    trainer = job.spec.trainer if job.spec is not None else None
+    trainer = job.spec_or_empty.trainer
     count = trainer.num_nodes if trainer is not None else None
     tasks = trainer.num_proc_per_node if trainer is not None else None
     return Shape(

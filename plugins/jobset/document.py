@@ -39,7 +39,7 @@ def jobset_component(info: Info, job: TrainJob) -> Component:
         pod.metadata = _marked(pod.metadata, info)
         if step_of(replicated) in STEP_CONTAINERS:
             replicated.replicas = 1
-    info.template.suspend = job.spec.suspend if job.spec is not None else None
+    info.template.suspend = job.spec_or_empty.suspend
     return Component.owned_by(
         job,
         JobSet.RESOURCE,
@@ -73,7 +73,7 @@ def _marked(metadata: ObjectMeta | None, info: Info) -> ObjectMeta | None:
 
 
 def _fill_initializer(info: Info, pod_set: PodSet) -> None:
-    spec = info.job.spec.initializer if info.job.spec is not None else None
+    spec = info.job.spec_or_empty.initializer
     if spec is None or pod_set.step not in (STEP_DATASET_INITIALIZER, STEP_MODEL_INITIALIZER):
         return
     wanted = spec.dataset if pod_set.step == STEP_DATASET_INITIALIZER else spec.model
@@ -126,4 +126,4 @@ def _fill_settings(info: Info, container: ContainerModel) -> None:
 
 def _launcher_is_node(info: Info) -> bool:
     policy = info.ml_policy
-    return policy is not None and policy.mpi is not None and bool(policy.mpi.run_launcher_as_node)
+    return policy is not None and bool(policy.mpi_or_empty.run_launcher_as_node)

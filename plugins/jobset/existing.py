@@ -30,8 +30,8 @@ def may_apply(job: TrainJob, live: JobSet) -> bool:
 
     A running JobSet is left alone: Kubernetes allows hardly any change, and each would restart pods.
     """
-    suspend = job.spec is not None and bool(job.spec.suspend)
-    return suspend or (live.spec is not None and bool(live.spec.suspend))
+    suspend = bool(job.spec_or_empty.suspend)
+    return suspend or (bool(live.spec_or_empty.suspend))
 
 
 def as_stored(component: Component, live: JobSet) -> Component:

@@ -69,13 +69,13 @@ class MPIPlugin:
 
     def uses_facts(self, job: TrainJob, runtime: Runtime) -> Iterable[Reference]:
         """Whether the keys exist."""
-        if runtime.spec is not None and runtime.spec.ml_policy is not None and runtime.spec.ml_policy.mpi is not None:
+        if runtime.spec_or_empty.ml_policy_or_empty.mpi is not None:
             yield _keys_of(job)
 
     def validate(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """Where the launcher is a node, several nodes need both jobs. Users must not set the variables of Open MPI."""
         policy = _policy(info)
-        trainer = job.spec.trainer if job.spec is not None else None
+        trainer = job.spec_or_empty.trainer
         if policy is None or trainer is None:
             return
         nodes = 1 if trainer.num_nodes is None else trainer.num_nodes
@@ -137,7 +137,7 @@ class MPIPlugin:
 
 
 def _policy(info: Info) -> MPIMLPolicySource | None:
-    return info.ml_policy.mpi if info.ml_policy is not None else None
+    return info.ml_policy_or_empty.mpi
 
 
 def _keys_name(job: TrainJob) -> str:
@@ -154,7 +154,7 @@ def _keys_of(job: TrainJob) -> Reference:
 
 def _set_nodes(policy: MPIMLPolicySource, job: TrainJob, nodes: PodSet | None) -> None:
     """Where the launcher is a node, it counts as one of them; the job `node` keeps at least one pod."""
-    trainer = job.spec.trainer if job.spec is not None else None
+    trainer = job.spec_or_empty.trainer
     if nodes is None or trainer is None or trainer.num_nodes is None:
         return
     count = max(trainer.num_nodes - 1, 1) if policy.run_launcher_as_node else trainer.num_nodes
@@ -169,7 +169,7 @@ def _set_nodes(policy: MPIMLPolicySource, job: TrainJob, nodes: PodSet | None) -
 def _slots(info: Info, job: TrainJob) -> int:
     """Processes on each node: the TrainJob's number, else the runtime's; 1 there means one for each accelerator."""
     policy = _policy(info)
-    trainer = job.spec.trainer if job.spec is not None else None
+    trainer = job.spec_or_empty.trainer
     if trainer is not None and trainer.num_proc_per_node is not None:
         return trainer.num_proc_per_node
     slots = 1 if policy is None or policy.num_proc_per_node is None else policy.num_proc_per_node

@@ -230,11 +230,11 @@ class WaitingConditions:
         controller = controller_of(jobset) if jobset is not None else None
         if not isinstance(jobset, JobSet) or controller is None or controller.uid != uid_of(job):
             return False
-        statuses = (jobset.status.replicated_jobs_status if jobset.status is not None else None) or ()
+        statuses = jobset.status_or_empty.replicated_jobs_status or ()
         counts = {one.name: (one.ready or 0) + (one.succeeded or 0) for one in statuses}
-        jobs = (jobset.spec.replicated_jobs if jobset.spec is not None else None) or ()
+        jobs = jobset.spec_or_empty.replicated_jobs or ()
         wanted = {one.name: 1 if one.replicas is None else one.replicas for one in jobs}
-        suspended = job.spec is not None and bool(job.spec.suspend)
+        suspended = bool(job.spec_or_empty.suspend)
         if not wanted or suspended or not all(counts.get(name, 0) >= n for name, n in wanted.items()):
             return False
         return calm_in(pods_of(self._cache, job), self._now()) is None
@@ -260,5 +260,5 @@ def told(job: TrainJob, explanation: Explanation) -> Cause | None:
     first = explanation.cause
     if first.severity not in (Severity.STUCK, Severity.TEMPORARY) or explanation.outcome is Word.STALLED:
         return None
-    blocked = is_true(job.status.conditions if job.status is not None else None, CONDITION_BLOCKED)
+    blocked = is_true(job.status_or_empty.conditions, CONDITION_BLOCKED)
     return None if blocked else first
