@@ -22,11 +22,11 @@ from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract.causes import About, Cause, Link, Severity
 from trainwright.plugins.contract.components import Component, Stage
 from trainwright.plugins.contract.declarations import Enqueue, Watch
+from trainwright.plugins.contract.facts import Reference
 from trainwright.plugins.contract.findings import Finding, Warned
 from trainwright.plugins.contract.info import Info
 from trainwright.plugins.contract.picture import Picture, condition_of, created_at, holds, since_of
 from trainwright.plugins.contract.podset import PodSet
-from trainwright.plugins.contract.reference import Reference
 from trainwright.plugins.contract.requests import Amounts, add
 
 P = TypeVar("P")

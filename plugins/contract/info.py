@@ -6,19 +6,22 @@ result. The inputs (the TrainJob, the runtime, the facts) must not be changed.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from trainwright.api.base import empty
 from trainwright.api.jobset.v1alpha2 import FailurePolicy, JobSetSpec
-from trainwright.api.kubernetes.core.v1 import EnvVar, ResourceRequirements
+from trainwright.api.kubernetes.core.v1 import ContainerPort, EnvVar, ResourceRequirements
 from trainwright.api.trainer.v1alpha1 import MLPolicy, PodGroupPolicy, TrainJob
-from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER
+from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER, TRAINER_PORT
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
 from trainwright.plugins.contract.container import ContainerModel
 from trainwright.plugins.contract.facts import ClusterFacts
-from trainwright.plugins.contract.podset import PodSet
+from trainwright.plugins.contract.podset import PodRef, PodSet
 from trainwright.plugins.contract.provenance import Ledger
-from trainwright.plugins.contract.reporter import PodRef
 from trainwright.plugins.contract.trainer import TrainerSettings
+
+PORT: Final = str(TRAINER_PORT)
+"""The port of the first pod of the trainer at which the processes meet, as the value of a variable."""
 
 
 class Info:
@@ -184,3 +187,17 @@ def carried(variable: EnvVar) -> EnvVar:
         source.resource_field_ref.container_name = source.resource_field_ref.container_name or ""
         source.resource_field_ref.divisor = source.resource_field_ref.divisor or "0"
     return EnvVar(name=variable.name, value_from=source)
+
+
+def open_trainer_port(container: ContainerModel, *, why: str) -> None:
+    """Declare the port that the first pod listens on."""
+    container.set_port(ContainerPort(container_port=TRAINER_PORT), why=why)
+
+
+def takes_part(info: Info, pods: PodSet) -> bool:
+    """Whether the framework is set up in the trainer's main container.
+
+    Without spec.trainer, the container of a single node stays as the runtime has it. Several nodes are always set up,
+    since they could not find each other otherwise.
+    """
+    return info.job.spec_or_empty.trainer is not None or pods.count > 1

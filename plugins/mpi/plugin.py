@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The extension points of the MPI plugin."""
 
+import base64
 from collections.abc import Iterable, Sequence
 
 from trainwright.api.kubernetes.core.v1 import (
@@ -12,6 +13,7 @@ from trainwright.api.kubernetes.core.v1 import (
     Volume,
     VolumeMount,
 )
+from trainwright.api.objects import Document
 from trainwright.api.trainer.v1alpha1 import MPIMLPolicySource, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LAUNCHER, NODE
 from trainwright.plugins.contract import (
@@ -35,7 +37,6 @@ from trainwright.plugins.contract import (
     gpu_count,
     invalid,
 )
-from trainwright.plugins.mpi.keys import PRIVATE, PUBLIC, with_new_keys
 
 _OPEN_MPI = "OpenMPI"
 _KEYS_VOLUME = "mpi-ssh-auth"
@@ -219,3 +220,25 @@ def _only_open_mpi(policy: MPIMLPolicySource) -> None:
     implementation = _OPEN_MPI if policy.mpi_implementation is None else policy.mpi_implementation
     if implementation != _OPEN_MPI:
         raise Refusal(f"mpiImplementation {implementation!r} is not supported; the runtime must set it to {_OPEN_MPI}")
+
+
+PRIVATE = "ssh-privatekey"
+PUBLIC = "ssh-publickey"
+
+
+def with_new_keys(document: Document) -> Document:
+    """The document with a fresh ECDSA P-521 pair: private key in PEM (SEC1), public key as an authorized_keys line."""
+    # Imported here: most processes never create keys.
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
+    key = ec.generate_private_key(ec.SECP521R1())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH) + b"\n"
+    return {**document, "data": {PRIVATE: _encoded(private), PUBLIC: _encoded(public)}}
+
+
+def _encoded(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")

@@ -9,11 +9,11 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from trainwright.api.jobset.v1alpha2 import JobSetSpec, ReplicatedJob
+from trainwright.api.kubernetes.core.v1 import ResourceRequirements
 from trainwright.api.trainer.v1alpha1 import MLPolicy, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import NODE, STEP_TRAINER
 from trainwright.plugins.contract import ClusterFacts, Info, Ledger, PodSet, Refusal, Runtime, step_of
 from trainwright.plugins.pipeline.patches import is_patched, patched_metadata, patched_template
-from trainwright.plugins.pipeline.resources import merge_resources
 
 TEMPLATE = "template"
 """The phase before the plugins, as errors name it."""
@@ -132,3 +132,21 @@ def _takes_resources(replicated: ReplicatedJob, policy: MLPolicy | None) -> bool
         return False
     launcher_is_node = bool(policy.mpi_or_empty.run_launcher_as_node)
     return step_of(replicated) == STEP_TRAINER or (launcher_is_node and replicated.name == NODE)
+
+
+def merge_resources(base: ResourceRequirements | None, over: ResourceRequirements) -> ResourceRequirements:
+    """Limits and requests, merged by resource; the amounts of `over` take precedence.
+
+    Claims are left out, as in Kubeflow Trainer: the JobSets of existing jobs have none, and cannot be changed.
+    """
+    return ResourceRequirements(
+        limits=_merged(base.limits if base is not None else None, over.limits),
+        requests=_merged(base.requests if base is not None else None, over.requests),
+    )
+
+
+def _merged(
+    base: dict[str, int | float | str] | None, over: dict[str, int | float | str] | None
+) -> dict[str, int | float | str] | None:
+    merged = {**(base or {}), **(over or {})}
+    return merged or None

@@ -26,7 +26,7 @@ from trainwright.api.trainer.v1alpha1.constants import (
 )
 from trainwright.controller.runtime import Cache, Event
 from trainwright.controller.trainer.build.ends import had_pods
-from trainwright.plugins.contract.states import JobState
+from trainwright.plugins.contract.points import JobState
 
 CONDITION_BLOCKED = "Blocked"
 """A condition that Kubeflow Trainer does not have; see `obstacles`."""
