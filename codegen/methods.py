@@ -8,7 +8,7 @@
 
 from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.definition import Definition, Schema
-from trainwright.codegen.shape import Form, Shape, shape_of
+from trainwright.codegen.shape import FieldShape, Form, shape_of
 from trainwright.codegen.structs import Class
 from trainwright.codegen.text import literal
 
@@ -45,7 +45,7 @@ def deepcopy(made: Class) -> str:
     return f"    def deepcopy(self) -> Self:\n        n = self.__copy__()\n{''.join(rows)}        return n\n"
 
 
-def _copied(shape: Shape, value: str, depth: int = 0) -> str:
+def _copied(shape: FieldShape, value: str, depth: int = 0) -> str:
     if shape.form is Form.STRUCT:
         return f"{value}.deepcopy()"
     if shape.form is Form.OPEN:

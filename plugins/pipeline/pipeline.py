@@ -10,7 +10,7 @@ from typing import Protocol
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1 import TrainJobStatus as Status
 from trainwright.plugins.contract import ClusterFacts, Reference, Runtime
-from trainwright.plugins.pipeline.guard import Guard, Inputs
+from trainwright.plugins.pipeline.guard import GuardedInputs, PluginGuard
 from trainwright.plugins.pipeline.run import Run
 from trainwright.plugins.pipeline.template import Templates
 from trainwright.plugins.registry import Registry
@@ -29,12 +29,12 @@ class StatusRun:
 
     def __init__(self, registry: Registry, job: TrainJob) -> None:
         self._registry = registry
-        self._inputs = Inputs(job)
+        self._inputs = GuardedInputs(job)
 
     def references(self) -> tuple[Reference, ...]:
         """The objects that `status` needs. Raises PipelineError, FactUnavailable."""
 
-        def collect(guard: Guard) -> tuple[Reference, ...]:
+        def collect(guard: PluginGuard) -> tuple[Reference, ...]:
             found: dict[Reference, None] = {}
             for entry in self._registry.having("status_facts"):
                 found.update(dict.fromkeys(guard.collect(entry, "status_facts", guard.job)))
@@ -45,7 +45,7 @@ class StatusRun:
     def status(self, facts: ClusterFacts) -> Status | None:
         """The new status; None leaves the current one as it is. Raises PipelineError, FactUnavailable."""
 
-        def ask(guard: Guard) -> Status | None:
+        def ask(guard: PluginGuard) -> Status | None:
             for entry in self._registry.having("status"):
                 found: Status | None = guard.call(entry, "status", guard.job, facts)
                 return found

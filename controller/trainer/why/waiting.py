@@ -37,7 +37,6 @@ from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINI
 from trainwright.controller.trainer.why import kinds
 from trainwright.controller.trainer.why.job.judgement import Explanation, word_of
 from trainwright.controller.trainer.why.reader import Reader
-from trainwright.controller.trainer.why.reads import Reads
 from trainwright.plugins.contract import Cause, Explains, Severity
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT
 
@@ -54,6 +53,8 @@ AT_ONCE = 8
 """Jobs that are read at the same time, so that one that is slow to read holds up no other."""
 READ_SECONDS = 30.0
 """Limit of one read. It asks for much, and a node that does not answer must not keep a place."""
+AGAIN_EACH = 4
+"""One of this many turns belongs to a job that was explained before, however many new jobs there are."""
 EXPLAINED = "explained"
 """The reason of a reconcile that shows what a read found."""
 _READS = (
@@ -84,6 +85,45 @@ class _Watched:
     """What the last read says, until it is written."""
 
 
+class ReadQueue:
+    """Jobs whose turn has not come yet.
+
+    Jobs that were never explained go first, so a cluster full of jobs that wait for long does not hide why a new one
+    waits. In each group the one that has waited longest goes first.
+    """
+
+    def __init__(self) -> None:
+        self._new: dict[Key, _Watched] = {}
+        self._again: dict[Key, _Watched] = {}
+        self._turns = 0
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._again)
+
+    def ask(self, key: Key, about: _Watched, *, is_new: bool) -> None:
+        """Give the job a turn. One that has asked already keeps its place; `about` replaces what it came with."""
+        home = self._new if is_new else self._again
+        (self._again if is_new else self._new).pop(key, None)
+        home[key] = about
+
+    def drop(self, key: Key) -> None:
+        """The job needs no turn."""
+        self._new.pop(key, None)
+        self._again.pop(key, None)
+
+    def next(self) -> tuple[Key, _Watched] | None:
+        """Take the job whose turn it is; None: no job has asked."""
+        if not self:
+            return None
+        self._turns += 1
+        first, second = self._new, self._again
+        if self._turns % AGAIN_EACH == 0:
+            first, second = second, first
+        home = first or second
+        key = next(iter(home))
+        return key, home.pop(key)
+
+
 class WaitingConditions:
     """Shows why jobs wait. The constructor declares its controller, and the task that reads, on the manager."""
 
@@ -108,7 +148,7 @@ class WaitingConditions:
         self._reader = Reader(manager.client, plugins, now=now)
         self._bucket = TokenBucket(RATE, 1, time=self._time)
         self._watched: dict[Key, _Watched] = {}
-        self._reads: Reads[_Watched] = Reads()
+        self._reads = ReadQueue()
         self._running = 0
         self._wake = asyncio.Event()
         self._stopping = False
