@@ -11,8 +11,8 @@ PreExecution     CustomValidation, ShapedValidation
 Build            EnforceMLPolicy, EnforcePodGroupPolicy, ProgressReporter, EnforcePodSpec, PreComponentBuilder,
                  ComponentBuilder
 PostExecution    TrainJobStatus (one plugin only)
-Explanation      Explains (whenever somebody asks why the job does not train)
-Aftermath        FollowsTransitions (once the state of the job has changed)
+Explanation      Explains (each time a user asks why the job does not train)
+Transitions      FollowsTransitions (after the state of the job has changed)
 """
 
 from collections.abc import Iterable, Sequence
@@ -209,7 +209,7 @@ class Explains(Protocol):
 
 @runtime_checkable
 class FollowsTransitions(Protocol):
-    """Aftermath: be told that the state of a job has changed, to tell others or to act on the job."""
+    """Transitions: be told that the state of a job has changed, to tell others or to act on the job."""
 
     def on_transition(self, job: TrainJob, old: JobState, new: JobState) -> None:
         """The job has left `old` and is `new`.
