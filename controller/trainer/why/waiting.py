@@ -32,6 +32,7 @@ from trainwright.controller.runtime.tasks import TaskScope
 from trainwright.controller.runtime.workqueue.limiters import TokenBucket
 from trainwright.controller.trainer.job.conditions import conditions_of, write_conditions
 from trainwright.controller.trainer.job.pods import POD, keys_of_jobset, pods_of
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.restarts import calm_in
 from trainwright.controller.trainer.job.state import CONDITION_BLOCKED, EXPLAINING, Word, is_ours, state_of
 from trainwright.controller.trainer.why import kinds
@@ -134,20 +135,24 @@ class WaitingConditions:
     )
     """The rights that it needs beside those of the other parts."""
 
-    def __init__(self, manager: Manager, jobsets: Any, plugins: Sequence[Explains], *, now: Now = wall_clock) -> None:
+    def __init__(
+        self, manager: Manager, jobsets: Any, plugins: Sequence[Explains], records: JobRecords, *, now: Now = wall_clock
+    ) -> None:
         """Declare everything; `manager.run` starts it. Pods must be declared in the cache.
 
         Args:
             manager: of the process.
             jobsets: how the cache holds JobSets.
             plugins: those that explain jobs.
+            records: what is remembered of jobs.
             now: the wall clock, for transition times.
         """
         self._client, self._cache, self._jobsets, self._now = manager.client, manager.cache, jobsets, now
         self._time = asyncio.get_running_loop().time
         self._reader = Reader(manager.client, plugins, now=now)
         self._bucket = TokenBucket(RATE, 1, time=self._time)
-        self._watched: dict[Key, _Watched] = {}
+        self._records = records
+        records.follow(gone=lambda record: self._reads.drop(record.key))
         self._reads = ReadQueue()
         self._running = 0
         self._wake = asyncio.Event()
@@ -204,7 +209,7 @@ class WaitingConditions:
             self._running -= 1
             self._wake.set()
         watched.is_read, watched.is_asked = True, False
-        if self._watched.get(key) is watched:
+        if self._records.find(key, watched.uid, _Watched) is watched:
             if watched.explanation is not None:
                 self._explained(key)
             else:
@@ -222,10 +227,7 @@ class WaitingConditions:
             self._forget(key)
             await self._write(job, None)
             return Done()
-        watched = self._watched.get(key)
-        if watched is None or watched.uid != uid_of(job):
-            self._forget(key)
-            watched = self._watched[key] = _Watched(uid_of(job), self._time())
+        watched = self._records.of(key, uid_of(job)).part(_Watched, lambda: _Watched(uid_of(job), self._time()))
         call = current.get()
         if call is None or any(reason != EXPLAINED for reason in call.reasons):
             watched.has_changed = True
@@ -256,7 +258,7 @@ class WaitingConditions:
 
     def _forget(self, key: Key) -> None:
         """The job does not wait: what is being read of it is not shown."""
-        self._watched.pop(key, None)
+        self._records.drop(key, _Watched)
         self._reads.drop(key)
 
     def _is_fine(self, job: TrainJob) -> bool:

@@ -26,7 +26,7 @@ from trainwright.plugins.registry import Registry
 from trainwright.plugins.registry.catalogue import BUILT_IN
 from trainwright.plugins.registry.discovery import built_in
 
-_SCHEMA = Path(__file__).resolve().parent.parent.parent / "api" / "config" / "v1alpha1" / "configuration.schema.json"
+_SCHEMA = Path(__file__).resolve().parent.parent / "api" / "config" / "v1alpha1" / "configuration.schema.json"
 
 SECRET, LEASE = "name-of-secret", "name-of-lease"
 """Stand for names that values set."""
@@ -39,7 +39,7 @@ PLACES = (JOBS, HOME, LEASE_HOME)
 SAMPLE = 400
 """Combinations that are compared at the end."""
 
-PLUGINS = tuple(f"plugin.{name}" for name in sorted(BUILT_IN))
+_PLUGINS = tuple(f"plugin.{name}" for name in sorted(BUILT_IN))
 CLEANUP = "config.cleanup"
 """The section, which turns something on by being there."""
 FIXED = ("metrics.secureServing",)
@@ -60,12 +60,22 @@ class Right:
     verb: str
 
 
-def table() -> list[dict[str, Any]]:
-    """The rules, each with its verbs and, for each verb, the switches that must be on: one of the lists.
+def table() -> dict[str, Any]:
+    """What the chart's `files/rights.yaml` holds: the names of the switches, and the rules.
 
     Raises:
         AssertionError: a right depends on more switches than two.
     """
+    return {
+        "plugins": sorted(BUILT_IN),
+        "gates": {name: {"group": f"All{gate.stage}", "default": gate.default} for name, gate in GATES.items()},
+        "fields": _fields(),
+        "rules": _rules(),
+    }
+
+
+def _rules() -> list[dict[str, Any]]:
+    """The rules, each with its verbs and, for each verb, the switches that must be on: one of the lists."""
     conditions = _conditions()
     _check(conditions)
     rules: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -87,7 +97,7 @@ def table() -> list[dict[str, Any]]:
 
 
 @cache
-def fields() -> dict[str, bool]:
+def _fields() -> dict[str, bool]:
     """The fields of the Configuration that are true or false, by their path, and their defaults."""
     schema = json.loads(_SCHEMA.read_text())
     return {path: default for path, default in _booleans(schema, schema["$defs"], "") if path not in FIXED}
@@ -101,14 +111,9 @@ def _booleans(schema: dict[str, Any], definitions: dict[str, Any], before: str) 
             yield from _booleans(definitions[one["$ref"].removeprefix("#/$defs/")], definitions, f"{before}{name}.")
 
 
-def gates() -> dict[str, dict[str, Any]]:
-    """What the chart must know of each feature gate."""
-    return {name: {"group": f"All{gate.stage}", "default": gate.default} for name, gate in GATES.items()}
-
-
 def _switches() -> tuple[str, ...]:
     """Names of what may turn rights on. The chart derives each of them from its values."""
-    return (*PLUGINS, *(f"gate.{name}" for name in GATES), *(f"config.{path}" for path in fields()), CLEANUP)
+    return (*_PLUGINS, *(f"gate.{name}" for name in GATES), *(f"config.{path}" for path in _fields()), CLEANUP)
 
 
 def _conditions() -> dict[Right, list[Switches]]:
@@ -163,7 +168,7 @@ def _configuration(switches: Collection[str]) -> Configuration:
         "leaderElection": {"resourceName": LEASE, "resourceNamespace": LEASE_HOME},
         "plugins": {"disabled": sorted(_absent(switches))},
     }
-    for path in fields():
+    for path in _fields():
         *sections, name = path.split(".")
         place = document
         for section in sections:

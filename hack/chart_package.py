@@ -15,12 +15,11 @@ from typing import Any
 
 import yaml
 
-from hack.helm_chart.templates import CONFIG
 from trainwright.controller.runtime.testing.binaries import provide
 from trainwright.controller.runtime.testing.build import find_go
 from trainwright.controller.runtime.testing.tools import MODULES, Module
 
-ROOT = CONFIG.parent
+ROOT = Path(__file__).resolve().parent.parent
 CHARTS = ("trainwright", "trainwright-runtimes")
 REPOSITORY = "oci://registry.k8s.io/jobset/charts"
 """Where JobSet publishes the same chart."""
@@ -91,7 +90,7 @@ def _chart(folder: Path) -> dict[str, Any]:
 
 def main() -> int:
     """Package, and print the paths."""
-    parser = argparse.ArgumentParser(prog="python -m hack.helm_chart.package", description="Package the Helm charts.")
+    parser = argparse.ArgumentParser(prog="python -m hack.chart_package", description="Package the Helm charts.")
     default = ROOT / "build" / "charts"
     parser.add_argument("folder", nargs="?", type=Path, default=default, help="where to (default: build/charts)")
     for path in package(parser.parse_args().folder):
