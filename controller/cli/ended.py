@@ -86,4 +86,4 @@ def _has_failed(job: TrainJob) -> bool:
 
 
 def _created(job: TrainJob) -> str:
-    return (job.metadata.creation_timestamp if job.metadata is not None else None) or ""
+    return job.metadata_or_empty.creation_timestamp or ""

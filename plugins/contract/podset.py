@@ -9,10 +9,11 @@ from trainwright.api.jobset.v1alpha2 import ReplicatedJob
 from trainwright.api.kubernetes.batch.v1 import JobSpec, PodFailurePolicy
 from trainwright.api.kubernetes.core.v1 import Container, PodSpec, PodTemplateSpec, Volume
 from trainwright.api.quantity import Quantity
+from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE
 from trainwright.plugins.contract.container import ContainerModel
 from trainwright.plugins.contract.errors import Refusal
-from trainwright.plugins.contract.provenance import Ledger
+from trainwright.plugins.contract.provenance import TRAIN_JOB, Ledger
 from trainwright.plugins.contract.requests import pod_requests
 from trainwright.plugins.contract.upsert import upsert_volume
 
@@ -135,6 +136,12 @@ class PodSet:
         """Change the number of pods."""
         before, self._count = self._count, count
         self._ledger.record(f"{self.path}.template.spec.parallelism", count, before=before, why=why, source=source)
+
+    def set_nodes(self, job: TrainJob) -> None:
+        """Take the number of pods that `spec.trainer.numNodes` asks for, if it does."""
+        nodes = job.spec_or_empty.trainer_or_empty.num_nodes
+        if nodes is not None:
+            self.set_count(nodes, why="spec.trainer.numNodes", source=TRAIN_JOB)
 
     def set_restart_policy(self, policy: str, *, why: str) -> None:
         """Say what the kubelet does when a container ends."""

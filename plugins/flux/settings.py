@@ -53,9 +53,8 @@ def settings_of(info: Info) -> dict[str, str]:
 
 def shape_of(info: Info, job: TrainJob, policy: FluxMLPolicySource, nodes: PodSet | None) -> FluxShape:
     """The numbers of the TrainJob, else those of the runtime."""
-    trainer = job.spec_or_empty.trainer
-    count = trainer.num_nodes if trainer is not None else None
-    tasks = trainer.num_proc_per_node if trainer is not None else None
+    trainer = job.spec_or_empty.trainer_or_empty
+    count, tasks = trainer.num_nodes, trainer.num_proc_per_node
     return FluxShape(
         nodes=count if count is not None else nodes.count if nodes is not None else 1,
         tasks=tasks if tasks is not None else policy.num_proc_per_node or 1,

@@ -42,14 +42,13 @@ class TorchPlugin:
 
     def validate_shaped(self, info: Info, old: TrainJob | None, job: TrainJob) -> Iterable[Finding]:  # noqa: ARG002 - the contract's
         """Warn of numbers of processes that do not fit the GPUs."""
-        if info.ml_policy is None or info.ml_policy.torch is None:
+        if info.ml_policy_or_empty.torch is None:
             return ()
         return process_findings(info, job, processes_per_node(info, job)[0])
 
     def reporter(self, info: Info, job: TrainJob) -> PodRef | None:  # noqa: ARG002 - the contract's
         """The first pod, which has rank 0."""
-        policy = info.ml_policy_or_empty.torch
-        return PodRef.first_of(info.trainer_pods) if policy is not None else None
+        return PodRef.first_of(info.trainer_pods) if info.ml_policy_or_empty.torch is not None else None
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
         """Set the number of pods, and the variables of the main container and of the targets of envInjection."""
@@ -57,9 +56,8 @@ class TorchPlugin:
         if policy is None:
             return
         pods = info.trainer_pods
-        trainer = job.spec_or_empty.trainer
-        if pods is not None and trainer is not None and trainer.num_nodes is not None:
-            pods.set_count(trainer.num_nodes, why="spec.trainer.numNodes", source=TRAIN_JOB)
+        if pods is not None:
+            pods.set_nodes(job)
         processes, why = processes_per_node(info, job)
         container = info.trainer_container
         if pods is not None and container is not None and takes_part(info, pods):

@@ -103,7 +103,7 @@ class View:
 
 def observe(job: TrainJob, history: History) -> bool:
     """Take the report of a job into its history; returns whether it is new."""
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     if status is not None and (moment := _time(status.last_updated_time)) is not None:
         return history.add(moment, status.progress_percentage, metrics_of(job))
     return False
@@ -112,7 +112,7 @@ def observe(job: TrainJob, history: History) -> bool:
 def view_of(job: TrainJob, history: History, now: datetime, *, attempt: int | None = None, failure: str = "") -> View:
     """The job as of `now`. `failure`: a better sentence than that of its condition, if it failed; see `cli.ended`."""
     found = shown(job)
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     reported = _time(status.last_updated_time) if status is not None else None
     age = max(0.0, (now - reported).total_seconds()) if reported is not None else None
     metadata = job.metadata
@@ -163,13 +163,13 @@ def _explained(job: TrainJob) -> str:
 
 
 def _reason(job: TrainJob, condition: str) -> str:
-    found = find(job.status.conditions if job.status is not None else None, condition)
+    found = find(job.status_or_empty.conditions, condition)
     return found.reason if found is not None and found.status == "True" else ""
 
 
 def metrics_of(job: TrainJob) -> dict[str, str]:
     """The metrics of the last report, as text for terminals and pages: the training may write anything."""
-    status = job.status.trainer_status if job.status is not None else None
+    status = job.status_or_empty.trainer_status
     metrics = (status.metrics if status is not None else None) or ()
     return {one_line(metric.name): one_line(metric.value) for metric in metrics}
 
