@@ -42,7 +42,7 @@ def jobset_component(info: Info, job: TrainJob) -> Component:
         pod.metadata = _marked(pod.metadata, info)
         if step_of(replicated) in STEP_CONTAINERS:
             replicated.replicas = 1
-    info.template.suspend = job.spec_or_empty.suspend
+    info.template.suspend = True if info.held else job.spec_or_empty.suspend
     return Component.owned_by(
         job,
         JobSet.RESOURCE,
