@@ -217,7 +217,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "memory-stays",
         "what is remembered of a job is kept after its deletion",
-        [Edit(_TRAINER + "job/records.py", "            del self._records[record.key]\n            for", "            for")],
+        [
+            Edit(
+                _TRAINER + "job/records.py",
+                "            del self._records[record.key]\n            for",
+                "            for",
+            )
+        ],
     ),
     Mutant(
         "adopts",
