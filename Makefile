@@ -68,7 +68,7 @@ endif
 
 test: $(INSTALLED) ## Run the tests that need no Go: units, and all others on the local cluster; CLUSTER=real: on a real one
 ifeq ($(CLUSTER),real)
-	@$(BIN)/python -m trainwright.controller.runtime.testing
+	@$(BIN)/python -m trainwright.controller.runtime.testing --also versitygw
 	@$(BIN)/pytest $(REAL_TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
 else
 	@$(BIN)/pytest $(TESTS) $(SIDE_BY_SIDE) $(PYTEST_ARGS)
