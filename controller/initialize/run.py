@@ -182,13 +182,13 @@ class Run:
                 is_intact = manifest is not None and manifest.is_intact(folder)
         is_ours = manifest is not None and manifest.is_of(source, self._allow, self._settings.ignore)
         try:
-            revision = await persist(self._provider.resolve, Tries(self._sleep, self._log))
+            revision = await persist(self._provider.resolve, self._tries())
             if revision:
                 self._log(f"{source} is at revision {revision}")
                 if manifest is not None and is_ours and is_intact and manifest.revision == revision:
                     self._log(f"{target} is complete: nothing to fetch")
                     return None
-            offered = await persist(lambda: self._provider.files(revision), Tries(self._sleep, self._log))
+            offered = await persist(lambda: self._provider.files(revision), self._tries())
         except InitializeError as error:
             if manifest is not None and is_ours and is_intact and error.word in WAITING_HELPS:
                 at = f" at revision {manifest.revision}" if manifest.revision else ""
@@ -206,6 +206,9 @@ class Run:
             self._log(f"{target} is complete: nothing to fetch")
             return None
         return _Plan(revision, files)
+
+    def _tries(self) -> Tries:
+        return Tries(self._sleep, self._log, isolated=self._settings.isolated)
 
     def _is_current(self, folder: Folder, plan: _Plan) -> bool:
         manifest = read_manifest(folder)
@@ -248,7 +251,7 @@ class Run:
             finished.add(done[path])
         ours = begin(folder, old, (file.path for file in plan.files))
         transfer = Transfer(
-            folder, self._provider, plan.revision, progress=self._progress, log=self._log, sleep=self._sleep
+            folder, self._provider, plan.revision, progress=self._progress, log=self._log, tries=self._tries
         )
 
         async def bring(file: RemoteFile) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from trainwright.controller.initialize.contract import Algorithm, Digest, InitializeError, Provider, RemoteFile, hasher
 from trainwright.controller.initialize.folder import PARTS, Folder, failure
 from trainwright.controller.initialize.manifest import Entry
-from trainwright.controller.initialize.pacing import Sleep, Tries
+from trainwright.controller.initialize.pacing import Tries
 from trainwright.controller.initialize.reports import Progress, amount
 
 BLOCK = 2**20
@@ -32,14 +32,14 @@ class Transfer:
         *,
         progress: Progress,
         log: Callable[[str], None],
-        sleep: Sleep,
+        tries: Callable[[], Tries],
     ) -> None:
         self._folder = folder
         self._provider = provider
         self._revision = revision
         self._progress = progress
         self._log = log
-        self._sleep = sleep
+        self._tries = tries
         self._etags_are_hashes = True
 
     async def fetch(self, file: RemoteFile) -> Entry:
@@ -59,7 +59,7 @@ class Transfer:
             part.close()
 
     async def _fill(self, file: RemoteFile, part: "_Part") -> Entry:
-        tries = Tries(self._sleep, self._log)
+        tries = self._tries()
         damaged, best = False, part.size
         while True:
             try:

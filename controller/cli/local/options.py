@@ -4,8 +4,9 @@
 import argparse
 import shlex
 import socket
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from trainwright.controller.local.node.settings import NodeSettings
 
 IMAGES = "images.yaml"
-_NO_INITIALIZERS = (
-    "the program of an initializer exists in its image only; "
-    "map the image to a command that puts the data into the volume"
-)
 _ISOLATION = ("auto", "namespaces", "rewrite")
 _NETWORK = ("shared", "isolated")
 _VERBOSE = "--verbose"
@@ -60,13 +57,19 @@ class Options:
 
     def images(self) -> "Images":
         """What runs in place of images. Raises ConfigurationError where `images.yaml` has a mistake."""
-        from trainwright.controller.local.node.images import Environment, Images  # noqa: PLC0415 - the help needs none
+        from trainwright.controller.local.node.images import DEFAULT, Images  # noqa: PLC0415 - the help needs none
 
-        absent = [
-            (f"*/{name}-initializer[:@]*", Environment(name=name, folders=(), refusal=_NO_INITIALIZERS))
-            for name in ("dataset", "model")
+        program = (sys.executable, "-m", "trainwright.controller.cli.main", "initialize")
+        network = {"TRAINWRIGHT_NETWORK": self.network}
+        initializers = [
+            # In the command, since paths there are rewritten where pods have no mounts of their own.
+            (
+                f"*/{kind}-initializer[:@]*",
+                replace(DEFAULT, command=(*program, kind, "--output", f"/workspace/{kind}"), variables=network),
+            )
+            for kind in ("dataset", "model")
         ]
-        return Images.read(self.folder / IMAGES, defaults=absent)
+        return Images.read(self.folder / IMAGES, defaults=initializers)
 
     def command(self, name: str) -> str:
         """What to type for another command on the same cluster."""
