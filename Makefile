@@ -93,17 +93,13 @@ simulation: $(INSTALLED) ## Live simulated worlds with new seeds for MINUTES=2; 
 bench: control-plane ## Run the scripts of tests/bench one after the other; they print figures and assert none
 	@for script in tests/bench/machine.py $(filter-out tests/bench/machine.py,$(wildcard tests/bench/*.py)); do echo "$$script"; $(BIN)/python "$$script" || exit; done
 
-generate: $(INSTALLED) ## Generate models, CRDs, roles, webhooks, Helm charts, the Grafana dashboard and reference pages
+generate: $(INSTALLED) ## Generate models, CRDs, roles, webhooks, what the charts copy, and reference pages
 	@$(BIN)/python -m trainwright.codegen
-	@$(BIN)/python hack/manifests.py
-	@$(BIN)/python hack/grafana.py
-	@$(BIN)/python -m hack.helm_chart
+	@$(BIN)/python -m hack.manifests
 
 verify: $(INSTALLED) ## Fail if anything generated differs from what its sources say
 	@$(BIN)/python -m trainwright.codegen --check
-	@$(BIN)/python hack/manifests.py --check
-	@$(BIN)/python hack/grafana.py --check
-	@$(BIN)/python -m hack.helm_chart --check
+	@$(BIN)/python -m hack.manifests --check
 
 soak: control-plane ## Run the programs of tests/soak one after the other; they repeat, kill, wait and count
 	@$(BIN)/python -m tests.soak $(SOAK_ARGS)
@@ -143,7 +139,7 @@ undeploy: $(INSTALLED) ## Take the manager out of the cluster again; what users 
 	@$(BIN)/python hack/deploy.py --undeploy
 
 chart: $(INSTALLED) ## Package the Helm charts into build/charts, with JobSet's chart as an option
-	@$(BIN)/python -m hack.helm_chart.package
+	@$(BIN)/python -m hack.chart_package
 
 control-plane: $(INSTALLED) ## Provide the programs of the test control plane, building what is missing
 	@$(BIN)/python -m trainwright.controller.runtime.testing

@@ -1,31 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generates the manifests in config/ that the code determines: roles, webhook configurations, and versions in others.
+"""Generates what the code determines in config/ and charts/: roles, webhook configurations, and versions in others.
 
-`make generate` writes them; `make verify` (`--check`) fails if one is not up to date. The schema compiler generates the
-definitions in config/crd.
+`make generate` writes it; `make verify` (`--check`) fails if a file is not up to date. The schema compiler generates
+the definitions in config/crd. The templates of the charts are written by hand. Helm reads no file outside of a chart,
+so the charts have copies of the definitions, the alerts and the runtimes.
 """
 
 import argparse
 import difflib
+import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from hack.chart_rights import table
 from trainwright import __version__
 from trainwright.api.manifest import dump
 from trainwright.api.objects import Document
 from trainwright.controller.cli.configuration import load_settings
 from trainwright.controller.cli.rbac import bindings, rendered, roles
-from trainwright.controller.cli.versions import public_data
+from trainwright.controller.cli.versions import chart_version, public_data
 from trainwright.controller.trainer.admission.configurations import NAMESPACE, webhook_configurations
+from trainwright.controller.trainer.assembly.features import GATES
 from trainwright.controller.trainer.assembly.permissions import Rights, rights
 from trainwright.controller.trainer.progress.policy import exec_policy
 from trainwright.plugins.registry import Registry
 from trainwright.plugins.registry.discovery import built_in
 
-CONFIG = Path(__file__).resolve().parent.parent / "config"
+ROOT = Path(__file__).resolve().parent.parent
+CONFIG = ROOT / "config"
+CHART, RUNTIMES = ROOT / "charts" / "trainwright", ROOT / "charts" / "trainwright-runtimes"
 CONFIGURATION = "controller_manager_config.yaml"
 COMPONENTS = {"progress": "TrainJobStatus", "progress-pull": "ProgressPull"}
 """By folder in config/components, the feature gate that needs it."""
@@ -41,8 +47,14 @@ _HEADER = """\
 """
 
 
-def manifests() -> dict[str, str]:
-    """Texts by path below config/."""
+def files() -> dict[Path, str]:
+    """All of them, with their texts."""
+    made = {CONFIG / path: text for path, text in (_manifests() | _of_components()).items()}
+    return made | _of_charts() | _with_versions()
+
+
+def _manifests() -> dict[str, str]:
+    """Those below config/."""
     everywhere, by_files = _rights("manager"), _rights("overlays/cert-manager")
     one = EXAMPLE_NAMESPACE
     made = [*roles(everywhere, one), *bindings(everywhere, NAMESPACE, one)]
@@ -57,7 +69,43 @@ def manifests() -> dict[str, str]:
             document for document in made if document not in of_the_jobs and document["kind"] in ("ClusterRole", "Role")
         ],
     }
-    return {path: _HEADER + rendered(found) for path, found in documents.items()} | _of_components() | _with_versions()
+    return {path: _HEADER + rendered(found) for path, found in documents.items()}
+
+
+def _of_charts() -> dict[Path, str]:
+    """What the charts hold of other folders, and what Helm cannot work out."""
+    copies = {
+        CHART / "files" / "alerts.yaml": CONFIG / "prometheus" / "rules.yaml",
+        **{CHART / "files" / "definitions" / path.name: path for path in (CONFIG / "crd").glob("trainer.*.yaml")},
+        **{
+            RUNTIMES / "files" / path.name: path
+            for path in (CONFIG / "runtimes").rglob("*.yaml")
+            if path.name != "kustomization.yaml" and path.parent.name != "namespace"
+        },
+    }
+    return {
+        **{copy: path.read_text() for copy, path in copies.items()},
+        CHART / "files" / "rights.yaml": _HEADER + dump(table()),
+        CHART / "values.schema.json": _schema(),
+    }
+
+
+def _schema() -> str:
+    """The schema of the chart's values, with the fields of the Configuration and the names of the gates of now."""
+    document = json.loads((CHART / "values.schema.json").read_text())
+    configuration = json.loads((ROOT / "api" / "config" / "v1alpha1" / "configuration.schema.json").read_text())
+    names = [*GATES, *sorted({f"All{gate.stage}" for gate in GATES.values()} | {"AllBeta"})]
+    closed = {"type": "object", "additionalProperties": False, "required": []}
+    fields = {name: one for name, one in configuration["properties"].items() if name not in {"apiVersion", "kind"}}
+    # `propertyNames` makes Helm name those that there are when it refuses another one.
+    fields["featureGates"] = {
+        **closed,
+        "properties": {name: {"type": "boolean"} for name in names},
+        "propertyNames": {"enum": sorted(names)},
+    }
+    described = {"description": configuration["description"], "properties": fields}
+    document["$defs"] = {"Configuration": {**closed, **described}, **configuration["$defs"]}
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def _of_components() -> dict[str, str]:
@@ -97,16 +145,30 @@ def _subject(rule: Document) -> str:
     return repr(sorted((name, sorted(values)) for name, values in rule.items() if name != "verbs"))
 
 
-def _with_versions() -> dict[str, str]:
-    """Manifests that are written by hand, with the versions of now."""
-    path = "manager/kustomization.yaml"
-    text = (CONFIG / path).read_text()
-    image = "name: trainwright\n  newTag: "
-    for before, version in {image: __version__, **{f"- {key}=": value for key, value in public_data().items()}}.items():
+def _with_versions() -> dict[Path, str]:
+    """Files that are written by hand, with the versions of now after these texts."""
+    public = public_data()
+    chart = {"\nversion: ": chart_version(), "\nappVersion: ": __version__}
+    versions = {
+        CONFIG / "manager" / "kustomization.yaml": {
+            "name: trainwright\n  newTag: ": __version__,
+            **{f"- {key}=": value for key, value in public.items()},
+        },
+        CHART / "Chart.yaml": chart,
+        RUNTIMES / "Chart.yaml": chart,
+        CHART / "templates" / "public.yaml": {f"\n  {key}: ": value for key, value in public.items()},
+    }
+    return {path: _versioned(path, places) for path, places in versions.items()}
+
+
+def _versioned(path: Path, places: Mapping[str, str]) -> str:
+    text = path.read_text()
+    for before, version in places.items():
         text, found = re.subn(rf"(?<={re.escape(before)})\S+", version, text)
         if found != 1:
-            raise SystemExit(f"config/{path} must have one line with {before.strip()!r} and a version, and has {found}")
-    return {path: text}
+            place = f"{path.relative_to(ROOT)} must have one line with {before.strip()!r} and a version"
+            raise SystemExit(f"{place}, and has {found}")
+    return text
 
 
 def _rights(folder: str, gates: Mapping[str, bool] = MappingProxyType({})) -> Rights:
@@ -116,29 +178,39 @@ def _rights(folder: str, gates: Mapping[str, bool] = MappingProxyType({})) -> Ri
     return rights(settings, registry, NAMESPACE)
 
 
+def _left_over(made: Collection[Path]) -> list[Path]:
+    """Copies in the charts whose file is not there any more."""
+    there = [path for chart in (CHART, RUNTIMES) for path in (chart / "files").rglob("*.yaml")]
+    return sorted({*there} - {*made})
+
+
 def main() -> int:
     """Exit code 1 with `--check` if a file is not up to date."""
     parser = argparse.ArgumentParser(
-        prog="hack/manifests.py", description="Generate the manifests that the code determines."
+        prog="python -m hack.manifests", description="Generate the manifests that the code determines."
     )
     parser.add_argument("--check", action="store_true", help="write nothing; show the files that are not up to date")
     check: bool = parser.parse_args().check
-    stale = []
-    for name, text in manifests().items():
-        path = CONFIG / name
+    made = files()
+    stale = _left_over(made)
+    if not check:
+        for path in stale:
+            path.unlink()
+    for path, text in made.items():
         old = path.read_text() if path.exists() else ""
         if old == text:
             continue
-        stale.append(f"config/{name}")
+        stale.append(path)
         if check:
-            lines = difflib.unified_diff(
-                old.splitlines(True), text.splitlines(True), f"a/config/{name}", f"b/config/{name}", n=2
-            )
+            name = path.relative_to(ROOT)
+            lines = difflib.unified_diff(old.splitlines(True), text.splitlines(True), f"a/{name}", f"b/{name}", n=2)
             sys.stdout.writelines(lines)
         else:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
     if check and stale:
-        print(f"manifests: not up to date, run `make generate`: {', '.join(stale)}", file=sys.stderr)
+        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
+        print(f"manifests: not up to date, run `make generate`: {names}", file=sys.stderr)
         return 1
     print(f"manifests: {'all are up to date' if check else f'{len(stale)} changed'}")
     return 0

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import sbom  # type: ignore[import-not-found,unused-ignore]  # scripts beside this one
 import sources  # type: ignore[import-not-found,unused-ignore]
 
-from hack.helm_chart.package import add_jobset
+from hack.chart_package import add_jobset
 from trainwright import __version__
 from trainwright.controller.cli.versions import NAMESPACE, chart_version
 from trainwright.controller.runtime.testing import ControlPlane, ControlPlaneError

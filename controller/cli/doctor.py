@@ -13,8 +13,8 @@ from trainwright.controller.cli.reading import WRONG_USE, add_kubeconfig, chosen
 if TYPE_CHECKING:
     from trainwright.api.objects import Document
     from trainwright.api.rights import Rule
-    from trainwright.controller.trainer.doctor.examination import Examined
-    from trainwright.controller.trainer.doctor.site import Site
+    from trainwright.controller.trainer.why.site.examination import Examined
+    from trainwright.controller.trainer.why.site.survey import SiteSurvey
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Examine; returns the exit code."""
     # Imported here: the help does not need it.
     from trainwright.controller.runtime.errors import KubernetesError  # noqa: PLC0415
-    from trainwright.controller.trainer.doctor.examination import examine  # noqa: PLC0415
+    from trainwright.controller.trainer.why.site.examination import examine  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
 
     try:
@@ -72,7 +72,7 @@ def text_of(examined: "Sequence[Examined]") -> str:
 
 def code_of(examined: "Sequence[Examined]") -> int:
     """The exit code."""
-    from trainwright.controller.trainer.doctor.findings import Level  # noqa: PLC0415 - as above
+    from trainwright.controller.trainer.why.site.survey import Level  # noqa: PLC0415 - as above
 
     levels = {finding.level for one in examined for finding in one.findings}
     if levels & {Level.PROBLEM, Level.WARNING}:
@@ -87,9 +87,9 @@ def _plain(one: "Examined") -> dict[str, Any]:
     return {"check": one.title, "findings": findings}
 
 
-async def _gather(arguments: argparse.Namespace) -> "Site":
+async def _gather(arguments: argparse.Namespace) -> "SiteSurvey":
     from trainwright.controller.runtime import Client, HTTPTransport  # noqa: PLC0415 - as above
-    from trainwright.controller.trainer.doctor.gathering import Gatherer  # noqa: PLC0415
+    from trainwright.controller.trainer.why.site.gathering import Gatherer  # noqa: PLC0415
     from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
     from trainwright.plugins.registry import Registry, Selection  # noqa: PLC0415
 
@@ -115,7 +115,7 @@ def shipped_definitions() -> "Mapping[str, Document]":
     return {one["metadata"]["name"]: one for one in definitions()}
 
 
-def needed_rights(site: "Site") -> "Sequence[tuple[str, Sequence[Rule]]]":
+def needed_rights(site: "SiteSurvey") -> "Sequence[tuple[str, Sequence[Rule]]]":
     """The rights that the manager of the site needs, by the namespace in which; empty for the whole cluster.
 
     They are those of the roles that `trainwright rbac` prints for it. Raises ConfigurationError.
@@ -128,11 +128,11 @@ def needed_rights(site: "Site") -> "Sequence[tuple[str, Sequence[Rule]]]":
     from trainwright.controller.trainer.assembly.features import parse_gates  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.permissions import rights  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.settings import settings_of  # noqa: PLC0415
-    from trainwright.controller.trainer.doctor.site import DEFAULT_HOME  # noqa: PLC0415
+    from trainwright.controller.trainer.why.site.survey import DEFAULT_HOME  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
     from trainwright.plugins.registry import Registry  # noqa: PLC0415
 
-    found = site.configuration if isinstance(site.configuration, dict) else {}
+    found = site.if_read("configuration") or {}
     try:
         configuration = msgspec.convert(found, Configuration)
         gates = parse_gates(site.feature_gates)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.controller.cli.reading import add_kubeconfig, reading, run_reading
 
 if TYPE_CHECKING:
-    from trainwright.controller.trainer.explain import Explanation, Reader
+    from trainwright.controller.trainer.why import Explanation, Reader
     from trainwright.plugins.contract import Cause, Explains
 
 WATCH_SECONDS = 2.0
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _explain(arguments: argparse.Namespace) -> int:
     # Imported here: the help does not need it.
-    from trainwright.controller.trainer.explain import Reader  # noqa: PLC0415
+    from trainwright.controller.trainer.why import Reader  # noqa: PLC0415
 
     async with reading(arguments, "trainwright-explain") as client:
         reader = Reader(client, explaining_plugins())

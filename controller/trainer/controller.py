@@ -29,8 +29,9 @@ from trainwright.controller.trainer.build.runtimes import Runtimes
 from trainwright.controller.trainer.build.snapshot import Snapshots
 from trainwright.controller.trainer.job.decision import Attempt, Decision, decide
 from trainwright.controller.trainer.job.events import JobEvents
-from trainwright.controller.trainer.job.memory import JobMemory, Memories
+from trainwright.controller.trainer.job.memory import JobMemory
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.state import is_ours
 from trainwright.controller.trainer.job.status import is_finished
 from trainwright.plugins.contract import Reference
@@ -52,6 +53,8 @@ class Options:
     """How many TrainJobs are reconciled at the same time."""
     created_condition: bool = False
     """Whether to write the condition `Created`."""
+    obsolete: frozenset[str] = frozenset()
+    """Types of conditions to remove: the part that writes them is off."""
     now: Now = wall_clock
     """For deadlines and transition times."""
 
@@ -79,6 +82,7 @@ class TrainJobController:
         runtimes: Runtimes,
         snapshots: Snapshots,
         events: JobEvents,
+        records: JobRecords,
         options: Options,
     ) -> None:
         """Declare everything; `manager.run` starts it.
@@ -91,6 +95,7 @@ class TrainJobController:
             runtimes: reads runtimes from the manager's cache.
             snapshots: reads and creates the snapshots of runtimes.
             events: reports to users and admins.
+            records: what is remembered of jobs.
             options: how it works.
         """
         self._client = manager.client
@@ -101,7 +106,7 @@ class TrainJobController:
         self._options = options
         self._events = events
         self._objects = JobObjects(manager, pipeline, kinds, facts, snapshots, events)
-        self._memories = Memories(asyncio.get_running_loop().time)
+        self._records, self._time = records, asyncio.get_running_loop().time
         builder = manager.controller(NAME).for_(TrainJob, predicates=[_is_more_than_progress])
         for runtime in RUNTIMES:
             builder.watches(runtime, self._waiting_for)
@@ -115,9 +120,9 @@ class TrainJobController:
         """Reconcile one TrainJob."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is None or not is_ours(job):
-            self._memories.forget(key)
+            self._records.drop(key, JobMemory)
             return Done()
-        memory = self._memories.of(key, uid_of(job))
+        memory = self._records.of(key, uid_of(job)).part(JobMemory)
         failure = await self._make(job, memory) if _is_built(job) else None
         # After the objects are applied, since the cache shows own writes at once.
         references, observed, unseen = await self._observe(job)
@@ -165,19 +170,20 @@ class TrainJobController:
         end_unknown: str,
     ) -> Attempt:
         """The outcome of this attempt, together with what is remembered of earlier ones."""
-        now, since = self._memories.monotonic(), memory.counters_since
+        now, since = self._time(), memory.counters_since
         if since is None and _has_waited():
             since = now - COUNTERS_SECONDS
         shown_in = 0.0
         if obstacle is not None:
             shown_in = memory.meet(obstacle, now)
         elif failure is None:
-            memory.hindrance = None
+            memory.obstacle = None
         return Attempt(
             failed=failure is not None,
             obstacle=obstacle if shown_in <= 0 else None,
             shown_in=shown_in,
             created=self._options.created_condition and failure is None and not end_unknown and _is_built(job),
+            obsolete=self._options.obsolete,
             end_unknown=end_unknown,
             counters_in=COUNTERS_SECONDS if since is None else since + COUNTERS_SECONDS - now,
             foreign_in=RETRY_SECONDS if memory.build.foreign and _is_built(job) else 0.0,
@@ -188,10 +194,10 @@ class TrainJobController:
     ) -> None:
         """Write the status, delete the objects of a job that has to end, and update the job's memory."""
         if decision.counters_wait and memory.counters_since is None:
-            memory.counters_since = self._memories.monotonic()
+            memory.counters_since = self._time()
         if decision.status is not None:
             # Due until it is written: if counters waited again after a failure, that wait would end the backoff.
-            memory.counters_since = self._memories.monotonic() - COUNTERS_SECONDS
+            memory.counters_since = self._time() - COUNTERS_SECONDS
             await self._client.patch(
                 TrainJob, job.name, job.namespace, decision.status, type="merge", subresource="status"
             )
@@ -200,11 +206,11 @@ class TrainJobController:
         if decision.end:
             await self._objects.delete(job, references)
         if decision.over:
-            self._memories.forget(key)
+            self._records.drop(key, JobMemory)
 
     def _waiting_for(self, runtime: Runtime) -> list[Key]:
         """The jobs to reconcile when a runtime appears or changes: those that were blocked because it was missing."""
-        waiting = self._memories.hindered_by(Reason.RUNTIME_MISSING)
+        waiting = self._records.keys(JobMemory, lambda memory: memory.has(Reason.RUNTIME_MISSING))
         if not waiting:
             # This includes the time before the first lists have arrived, when TrainJobs cannot be looked up.
             return []

@@ -42,7 +42,7 @@ def first_chart(folder: Path) -> Path:
     (folder / "templates" / "disruption_budget.yaml").unlink()
     old = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "of-the-first-chart"}}
     (folder / "templates" / "old.yaml").write_text(yaml.safe_dump(old))
-    definition = folder / "templates" / "definitions" / "trainer.kubeflow.org_trainjobs.yaml"
+    definition = folder / "files" / "definitions" / "trainer.kubeflow.org_trainjobs.yaml"
     document = yaml.safe_load(definition.read_text())
     document["spec"]["versions"][0]["additionalPrinterColumns"] = []
     definition.write_text(yaml.safe_dump(document))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hack.helm_chart.package import package
+from hack.chart_package import package
 from tests.charts import Helm
 from tests.installation import NAME, NAMESPACE
 from trainwright.controller.runtime.testing import ControlPlane

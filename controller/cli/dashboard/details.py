@@ -24,13 +24,13 @@ from trainwright.controller.cli.dashboard.usage import Usage
 from trainwright.controller.cli.progress.history import History
 from trainwright.controller.local.node.ended import ended_pods
 from trainwright.controller.runtime import Client
-from trainwright.controller.trainer.explain import Explanation, Reader
-from trainwright.controller.trainer.explain.judgement import why_unread
-from trainwright.controller.trainer.explain.kinds import CONFIG_MAP
 from trainwright.controller.trainer.failures.first import first_failures
 from trainwright.controller.trainer.failures.last_words import without_answers
 from trainwright.controller.trainer.failures.record import entries_of, name_of_record
 from trainwright.controller.trainer.job.pods import attempt_of
+from trainwright.controller.trainer.why import Explanation, Reader
+from trainwright.controller.trainer.why.job.judgement import why_unread
+from trainwright.controller.trainer.why.kinds import CONFIG_MAP
 from trainwright.plugins.contract import About, Cause, Explains, Picture
 from trainwright.plugins.contract.picture import BATCH_JOB, EVENT, EVENTS_OF, JOBSET, POD, Verb, index_of
 

@@ -18,7 +18,7 @@ from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.objects import Document, labels_of
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
-from trainwright.controller.local.node.asked import Asked
+from trainwright.controller.local.node.asked import NodeAnnotations
 from trainwright.controller.local.node.images import Environment, Images
 from trainwright.controller.local.node.pods import RESTARTS
 from trainwright.controller.local.node.refusals import unrunnable
@@ -135,7 +135,7 @@ def starter_of(objects: Sequence[Document], runtime: Runtime, images: Images, py
     """
     if labels_of(runtime).get(_FRAMEWORK) != "torch":
         return Starter((_PYTHON,))
-    found = [Asked(python=python).environment(one) for one in environments_of(objects, images)]
+    found = [NodeAnnotations(python=python).environment(one) for one in environments_of(objects, images)]
     if not found or any(_has(environment, _TORCHRUN) for environment in found):
         return Starter((_TORCHRUN,))
     where = f"/{found[0].name.lstrip('/')}"
@@ -169,7 +169,7 @@ def ask(job: Document, objects: Sequence[Document], asked: Mapping[str, str], ma
 def has_output(objects: Sequence[Document]) -> bool:
     """Whether the containers of the trainer ask for an output."""
     pods = [part["template"]["spec"]["template"] for part in _trainers(objects)]
-    asked = [Asked.of({"metadata": pod.get("metadata") or {}}, NODE) for pod in pods]
+    asked = [NodeAnnotations.of({"metadata": pod.get("metadata") or {}}, NODE) for pod in pods]
     return any(one.output or one.runs for one in asked)
 
 

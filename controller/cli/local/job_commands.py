@@ -271,7 +271,7 @@ async def _show(jobs: "Jobs", arguments: argparse.Namespace) -> int:
     from trainwright.api.times import wall_clock  # noqa: PLC0415 - the help needs none of it
     from trainwright.controller.cli.explain import explaining_plugins, lines_of  # noqa: PLC0415 - as above
     from trainwright.controller.cli.local import managing  # noqa: PLC0415 - as above
-    from trainwright.controller.trainer.explain import Reader  # noqa: PLC0415 - as above
+    from trainwright.controller.trainer.why import Reader  # noqa: PLC0415 - as above
 
     job = await jobs.get(arguments.job)
     if arguments.output != "text":

@@ -178,7 +178,7 @@ class Follower:
         """Why nothing runs: the sentence of `trainwright explain`; of a job that is only slow, what was said last."""
         # Imported here: most jobs start.
         from trainwright.controller.cli.explain import explaining_plugins  # noqa: PLC0415
-        from trainwright.controller.trainer.explain import Reader  # noqa: PLC0415
+        from trainwright.controller.trainer.why import Reader  # noqa: PLC0415
 
         with suppress(KubernetesError):
             found = await Reader(self._client, explaining_plugins()).explain(self._namespace, self._name)

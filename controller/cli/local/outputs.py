@@ -13,8 +13,17 @@ from trainwright.api.objects import Document, name_of, namespace_of, uid_of
 from trainwright.api.times import format_time, parse
 from trainwright.api.trainer.v1alpha1.constants import NODE
 from trainwright.controller.cli.local.requested import WrongUseError
-from trainwright.controller.local.node.asked import Asked
-from trainwright.controller.local.node.outputs import LATEST, MARKER, PODS, Owner, folder_of, point, read_owner, refusal
+from trainwright.controller.local.node.asked import NodeAnnotations
+from trainwright.controller.local.node.outputs import (
+    LATEST,
+    MARKER,
+    PODS,
+    OutputOwner,
+    folder_of,
+    point,
+    read_owner,
+    refusal,
+)
 
 _SHOWN = 10
 """Files of an output that are named one by one."""
@@ -36,7 +45,7 @@ def folder_of_job(job: Document) -> Path | None:
     return folder_of(Path(asked.runs), name_of(job), uid_of(job)) if asked.runs else None
 
 
-def _asked_of(job: Document) -> Asked:
+def _asked_of(job: Document) -> NodeAnnotations:
     """What the job asks the local node for, by its own patches."""
     found: dict[str, str] = {}
     for patch in job["spec"].get("runtimePatches") or ():
@@ -44,7 +53,7 @@ def _asked_of(job: Document) -> Asked:
         for part in template.get("replicatedJobs") or ():
             pod = ((part.get("template") or {}).get("spec") or {}).get("template") or {}
             found.update((pod.get("metadata") or {}).get("annotations") or {})
-    return Asked.of({"metadata": {"annotations": found}}, NODE)
+    return NodeAnnotations.of({"metadata": {"annotations": found}}, NODE)
 
 
 def check(folder: Path, job: Document) -> None:
@@ -55,7 +64,7 @@ def check(folder: Path, job: Document) -> None:
             raise WrongUseError(f"--output: {there} is not a folder")
         if not os.access(there, os.W_OK | os.X_OK):
             raise WrongUseError(f"--output: {there} cannot be written")
-        why = refusal(folder, Owner(namespace=namespace_of(job), job=name_of(job), uid=""))
+        why = refusal(folder, OutputOwner(namespace=namespace_of(job), job=name_of(job), uid=""))
     except OSError as error:
         raise WrongUseError(f"--output: {folder}: {error.strerror}") from error
     if why:
@@ -154,7 +163,7 @@ class Kept:
     """An output of a job, which may be gone."""
 
     folder: Path
-    owner: Owner
+    owner: OutputOwner
     began: float
     """When the job claimed it."""
 

@@ -19,7 +19,7 @@ from trainwright.controller.cli import state
 from trainwright.controller.cli.local.options import Options
 
 if TYPE_CHECKING:
-    from trainwright.controller.local.node.node import Node
+    from trainwright.controller.local.node.node import LocalNode
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 3660.0
@@ -87,7 +87,7 @@ async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]])
 
 
 @asynccontextmanager
-async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, str]]":
+async def _cluster(options: Options) -> "AsyncIterator[tuple[str, LocalNode | None, str]]":
     """Run what the options say; yields the URL of the API server, the node if there is one, and the dashboard's."""
     # Imported here: the other commands do not need it, and an API server alone does not need the rest.
     from trainwright.controller.runtime.manager import collector  # noqa: PLC0415

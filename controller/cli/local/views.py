@@ -8,7 +8,7 @@ from trainwright.api.kubernetes.core.v1 import Node, Pod
 from trainwright.api.quantity import Quantity
 from trainwright.controller.cli.local.jobs import TRAINJOB
 from trainwright.controller.runtime import Client, HTTPTransport, load_config
-from trainwright.controller.trainer.explain.words import counted
+from trainwright.controller.trainer.why.words import counted
 
 _GPU = "nvidia.com/gpu"
 

@@ -29,6 +29,7 @@ from trainwright.controller.trainer.failures.record import (
     name_of_record,
 )
 from trainwright.controller.trainer.job.pods import POD, jobset_key, pods_of
+from trainwright.controller.trainer.job.records import JobRecords
 from trainwright.controller.trainer.job.status import is_finished
 
 log = logging.getLogger(__name__)
@@ -49,8 +50,6 @@ Run: TypeAlias = tuple[str, str, str, int | None]
 class _Recorded:
     """What is recorded of one job."""
 
-    uid: str
-    """Of the TrainJob."""
     entries: dict[int, Entry] | None = None
     """None once the job is over and all is written: whoever needs them reads the ConfigMap again."""
     read: dict[int, Failure] = field(default_factory=dict)
@@ -91,16 +90,16 @@ class FailureRecorder:
         Rule.on(ConfigMap.RESOURCE, *READ, *APPLY),
     )
 
-    def __init__(self, manager: Manager, told: ToldOfFailures) -> None:
+    def __init__(self, manager: Manager, told: ToldOfFailures, records: JobRecords) -> None:
         """Declare the controller.
 
         Args:
             manager: of the process.
             told: tells users of each attempt that has a failure.
+            records: what is remembered of jobs.
         """
         self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
-        self._told = told
-        self._known: dict[Key, _Recorded] = {}
+        self._told, self._records = told, records
         builder = manager.controller("failures_controller").for_(TrainJob, predicates=[_is_of_interest])
         builder.owns(JobSet, predicates=[_is_new])
         builder.owns(RECORDS, predicates=[_is_deleted_record])
@@ -111,7 +110,6 @@ class FailureRecorder:
         """Record what failed first in each attempt of one job."""
         job = self._cache.get(TrainJob, key.name, key.namespace)
         if job is None:
-            self._known.pop(key, None)
             return Done()
         found = failures_by_attempt(pods_of(self._cache, job))
         if not found:
@@ -145,7 +143,7 @@ class FailureRecorder:
         self._tell(job, recorded, found)
         if is_finished(job):
             # The ConfigMap has them; nothing but a failure that is seen late asks for them again.
-            self._known[key] = _Recorded(uid_of(job), settled=_signature(found))
+            self._records.of(key, uid_of(job)).keep(_Recorded(settled=_signature(found)))
         return Done()
 
     async def _look(
@@ -186,18 +184,18 @@ class FailureRecorder:
 
     def _tell_rest(self, key: Key, job: TrainJob) -> None:
         """The pods are gone."""
-        recorded = self._known.get(key)
-        if recorded is not None and recorded.untold and recorded.uid == uid_of(job):
+        recorded = self._records.find(key, uid_of(job), _Recorded)
+        if recorded is not None and recorded.untold:
             self._tell(job, recorded, {})
 
     def _is_settled(self, key: Key, job: TrainJob, found: Mapping[int, Sequence[Failure]]) -> bool:
-        recorded = self._known.get(key)
-        return recorded is not None and recorded.uid == uid_of(job) and recorded.settled == _signature(found)
+        recorded = self._records.find(key, uid_of(job), _Recorded)
+        return recorded is not None and recorded.settled == _signature(found)
 
     async def _recorded(self, key: Key, job: TrainJob) -> _Recorded:
         """What the ConfigMap holds; read once for each job."""
-        recorded = self._known.get(key)
-        if recorded is not None and recorded.uid == uid_of(job) and recorded.entries is not None:
+        recorded = self._records.find(key, uid_of(job), _Recorded)
+        if recorded is not None and recorded.entries is not None:
             return recorded
         known: dict[int, Entry] = {}
         try:
@@ -208,8 +206,7 @@ class FailureRecorder:
             owner = controller_of(content)
             if owner is not None and owner.uid == uid_of(job):
                 known = entries_of(content.data)
-        recorded = self._known[key] = _Recorded(uid_of(job), known)
-        return recorded
+        return self._records.of(key, uid_of(job)).keep(_Recorded(known))
 
     async def _log(self, namespace: str, failure: Failure) -> str | None:
         """The end of the log of the container that failed; None if it is gone, which is no error.

@@ -42,6 +42,8 @@ class Attempt:
     """Why it cannot be known how the job ended; empty if that is not so."""
     counters_in: float = COUNTERS_SECONDS
     """Seconds until changed counters are due; zero or less: write them now."""
+    obsolete: frozenset[str] = frozenset()
+    """Types of conditions that no part of this manager writes, and that an earlier one may have left."""
     foreign_in: float = 0.0
     """Seconds until the next look at an object of somebody else that the job uses; 0: there is none."""
 
@@ -77,6 +79,7 @@ def decide(job: TrainJob, observed: TrainJobStatus | None, attempt: Attempt, now
         attempt.obstacle,
         settled=not attempt.failed,
         created=attempt.created,
+        obsolete=attempt.obsolete,
         now=lambda: now,
     )
     if attempt.end_unknown and not is_over(wanted):

@@ -8,6 +8,7 @@ change. A change of counters alone waits for a moment, because a JobSet changes 
 kept meanwhile: what waits is the difference between the job and what is observed.
 """
 
+from collections.abc import Collection
 from copy import copy
 from typing import Any
 
@@ -61,6 +62,7 @@ def wanted_status(
     *,
     settled: bool,
     created: bool = False,
+    obsolete: Collection[str] = (),
     now: Now = wall_clock,
 ) -> TrainJobStatus:
     """The status that the job should have.
@@ -71,6 +73,7 @@ def wanted_status(
         blocked: the obstacle to show as `Blocked`.
         settled: whether there is no obstacle at all, so that `Blocked` is removed.
         created: whether to write `Created`.
+        obsolete: types of conditions to remove, because the part of the manager that writes them is off.
         now: the wall clock, for transition times.
     """
     status = copy(observed or job.status or TrainJobStatus())  # only its conditions change, as a whole
@@ -96,6 +99,7 @@ def wanted_status(
         conditions = remove_condition(conditions, CONDITION_BLOCKED)
     if any(map(_is_end, conditions)):
         conditions = _without_obstacles(conditions)
+    conditions = [condition for condition in conditions if condition.type not in obsolete]
     status.conditions = in_order(conditions) or None
     return status
 

@@ -14,7 +14,7 @@ from trainwright.controller.cli.local import names, output_commands, outputs
 from trainwright.controller.cli.local.managing import RefusedError
 from trainwright.controller.cli.local.outputs import File, Output, size_of, table
 from trainwright.controller.cli.main import main
-from trainwright.controller.local.node.outputs import Owner, claim_below
+from trainwright.controller.local.node.outputs import OutputOwner, claim_below
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def output_of(runs: Path, job: str, uid: str, *, at: int, cluster: str = "", **files: int) -> Path:
     """The output of a job with files of so many bytes."""
-    folder = claim_below(runs, Owner(namespace="default", job=job, uid=uid, cluster=cluster))
+    folder = claim_below(runs, OutputOwner(namespace="default", job=job, uid=uid, cluster=cluster))
     for name, size in files.items():
         (folder / name).write_bytes(b"x" * size)
     os.utime(folder / ".trainwright.json", (at, at))
@@ -46,7 +46,7 @@ def test_the_end_of_a_job_names_what_it_wrote(tmp_path: Path, capsys: pytest.Cap
     one.created(job)
     one.tell()
     assert capsys.readouterr().out == "", "nothing started"
-    folder = claim_below(tmp_path, Owner(namespace="default", job="train-x", uid="12345678-9"))
+    folder = claim_below(tmp_path, OutputOwner(namespace="default", job="train-x", uid="12345678-9"))
     one.tell()
     assert capsys.readouterr().out == f"output: {folder} (nothing was written there)\n"
     (folder / "model.pt").write_bytes(b"x" * 1_234_567)

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Grafana dashboard: it asks for metrics that there are, and has a place for each panel."""
 
-import importlib.util
 import json
-import sys
 from itertools import combinations
-from types import ModuleType
 from typing import Any
 
 import promql_parser
@@ -23,18 +20,6 @@ def parsed(panel: dict[str, Any]) -> Any:
     """Its only expression; Grafana fills in the variables."""
     (target,) = panel["targets"]
     return promql_parser.parse(target["expr"].replace("$__rate_interval", "5m").replace("$job", ".+"))
-
-
-@pytest.fixture(scope="module")
-def generator() -> ModuleType:
-    """The script that makes the file."""
-    spec = importlib.util.spec_from_file_location("grafana_generator", ROOT / "hack" / "grafana.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("panel", [pytest.param(panel, id=panel["title"]) for panel in PANELS])
@@ -59,21 +44,6 @@ def test_the_panels_do_not_overlap() -> None:
         assert beside or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
     numbers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(numbers)) == len(numbers)
-
-
-def test_the_file_is_generated(generator: ModuleType) -> None:
-    assert generator.text() == FILE.read_text(encoding="utf-8")
-
-
-def test_a_metric_that_does_not_exist_ends_the_generator(generator: ModuleType) -> None:
-    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    known = generator.metrics(page)
-    assert {name: metric.kind for name, metric in known.items()} == types()
-    del known["informer_failing"]
-    with pytest.raises(
-        generator.UnknownMetric, match=r"panel .Caches that fail.: informer_failing is not in metrics\.md"
-    ):
-        generator.dashboard(known)
 
 
 def test_every_data_source_is_the_one_that_the_reader_chooses() -> None:

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """That the charts' tests, which need helm, leave no value, gate and refusal out. This needs nothing but the files."""
 
+import json
 import re
 from pathlib import Path
+
+import pytest
+import yaml
 
 from tests.charts import MANAGER, RUNTIMES, paths_of, schema_of
 from tests.integration.install.test_chart_refusals import WRONG
@@ -27,6 +31,33 @@ def test_each_value_is_tested() -> None:
     assert {path for path in paths_of(RUNTIMES) if not path.startswith("runtimes.")} == {*RUNTIME_VALUES}
     gates = schema_of(MANAGER)["$defs"]["Configuration"]["properties"]["featureGates"]["properties"]
     assert {*gates} == {*GATES, "AllAlpha", "AllBeta"}
+
+
+@pytest.mark.parametrize(
+    ("chart", "heading"), [(MANAGER, "### Values"), (RUNTIMES, "Values of `trainwright-runtimes`")]
+)
+def test_values_schema_and_page_list_the_same(chart: Path, heading: str) -> None:
+    page = (ROOT / "docs" / "admins" / "install.md").read_text()
+    table = page.partition(heading)[2].partition("\n\n|")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `(\S+)` \| (.+?) \| .+ \|$", table, re.MULTILINE)
+    assert [path.replace("\\.", ".") for path, _ in rows] == paths_of(chart)
+    values = yaml.safe_load((chart / "values.yaml").read_text())
+    listed = dict.fromkeys(values)
+    for path, default in rows:
+        section, *names = re.split(r"(?<!\\)\.", path)
+        listed.pop(section, None)
+        found = values[section]
+        for name in names:
+            found = found[name.replace("\\.", ".")]
+        assert default == ("as shipped" if isinstance(found, dict) and found else f"`{json.dumps(found)}`"), path
+    assert not listed
+
+
+def test_the_runtimes_to_choose_are_those_of_the_folder() -> None:
+    runtimes = {path.stem for path in (ROOT / "config" / "runtimes").rglob("*-*.yaml")}
+    schema = schema_of(RUNTIMES)["properties"]["runtimes"]
+    assert {*schema["properties"]} == {*schema["propertyNames"]["enum"]} == runtimes
+    assert {*yaml.safe_load((RUNTIMES / "values.yaml").read_text())["runtimes"]} == runtimes
 
 
 def test_templates_use_values_that_the_schema_has() -> None:

@@ -42,7 +42,7 @@ class StateLostError(Exception):
     """The state file could not be written: what the process holds in memory is more than what it can keep."""
 
 
-class Row(NamedTuple):
+class DiskRow(NamedTuple):
     """One object."""
 
     collection: str
@@ -124,10 +124,10 @@ class Disk:
             )
         run("COMMIT")
 
-    def objects(self) -> Iterator[Row]:
+    def objects(self) -> Iterator[DiskRow]:
         """All current objects, in the order of their keys."""
         rows = self._connection.execute("SELECT collection, namespace, name, version, body FROM objects")
-        return (Row(*row) for row in rows)
+        return (DiskRow(*row) for row in rows)
 
     def changes(self) -> Iterator[ChangeRow]:
         """The history, oldest first."""

@@ -16,7 +16,7 @@ from trainwright.controller.cli.dashboard import contract
 from trainwright.controller.cli.dashboard.details import explanation_of
 from trainwright.controller.cli.explain import explaining_plugins
 from trainwright.controller.runtime.testing.waiting import eventually
-from trainwright.controller.trainer.explain import Reader
+from trainwright.controller.trainer.why import Reader
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make chart`: packages the charts into build/charts, that of the manager with JobSet's own chart in it.
+
+JobSet's chart comes from JobSet's Go module, at the version of the test control plane and checked against go.sum. It is
+in no commit: a chart that lists a dependency cannot be rendered without it, and the charts of a checkout need no
+network.
+"""
+
+import argparse
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainwright.controller.runtime.testing.binaries import provide
+from trainwright.controller.runtime.testing.build import find_go
+from trainwright.controller.runtime.testing.tools import MODULES, Module
+
+ROOT = Path(__file__).resolve().parent.parent
+CHARTS = ("trainwright", "trainwright-runtimes")
+REPOSITORY = "oci://registry.k8s.io/jobset/charts"
+"""Where JobSet publishes the same chart."""
+
+
+def package(folder: Path) -> list[Path]:
+    """Package both charts into the folder; returns the archives.
+
+    Raises:
+        ControlPlaneError: helm or Go cannot be provided.
+        subprocess.CalledProcessError: JobSet's module cannot be downloaded, or helm refuses a chart.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    helm = provide(["helm"])["helm"]
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in CHARTS:
+            copy = Path(scratch) / name
+            shutil.copytree(ROOT / "charts" / name, copy)
+            if name == "trainwright":
+                add_jobset(copy, Path(scratch))
+            subprocess.run([helm, "package", copy, f"--destination={folder}"], check=True, stdout=subprocess.DEVNULL)
+    versions = {name: _chart(ROOT / "charts" / name)["version"] for name in CHARTS}
+    return [folder / f"{name}-{version}.tgz" for name, version in versions.items()]
+
+
+def add_jobset(chart: Path, scratch: Path) -> None:
+    """Put JobSet's chart into a copy of the manager's chart, as a dependency that is off by default.
+
+    Raises:
+        ControlPlaneError: Go cannot be provided.
+        subprocess.CalledProcessError: JobSet's module cannot be downloaded.
+    """
+    source = _module_folder(next(module for module in MODULES if module.name == "jobset"), scratch)
+    target = chart / "charts" / "jobset"
+    shutil.copytree(source / "charts" / "jobset", target, copy_function=shutil.copyfile)
+    # Go's module cache is read-only, and the copy has to be removed again.
+    for path in (target, *target.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    document = _chart(chart)
+    dependency = {"name": "jobset", "version": _chart(target)["version"], "repository": REPOSITORY}
+    document["dependencies"] = [{**dependency, "condition": "jobset.install"}]
+    (chart / "Chart.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
+
+
+def _module_folder(module: Module, scratch: Path) -> Path:
+    """Where the sources of a module are, downloaded if need be."""
+    work = scratch / "module"
+    work.mkdir()
+    for name in ("go.mod", "go.sum"):
+        shutil.copyfile(module.folder / name, work / name)
+    go, environment = find_go(scratch, (1, 26))
+    subprocess.run([go, "mod", "download", module.path], cwd=work, env=environment, check=True)
+    found = subprocess.run(
+        [go, "list", "-m", "-f", "{{.Dir}}", module.path],
+        cwd=work,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return Path(found.stdout.strip())
+
+
+def _chart(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((folder / "Chart.yaml").read_text())
+    return found
+
+
+def main() -> int:
+    """Package, and print the paths."""
+    parser = argparse.ArgumentParser(prog="python -m hack.chart_package", description="Package the Helm charts.")
+    default = ROOT / "build" / "charts"
+    parser.add_argument("folder", nargs="?", type=Path, default=default, help="where to (default: build/charts)")
+    for path in package(parser.parse_args().folder):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
