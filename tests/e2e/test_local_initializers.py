@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models and data on a local cluster: a server that speaks the protocol of the hub, the steps as processes, and a training."""
+"""Models and data on a local cluster: a hub of this machine, the steps as processes, and a training."""
 
 import asyncio
 import subprocess
@@ -68,3 +68,61 @@ async def test_a_job_trains_with_both_and_a_second_one_fetches_nothing(shell: Sh
     assert second.returncode == 0, second.stdout + second.stderr
     assert sorted(one.rpartition("/")[2] for one in hub.requests) == ["main", "main"]
     assert second.stdout.count("is complete: nothing to fetch") == 2
+
+
+@pytest.mark.parametrize(
+    ("uri", "secret", "sentence"),
+    [
+        (
+            "hf://o/gated",
+            True,
+            "o/gated is gated and this token's user has no access yet: ask for it on its page",
+        ),
+        (
+            "hf://o/private",
+            False,
+            (
+                "model o/private is private or does not exist: if it is private, it needs a token: put ACCESS_TOKEN "
+                "into a Secret and name it in spec.initializer.model.secretRef"
+            ),
+        ),
+        (
+            "hf://hf-internal-testing/tiny-random-bert@v3",
+            False,
+            "hf-internal-testing/tiny-random-bert has no revision v3",
+        ),
+    ],
+)
+async def test_a_download_that_fails_is_the_cause(shell: Shell, uri: str, secret: bool, sentence: str) -> None:
+    assert (await local(shell, "up")).returncode == 0
+    done = await local(shell, "run", "--keep", "--file", failing(shell, uri, secret=secret))
+    assert done.returncode == 1, done.stdout + done.stderr
+    shown = await local(shell, "show", "models-and-data")
+    assert f"model-initializer failed: {sentence}" in " ".join(shown.stdout.split()), shown.stdout
+    assert TOKEN not in done.stdout + done.stderr + shown.stdout
+
+
+def failing(shell: Shell, uri: str, *, secret: bool) -> str:
+    """The sample with another model, whose steps are not tried again; it has a Secret with the token."""
+    model = {"storageUri": uri} | ({"secretRef": {"name": "hugging-face"}} if secret else {})
+    file = Path(sample(shell, **model))
+    documents = list(yaml.safe_load_all(file.read_text()))
+    for step in documents[1]["spec"]["template"]["spec"]["replicatedJobs"]:
+        step["template"]["spec"]["backoffLimit"] = 0
+        step["template"]["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    token = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "hugging-face"},
+        "stringData": {"ACCESS_TOKEN": TOKEN},
+    }
+    file.write_text(yaml.safe_dump_all([token, *documents]))
+    return str(file)
+
+
+@NAMESPACES
+async def test_a_cluster_without_a_network_names_its_option(shell: Shell) -> None:
+    assert (await local(shell, "up", "--network=isolated")).returncode == 0
+    done = await local(shell, "run", "--file", sample(shell), "--timeout=20")
+    told = done.stdout + done.stderr
+    assert "pods of a cluster with --network=isolated reach nothing outside" in told
