@@ -31,6 +31,8 @@ URL ?=
 export URL
 # More distributions with plugins for `make build-image`.
 PLUGINS ?=
+# Which image `make build-image` builds: manager, dataset-initializer or model-initializer.
+TARGET ?= manager
 # kubectl for `make deploy` and `make undeploy`; they act on the cluster of its current context.
 KUBECTL ?= kubectl
 export KUBECTL
@@ -123,8 +125,8 @@ docs-serve: $(INSTALLED) ## Show the site on 127.0.0.1:8000, rebuilt after every
 pictures: $(INSTALLED) ## Take the pictures of docs/images from a running dashboard, in a headless Chromium
 	@$(BIN)/python hack/pictures.py
 
-build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions
-	@hack/build-image "$(IMG)" "$(PLUGINS)"
+build-image: $(INSTALLED) ## Build the manager's image IMG with docker or podman; PLUGINS="name==version …" adds distributions; TARGET=dataset-initializer: another one
+	@hack/build-image "$(IMG)" "$(PLUGINS)" "$(TARGET)"
 
 sbom: $(INSTALLED) ## List what the image holds, without an engine: SBOM, licences, sizes, in dist/image
 	@$(BIN)/python hack/sbom.py

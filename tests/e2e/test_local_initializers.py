@@ -41,8 +41,13 @@ async def shell(hub: Hub, tmp_path: Path) -> AsyncIterator[Shell]:
 
 
 def sample(shell: Shell, name: str = "models-and-data", **model: Any) -> str:
-    """The sample, as a job of that name."""
-    documents = list(yaml.safe_load_all(SAMPLE.read_text()))
+    """The sample with its claim, as a job of that name."""
+    text = SAMPLE.read_text()
+    # Its head has the claim as comments.
+    claim = "\n".join(line.removeprefix("#   ") for line in text.splitlines() if line.startswith("#   ")).partition(
+        "kubectl"
+    )
+    documents = [yaml.safe_load(claim[0]), *yaml.safe_load_all(text)]
     documents[-1]["metadata"]["name"] = name
     documents[-1]["spec"]["initializer"]["model"].update(model)
     file = shell.folder / f"{name}.yaml"
