@@ -17,7 +17,7 @@ from tests.unit.initialize.hub import Hub, Repository, serving
 TOKEN = "hf_token_of_a_secret"
 DATA = {"data/a.csv": b"1,2\n", "data/b.csv": b"3,4\n", "README.md": b"numbers"}
 MODEL = {"config.json": b"{}", "model.safetensors": b"weights" * 10_000, "model.bin": b"pickle"}
-SAMPLE = ROOT / "config" / "samples" / "13-models-and-data.yaml"
+SAMPLE = ROOT / "config" / "samples" / "14-models-and-data.yaml"
 
 
 @pytest.fixture

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Soak of `trainwright initialize`: killed with SIGKILL at random moments, again and again.
+
+A hub of this machine has a model of some small and some large files. After each kill the folder is whole, or it has no
+marker; no file under its own name is half or wrong; and the next start goes on with the bytes that are there. Every
+third kill hits a start on the folder of another model. Printed for each round: what the kill hit, how many bytes were
+fetched, and what is wrong. Exit code 1 if anything is.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from aiohttp import web
+
+from tests.unit.initialize.hub import Hub, Repository, serving
+from tests.unit.initialize.runs import tree
+from trainwright.controller.initialize.manifest import MANIFEST
+
+COMMAND = (sys.executable, "-m", "trainwright.controller.cli.main", "initialize", "model")
+WEIGHTS = 6
+WHOLE_SECONDS = 1.5
+"""About as long as a download takes here, from the start of the process on."""
+
+
+def model(seed: int) -> dict[str, bytes]:
+    """Some 24 MiB."""
+    numbers = random.Random(seed)  # noqa: S311 - no secret
+    large = {f"model-{number}.safetensors": numbers.randbytes(2**22) for number in range(WEIGHTS)}
+    return {**large, **{f"part/{number}.json": numbers.randbytes(number * 100) for number in range(40)}}
+
+
+async def start(hub: Hub, target: Path, name: str) -> asyncio.subprocess.Process:
+    """One download."""
+    variables = {"HF_ENDPOINT": hub.url, "TERMINATION_LOG": str(target.parent / "ended")}
+    return await asyncio.create_subprocess_exec(
+        *COMMAND,
+        f"--storage-uri=hf://o/{name}",
+        f"--output={target}",
+        env={**os.environ, **variables},
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+def wrong(target: Path, wanted: dict[str, bytes], others: dict[str, bytes]) -> list[str]:
+    """What must never be: a file with other bytes than those of a model, or a marker on a folder that is not whole."""
+    found = tree(target)
+    bad = [name for name, data in found.items() if data not in (wanted.get(name), others.get(name))]
+    problems = [f"half or wrong: {', '.join(bad)}"] if bad else []
+    if (target / MANIFEST).exists() and found not in (wanted, others):
+        problems.append("marked, and not whole")
+    return problems
+
+
+async def one_round(hub: Hub, folder: Path, models: dict[str, dict[str, bytes]], number: int) -> tuple[str, list[str]]:
+    """Kill a download, look, and let the next one end. Returns what was seen and what is wrong."""
+    name, other = ("a", "b") if number % 3 else ("b", "a")
+    target = folder / "target"
+    if number % 4 == 0:
+        shutil.rmtree(target, ignore_errors=True)
+    size = sum(map(len, models[name].values()))
+    hub.bytes_sent = 0
+    killed = await start(hub, target, name)
+    try:
+        async with asyncio.timeout(random.uniform(0.2, WHOLE_SECONDS)):  # noqa: S311 - no secret
+            await killed.wait()
+    except TimeoutError:
+        killed.kill()
+    await killed.communicate()
+    problems = wrong(target, models[name], models[other]) if target.is_dir() else []
+    is_marked = (target / MANIFEST).exists()
+    before = hub.bytes_sent
+    last = await start(hub, target, name)
+    _, error = await last.communicate()
+    if last.returncode != 0:
+        problems.append(f"the next start ends with {last.returncode}: {error.decode()[-300:]}")
+    elif tree(target) != models[name]:
+        problems.append("the next start does not leave the model")
+    # Bytes on the way when the process was killed are lost: what the sockets held, of each connection.
+    if hub.bytes_sent > size + WEIGHTS * 2**22:
+        problems.append(f"{hub.bytes_sent} bytes were sent for a model of {size}")
+    place = "after its end" if killed.returncode == 0 else "marked" if is_marked else "unfinished"
+    return f"killed {place}: {before} bytes before the kill, {hub.bytes_sent - before} after it", problems
+
+
+async def soak(rounds: int) -> int:
+    """All rounds; returns the exit code."""
+    models = {name: model(seed) for seed, name in enumerate("ab")}
+    repositories = {
+        f"models/o/{name}": Repository(files, large=tuple(one for one in files if "model-" in one))
+        for name, files in models.items()
+    }
+    count = unfinished = 0
+    async with serving(Hub(repositories)) as hub:
+        hub.faults.append(slowly)
+        with tempfile.TemporaryDirectory() as folder:
+            for number in range(rounds):
+                seen, problems = await one_round(hub, Path(folder), models, number)
+                unfinished += "unfinished" in seen
+                count += bool(problems)
+                sys.stdout.write(f"round {number + 1}: {seen}{''.join(f'; WRONG: {one}' for one in problems)}\n")
+                sys.stdout.flush()
+    sys.stdout.write(f"{rounds} rounds, {unfinished} kills of unfinished folders, {count} with something wrong\n")
+    return 1 if count else 0
+
+
+async def slowly(request: web.Request) -> None:
+    """Spread the files over the time in which kills hit."""
+    if "/resolve/" in request.path or "/cdn/" in request.path:
+        await asyncio.sleep(random.uniform(0, 0.05))  # noqa: S311 - no secret
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=1000)
+    return asyncio.run(soak(parser.parse_args().rounds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
