@@ -75,8 +75,8 @@ async def one_round(hub: Hub, folder: Path, models: dict[str, dict[str, bytes]],
     size = sum(map(len, models[name].values()))
     killed = await start(hub, target, name)
     seen = len(hub.requests)
-    while len(hub.requests) == seen and killed.returncode is None:
-        await asyncio.sleep(0.01)  # noqa: ASYNC110 - another process asks
+    while len(hub.requests) == seen and killed.returncode is None:  # noqa: ASYNC110 - another process asks
+        await asyncio.sleep(0.01)
     try:
         async with asyncio.timeout(random.uniform(0, WHOLE_SECONDS)):
             await killed.wait()
@@ -120,10 +120,13 @@ async def soak(rounds: int) -> int:
     return 1 if count else 0
 
 
-async def slowly(request: web.Request) -> None:
+async def slowly(request: web.Request) -> web.Response | None:
     """Spread the files over the time in which kills hit."""
     if "/resolve/" in request.path or "/cdn/" in request.path:
         await asyncio.sleep(random.uniform(0, 0.05))
+    # A process that was killed meanwhile gets no bytes that would count.
+    is_gone = request.transport is None or request.transport.is_closing()
+    return web.Response(status=503) if is_gone else None
 
 
 def main() -> int:
