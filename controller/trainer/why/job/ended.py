@@ -11,7 +11,7 @@ from trainwright.controller.trainer.failures.first import is_disrupted
 from trainwright.controller.trainer.failures.record import name_of_record
 from trainwright.controller.trainer.why.catalogue import about_job, cause, here
 from trainwright.controller.trainer.why.job.containers import failures, record_of
-from trainwright.controller.trainer.why.job.failures import told
+from trainwright.controller.trainer.why.job.failures import INITIALIZERS, sentence_in, told
 from trainwright.controller.trainer.why.job.jobset import FIRST_JOB
 from trainwright.controller.trainer.why.job.nodes import disrupted, remaining
 from trainwright.controller.trainer.why.job.starting import cannot_run, is_program_missing, not_created
@@ -76,6 +76,8 @@ def _recorded(picture: Picture) -> Cause | None:
         return cause(
             "ProgramMissing", cannot_run(picture, f"container {entry.container} of {who}", entry.message), **more
         )
+    if entry.replicated_job in INITIALIZERS and (sentence := sentence_in(entry.message)):
+        return cause("InitializerFailed", f"{entry.replicated_job} failed: {sentence}", **more)
     log = ends_with(entry.said)
     log = f"{log}; ConfigMap {name} keeps more of the log" if log else ""
     if entry.reason == "OOMKilled":
