@@ -8,6 +8,7 @@ shows where these steps belong between the watch and the status.
 
 import asyncio
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 
 from msgspec.structs import replace
 
@@ -15,10 +16,12 @@ from trainwright.api.objects import AnyObject, Key, deletion_timestamp_of, uid_o
 from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
+from trainwright.api.trainer.v1alpha1.recovery import STANDING
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
 from trainwright.controller.runtime import Backoff, Done, Event, Manager, NotFound, Result, RetryAfter
 from trainwright.controller.runtime.context import current
 from trainwright.controller.runtime.controller.sources import WAITED
+from trainwright.controller.runtime.errors import KubernetesError
 from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
 from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY
 from trainwright.controller.trainer.build.ends import EndUnknown
@@ -32,8 +35,10 @@ from trainwright.controller.trainer.job.events import JobEvents
 from trainwright.controller.trainer.job.memory import JobMemory
 from trainwright.controller.trainer.job.obstacles import Obstacle, Reason, obstacle_of
 from trainwright.controller.trainer.job.records import JobRecords
+from trainwright.controller.trainer.job.ruling import Ruling
 from trainwright.controller.trainer.job.state import is_ours
-from trainwright.controller.trainer.job.status import is_finished
+from trainwright.controller.trainer.job.status import is_finished, without_end
+from trainwright.controller.trainer.recovery.recoveries import Recoveries
 from trainwright.plugins.contract import Reference
 from trainwright.plugins.pipeline import Pipeline
 
@@ -84,6 +89,8 @@ class TrainJobController:
         events: JobEvents,
         records: JobRecords,
         options: Options,
+        *,
+        recoveries: Recoveries | None = None,
     ) -> None:
         """Declare everything; `manager.run` starts it.
 
@@ -97,7 +104,9 @@ class TrainJobController:
             events: reports to users and admins.
             records: what is remembered of jobs.
             options: how it works.
+            recoveries: what is known of the attempts of jobs that recover; None: none do.
         """
+        self._recoveries = recoveries
         self._client = manager.client
         self._cache = manager.cache
         self._pipeline = pipeline
@@ -111,6 +120,9 @@ class TrainJobController:
         for runtime in RUNTIMES:
             builder.watches(runtime, self._waiting_for)
         kinds.declare(builder, self._cache, runtimes)
+        if recoveries is not None:
+            facts.provide(STANDING, recoveries.standing)
+            builder.source(recoveries.changed)
         limiter = Capped(ExponentialLimiter(), RETRY_SECONDS)
         builder.reconcile(self.reconcile, workers=options.workers, limiter=limiter)
         # After `reconcile`, which declares the kinds: an index is added to a declared kind.
@@ -123,14 +135,23 @@ class TrainJobController:
             self._records.drop(key, JobMemory)
             return Done()
         memory = self._records.of(key, uid_of(job)).part(JobMemory)
-        failure = await self._make(job, memory) if _is_built(job) else None
+        ruling = None
+        if self._recoveries is not None and _is_built(job):
+            try:
+                ruling = await self._recoveries.ruling(job)
+            except KubernetesError as error:
+                # Without the record, neither the next JobSet nor the end of the job is known.
+                return Backoff("the record of attempts", at_most=RETRY_SECONDS, error=error)
+        failure = await self._make(job, memory, ruling) if _is_built(job) else None
         # After the objects are applied, since the cache shows own writes at once.
         references, observed, unseen = await self._observe(job)
         failure = failure or unseen
         end_unknown = str(failure) if isinstance(failure, EndUnknown) else ""
         failure = None if end_unknown else failure
         obstacle = obstacle_of(failure) if failure is not None else None
+        observed = without_end(job, observed) if ruling is not None and ruling.goes_on else observed
         attempt = self._attempt(job, memory, obstacle, failure, end_unknown)
+        attempt = replaced(attempt, ruling=ruling)
         decision = decide(job, observed, attempt, self._options.now())
         if attempt.obstacle is not None and not decision.end and memory.reports():
             self._events.blocked(job, attempt.obstacle)
@@ -143,10 +164,11 @@ class TrainJobController:
             return Backoff(CLOCK, at_most=decision.look_again, error=error)
         return _result(failure, obstacle, decision)
 
-    async def _make(self, job: TrainJob, memory: JobMemory) -> Exception | None:
+    async def _make(self, job: TrainJob, memory: JobMemory, ruling: Ruling | None) -> Exception | None:
         """Make the job's objects. Returns the error, or None."""
+        is_gone = ruling is not None and ruling.is_replaced
         try:
-            await self._objects.make(job, memory.build)
+            await self._objects.make(job, memory.build, end_is_known=is_gone)
         except Exception as error:
             return error
         return None

@@ -3,6 +3,7 @@
 
 from typing import cast
 
+from trainwright.controller.trainer.assembly.features import RECOVERY
 from trainwright.controller.trainer.assembly.parts import Assembly
 from trainwright.controller.trainer.assembly.permissions import Grants
 from trainwright.controller.trainer.failures.recorder import FailureRecorder
@@ -16,7 +17,8 @@ def rights(grants: Grants) -> None:
 
 
 def declare(assembly: Assembly) -> None:
-    declare_pods(assembly.manager.cache)
-    FailureRecorder(assembly.manager, assembly.events, assembly.records)
+    if not assembly.settings.features.enabled(RECOVERY):  # its part keeps the evidence then
+        declare_pods(assembly.manager.cache)
+        FailureRecorder(assembly.manager, assembly.events, assembly.records)
     explaining = [cast("Explains", entry.plugin) for entry in assembly.pipeline.registry.having("explain")]
     WaitingConditions(assembly.manager, assembly.jobsets, explaining, assembly.records)

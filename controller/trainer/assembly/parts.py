@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from trainwright.api.jobset.v1alpha2 import JobSet
 from trainwright.api.trainer.v1alpha1 import TrainJob
+from trainwright.api.trainer.v1alpha1.recovery import Retries
 from trainwright.controller.runtime import Kind, Manager
 from trainwright.controller.runtime.certificates.serving import ServingCertificate
 from trainwright.controller.runtime.client.config import is_inside
 from trainwright.controller.runtime.errors import CacheError
 from trainwright.controller.runtime.webhook.admission import Handler
-from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, TRAIN_JOB_STATUS, Gate
+from trainwright.controller.trainer.assembly.features import EXPLAIN, PROGRESS_PULL, RECOVERY, TRAIN_JOB_STATUS, Gate
 from trainwright.controller.trainer.assembly.settings import Settings
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import WatchedKinds
@@ -40,7 +41,10 @@ from trainwright.plugins.pipeline import Pipeline
 if TYPE_CHECKING:
     from trainwright.controller.runtime.certificates.material import Material
     from trainwright.controller.trainer.progress.coalescer import Coalescer
+    from trainwright.controller.trainer.recovery.recoveries import Recoveries
 
+_RECOVERY = "Recovery"
+"""The plugin whose settings limit what jobs may ask for."""
 Condition: TypeAlias = Callable[[Settings], bool]
 
 
@@ -55,6 +59,7 @@ def _always(_: Settings) -> bool:
 PARTS: Mapping[str, Condition] = {
     "trainjobs": _always,
     "finalizers": _always,
+    "recovery": _gate(RECOVERY),
     "explain": _gate(EXPLAIN),
     "cleanup": lambda settings: settings.cleanup is not None,
     "states": _always,
@@ -102,6 +107,17 @@ class Assembly:
         """Takes reports of progress and writes them; made when the first part asks for it."""
         made: Coalescer = load_part("progress").make_coalescer(self.manager, self.settings)
         return made
+
+    @cached_property
+    def recoveries(self) -> "Recoveries | None":
+        """What is known of the attempts of jobs that recover; None: the feature gate is off."""
+        if not self.settings.features.enabled(RECOVERY):
+            return None
+        from trainwright.controller.trainer.recovery.recoveries import Recoveries  # noqa: PLC0415 - costs memory
+
+        given = self.settings.plugins.settings[_RECOVERY]
+        allowed = Retries(given["defaultRetries"], given["maxRetries"])
+        return Recoveries(self.manager, self.snapshots, self.records, allowed)
 
     @property
     def jobsets(self) -> Kind:

@@ -33,4 +33,5 @@ def declare(assembly: Assembly) -> None:
             created_condition=settings.features.enabled(CREATED_CONDITION),
             obsolete=frozenset(obsolete),
         ),
+        recoveries=assembly.recoveries,
     )

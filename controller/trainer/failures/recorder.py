@@ -47,7 +47,7 @@ Run: TypeAlias = tuple[str, str, str, int | None]
 
 
 @dataclass(slots=True)
-class _Recorded:
+class Recorded:
     """What is recorded of one job."""
 
     entries: dict[int, Entry] | None = None
@@ -83,7 +83,7 @@ class ToldOfFailures(Protocol):
 class FailureRecorder:
     """Follows the pods of TrainJobs, which the cache must hold, and records the first failure of each attempt."""
 
-    RULES = (
+    RULES: tuple[Rule, ...] = (
         Rule.on(JobSet.RESOURCE, *WATCH),
         Rule.on(POD, *WATCH),
         Rule.on(POD, "get", subresource="log"),
@@ -100,9 +100,12 @@ class FailureRecorder:
         """
         self._client, self._cache, self._applier = manager.client, manager.cache, manager.applier
         self._told, self._records = told, records
+        self._declare(manager)
+
+    def _declare(self, manager: Manager) -> None:
         builder = manager.controller("failures_controller").for_(TrainJob, predicates=[_is_of_interest])
         builder.owns(JobSet, predicates=[_is_new])
-        builder.owns(RECORDS, predicates=[_is_deleted_record])
+        builder.owns(RECORDS, predicates=[is_deleted_record])
         builder.watches(POD, _job_of, label_selector=LABEL_JOBSET)
         builder.reconcile(self.reconcile)
 
@@ -132,22 +135,30 @@ class FailureRecorder:
         recorded.entries = entries
         if not was_settled:
             recorded.untold |= entries.keys() - known.keys()
-        if recorded.unwritten:
-            try:
-                await self._applier.apply([document_of(job, entries)], owner=job)
-            except Forbidden as error:
-                if not is_namespace_ending(error):
-                    raise
-                return Done()  # the job goes with its namespace
-            recorded.unwritten = False
+        if recorded.unwritten and not await self._write(job, entries):
+            return Done()
+        recorded.unwritten = False
         self._tell(job, recorded, found)
         if is_finished(job):
             # The ConfigMap has them; nothing but a failure that is seen late asks for them again.
-            self._records.of(key, uid_of(job)).keep(_Recorded(settled=_signature(found)))
+            self._records.of(key, uid_of(job)).keep(Recorded(settled=_signature(found)))
         return Done()
 
+    async def _write(self, job: TrainJob, entries: Mapping[int, Entry], more: Mapping[str, str] | None = None) -> bool:
+        """Write the record, `more`: with other keys. Returns False for a job that goes with its namespace.
+
+        Raises KubernetesError.
+        """
+        try:
+            await self._applier.apply([document_of(job, entries, more)], owner=job)
+        except Forbidden as error:
+            if not is_namespace_ending(error):
+                raise
+            return False
+        return True
+
     async def _look(
-        self, job: TrainJob, recorded: _Recorded, entries: dict[int, Entry], attempt: int, failures: Sequence[Failure]
+        self, job: TrainJob, recorded: Recorded, entries: dict[int, Entry], attempt: int, failures: Sequence[Failure]
     ) -> None:
         """Choose the culprit of one attempt, and keep its log.
 
@@ -172,7 +183,7 @@ class FailureRecorder:
                 entries[attempt] = held = entry
                 recorded.read[attempt] = failure
 
-    def _tell(self, job: TrainJob, recorded: _Recorded, found: Mapping[int, Sequence[Failure]]) -> None:
+    def _tell(self, job: TrainJob, recorded: Recorded, found: Mapping[int, Sequence[Failure]]) -> None:
         """Tell users of the attempts that were not told yet."""
         for attempt in sorted(recorded.untold):
             entry = (recorded.entries or {})[attempt]
@@ -184,17 +195,17 @@ class FailureRecorder:
 
     def _tell_rest(self, key: Key, job: TrainJob) -> None:
         """The pods are gone."""
-        recorded = self._records.find(key, uid_of(job), _Recorded)
+        recorded = self._records.find(key, uid_of(job), Recorded)
         if recorded is not None and recorded.untold:
             self._tell(job, recorded, {})
 
     def _is_settled(self, key: Key, job: TrainJob, found: Mapping[int, Sequence[Failure]]) -> bool:
-        recorded = self._records.find(key, uid_of(job), _Recorded)
+        recorded = self._records.find(key, uid_of(job), Recorded)
         return recorded is not None and recorded.settled == _signature(found)
 
-    async def _recorded(self, key: Key, job: TrainJob) -> _Recorded:
+    async def _recorded(self, key: Key, job: TrainJob) -> Recorded:
         """What the ConfigMap holds; read once for each job."""
-        recorded = self._records.find(key, uid_of(job), _Recorded)
+        recorded = self._records.find(key, uid_of(job), Recorded)
         if recorded is not None and recorded.entries is not None:
             return recorded
         known: dict[int, Entry] = {}
@@ -206,7 +217,7 @@ class FailureRecorder:
             owner = controller_of(content)
             if owner is not None and owner.uid == uid_of(job):
                 known = entries_of(content.data)
-        return self._records.of(key, uid_of(job)).keep(_Recorded(known))
+        return self._records.of(key, uid_of(job)).keep(Recorded(known))
 
     async def _log(self, namespace: str, failure: Failure) -> str | None:
         """The end of the log of the container that failed; None if it is gone, which is no error.
@@ -285,7 +296,7 @@ def _is_new(event: Event[Any]) -> bool:
     return event.new is not None and (event.old is None or uid_of(event.old) != uid_of(event.new))
 
 
-def _is_deleted_record(event: Event[Any]) -> bool:
+def is_deleted_record(event: Event[Any]) -> bool:
     return event.new is None and event.old is not None and name_of(event.old).endswith(SUFFIX)
 
 

@@ -114,6 +114,22 @@ def with_end_unknown(status: TrainJobStatus, message: str, *, now: Now = wall_cl
     return _failed(status, REASON_END_UNKNOWN, shortened(message), now)
 
 
+def with_ruling(status: TrainJobStatus, reason: str, message: str, *, now: Now = wall_clock) -> TrainJobStatus:
+    """The status of a job that its record of recovery ends; one that is Complete stays so."""
+    if is_true(status.conditions, CONDITION_COMPLETE):
+        return status
+    return _failed(status, reason, shortened(message), now)
+
+
+def without_end(job: TrainJob, observed: TrainJobStatus | None) -> TrainJobStatus | None:
+    """What is observed, without a failure that is not the job's: its JobSet is not judged yet, or replaced."""
+    if observed is None or is_finished(job):
+        return observed
+    kept = copy(observed)
+    kept.conditions = [one for one in observed.conditions or () if one.type != CONDITION_FAILED] or None
+    return kept
+
+
 def _failed(status: TrainJobStatus, reason: str, message: str, now: Now) -> TrainJobStatus:
     marked = status.deepcopy()
     failed = _condition(CONDITION_FAILED, "True", reason, message)

@@ -30,7 +30,7 @@ from trainwright.controller.trainer.failures.record import (
     entries_of,
     last_lines,
 )
-from trainwright.controller.trainer.failures.recorder import RECORDS, FailureRecorder, _Recorded
+from trainwright.controller.trainer.failures.recorder import RECORDS, FailureRecorder, Recorded
 from trainwright.controller.trainer.job.pods import trimmed
 from trainwright.controller.trainer.job.records import JobRecords
 
@@ -545,13 +545,13 @@ async def test_after_its_end_a_job_costs_no_memory_of_its_logs_and_no_reads() ->
     world = World()
     world.log = b"out of data"
     await world.see(pod(0, state(1)))
-    assert "out of data" in str(list(world.records.each(_Recorded)))
+    assert "out of data" in str(list(world.records.each(Recorded)))
     over = {
         "conditions": [{"type": "Failed", "status": "True", "reason": "r", "message": "", "lastTransitionTime": ""}]
     }
     world.job = msgspec.structs.replace(world.job, status=msgspec.convert(over, TrainJobStatus))
     await world.see(pod(0, state(1)))
-    assert "out of data" not in str(list(world.records.each(_Recorded)))
+    assert "out of data" not in str(list(world.records.each(Recorded)))
     world.read.clear()
     await world.see(pod(0, state(1)))
     assert (world.read, world.writes, len(world.notes)) == ([], 1, 1)

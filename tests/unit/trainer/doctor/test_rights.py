@@ -187,7 +187,7 @@ def test_a_plugin_that_is_not_installed_here_is_said() -> None:
     site = sound()
     site.configuration = {"plugins": {"enabled": ["no-such-plugin"]}}
     with pytest.raises(Exception, match="no-such-plugin"):
-        needed_rights(site)
+        needed_rights(site.survey())
 
 
 def test_the_names_of_a_rule_are_told() -> None:
