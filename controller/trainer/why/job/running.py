@@ -12,6 +12,7 @@ from trainwright.controller.trainer.job.ranks import DEFAULT_SECONDS, ended_rank
 from trainwright.controller.trainer.job.silence import COMPLETE, Reason
 from trainwright.controller.trainer.job.state import CONDITION_STALLED
 from trainwright.controller.trainer.why.catalogue import cause
+from trainwright.controller.trainer.why.job.attempts import cost_before
 from trainwright.controller.trainer.why.job.jobset import (
     attempt_of,
     open_dependencies,
@@ -195,7 +196,8 @@ def ordinary(picture: Picture) -> Cause:
     which = f", attempt {attempt[0]} of {attempt[1]}" if attempt else ", attempt 1"
     if pods and len(active) + len(done) >= wanted:
         ended = f", {counted(len(done), 'pod')} completed" if done else ""
-        text = f"{share(active, len(active) or len(pods))} {verb(len(active), 'runs', 'run')}{ended}{which}"
+        runs = verb(len(active), "runs", "run")
+        text = f"{share(active, len(active) or len(pods))} {runs}{ended}{which}{cost_before(picture)}"
         since = earliest(_started(pod) for pod in active)
         return cause("Running", text, about=about_jobset(picture), since=since, pods=len(active))
     if not picture.knows(POD, labels=f"{LABEL_JOBSET}={picture.name}"):
