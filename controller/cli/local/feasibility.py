@@ -42,7 +42,7 @@ _GENERATED = "xxxxx"
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class PartContainer:
     """A container that a job would have."""
 
     part: str
@@ -75,9 +75,9 @@ def shipped_runtime_of(job: Document) -> Runtime | None:
     decoded = _decoded(job, TrainJob)
     if decoded is None:
         return None
-    from trainwright.controller.cli.rendering.sources import Inputs  # noqa: PLC0415 - a cluster that runs has runtimes
+    from trainwright.controller.cli.rendering.sources import RenderInputs  # noqa: PLC0415 - a cluster that runs has runtimes
 
-    inputs = Inputs(jobs=[decoded])
+    inputs = RenderInputs(jobs=[decoded])
     inputs.use_shipped()
     return inputs.runtimes[0] if inputs.runtimes else None
 
@@ -202,7 +202,7 @@ def never_restart(job: Document, objects: Sequence[Document]) -> None:
         patches.append({"manager": _RESTARTER, "trainingRuntimeSpec": spec})
 
 
-def containers_of(objects: Sequence[Document]) -> Iterator[Container]:
+def containers_of(objects: Sequence[Document]) -> Iterator[PartContainer]:
     """All containers of the JobSets."""
     for document in objects:
         if document["kind"] != JobSet.RESOURCE.kind:
@@ -211,7 +211,7 @@ def containers_of(objects: Sequence[Document]) -> Iterator[Container]:
             pod = part["template"]["spec"]["template"]["spec"]
             for kind in ("initContainers", "containers"):
                 for one in pod.get(kind) or ():
-                    yield Container(str(part["name"]), one, kind == "initContainers")
+                    yield PartContainer(str(part["name"]), one, kind == "initContainers")
 
 
 def _has(environment: Environment, program: str) -> bool:

@@ -21,7 +21,7 @@ from trainwright.api.objects import Document, annotations_of, name_of, uid_of
 from trainwright.api.times import parse
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.controller.cli.local.podwatch import PodWatch
-from trainwright.controller.cli.local.reports import Reports
+from trainwright.controller.cli.local.reports import ReportLines
 from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.runtime import Client
@@ -108,7 +108,7 @@ class Follower:
         self._not_told = _STARTING | ({"CrashLoopBackOff"} if stop_at_failure else set())
         self._told: set[str] = set()
         self._last = ""
-        self._reports = Reports()
+        self._reports = ReportLines()
         self._started = False
         self._hang = ""
         self._uid = ""
@@ -213,7 +213,7 @@ class Follower:
             return Followed(failure.code, failure.text)
         return None
 
-    def _first_failure(self) -> "Failure | None":
+    def _first_failure(self) -> "RunFailure | None":
         """Of the pods that are there; of all that there were, where one failure ends the job."""
         known = list(self._pods.values())
         present = [pod for pod in known if uid_of(pod) in self._watch.present]
@@ -358,7 +358,7 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RunFailure:
     """The first container that failed."""
 
     code: int
@@ -369,7 +369,7 @@ Run: TypeAlias = tuple[str, str, int]
 """The uid of a pod, a container of it, and the number of its run."""
 
 
-def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | None = None) -> Failure | None:
+def first_failure(pods: list[Document], words: Mapping[Run, Sequence[str]] | None = None) -> RunFailure | None:
     """The container of the job that failed first, and not because of another one.
 
     As the node wrote it down; it knows the order of all ends. Else, in its present or its last run, in whole seconds.
@@ -418,7 +418,7 @@ def _words(pods: list[Document], one: _Written, words: Mapping[Run, Sequence[str
     return words.get((uid_of(pods[index]), entry.container, entry.run), ())
 
 
-def _failure(pod: Document, code: int, ended: Document) -> Failure:
+def _failure(pod: Document, code: int, ended: Document) -> RunFailure:
     reason = ended.get("reason") or "Error"
     signalled = signal_of(code)
     text = (
@@ -428,7 +428,7 @@ def _failure(pod: Document, code: int, ended: Document) -> Failure:
         text += f", {signalled}"
     if (reason == "StartError" or signalled == "SIGKILL") and ended.get("message"):
         text += f": {ended['message']}"
-    return Failure(code, text)
+    return RunFailure(code, text)
 
 
 def signal_of(code: int) -> str:

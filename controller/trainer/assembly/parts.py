@@ -105,9 +105,8 @@ class Assembly:
     @cached_property
     def coalescer(self) -> "Coalescer":
         """Takes reports of progress and writes them; made when the first part asks for it."""
-        from trainwright.controller.trainer.assembly.progress import make_coalescer  # noqa: PLC0415 - costs memory
-
-        return make_coalescer(self.manager, self.settings)
+        made: Coalescer = load_part("progress").make_coalescer(self.manager, self.settings)
+        return made
 
     @cached_property
     def recoveries(self) -> "Recoveries | None":

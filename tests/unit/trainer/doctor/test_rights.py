@@ -111,7 +111,7 @@ def _asked(rule: Document, verb: str, role: Document) -> dict[str, Any]:
 
 def needed(gates: str = "", home: str = "kubeflow-system", **sections: Any) -> Rights:
     from trainwright.api.config.v1alpha1 import Configuration  # noqa: PLC0415
-    from trainwright.controller.trainer.assembly.features import parse_gates  # noqa: PLC0415
+    from trainwright.controller.cli.arguments.values import gates as parse_gates  # noqa: PLC0415
 
     document = {"featureGates": parse_gates(gates), **sections}
     settings = settings_of(msgspec.convert(document, Configuration))
@@ -187,7 +187,7 @@ def test_a_plugin_that_is_not_installed_here_is_said() -> None:
     site = sound()
     site.configuration = {"plugins": {"enabled": ["no-such-plugin"]}}
     with pytest.raises(Exception, match="no-such-plugin"):
-        needed_rights(site)
+        needed_rights(site.survey())
 
 
 def test_the_names_of_a_rule_are_told() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a running cluster is asked for people: its node, and how much there is."""
+"""What a cluster that runs holds, for `trainwright local status`: its node, and how much there is."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,8 +14,12 @@ from trainwright.controller.trainer.why.words import counted
 _GPU = "nvidia.com/gpu"
 
 
-async def status(folder: Path) -> list[str]:
+def content_of(folder: Path) -> list[str]:
     """Lines about the node and the pods of a cluster that runs."""
+    return asyncio.run(_content(folder))
+
+
+async def _content(folder: Path) -> list[str]:
     transport = HTTPTransport(load_config(folder / "kubeconfig"))
     try:
         client = Client(transport, user_agent="trainwright-local")
