@@ -194,7 +194,7 @@ def _initializer(picture: Picture, first: FailedRun) -> Cause:
     return _made("InitializerFailed", picture, first, text)
 
 
-def _termination_message(failure: Failure) -> str:
+def _termination_message(failure: FailedRun) -> str:
     """What the container left on purpose."""
     if failure.container.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
         return ""
