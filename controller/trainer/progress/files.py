@@ -198,7 +198,7 @@ class ProgressFiles:
 
     def _may_lack_last(self, job: TrainJob) -> bool:
         """Whether the job ended lately, and 100 % is not stored."""
-        stored, at = job.status.trainer_status if job.status is not None else None, ended_at(job)
+        stored, at = job.status_or_empty.trainer_status, ended_at(job)
         if stored is not None and stored.progress_percentage == COMPLETE:
             return False
         return at is not None and self._now() - at < timedelta(seconds=RECENT_SECONDS)
@@ -372,7 +372,7 @@ class ProgressFiles:
         last = reports.last_push if reports is not None else None
         if last is not None and self._time() - last < young:
             return True
-        stored = file.job.status.trainer_status if file.job.status is not None else None
+        stored = file.job.status_or_empty.trainer_status
         at = stored.last_updated_time if stored is not None else None
         if at is None:
             return False

@@ -168,7 +168,7 @@ class HistoryKeeper:
 
     def _take_in(self, queue: WorkQueue[Key], job: TrainJob, *, at_start: bool = False) -> None:
         """Add what is new of a job to its ring, and plan the write."""
-        status = job.status.trainer_status if job.status is not None else None
+        status = job.status_or_empty.trainer_status
         record = self._records.of(key_of(job), uid_of(job))
         history = record.get(_History)
         if not is_ours(job) or deletion_timestamp_of(job) is not None:

@@ -301,7 +301,7 @@ class JobReports:
     def learn(self, job: TrainJob) -> None:
         """Note whether the TrainJob has ended."""
         self.is_finished = is_finished(job)
-        self.is_complete = job.status is not None and is_true(job.status.conditions, CONDITION_COMPLETE)
+        self.is_complete = is_true(job.status_or_empty.conditions, CONDITION_COMPLETE)
 
     def came(self, report: ProgressReport) -> None:
         """Note when a report came, and from which pod."""

@@ -14,7 +14,7 @@ from typing import Protocol
 from trainwright.api.conditions import find, remove_condition, set_condition
 from trainwright.api.jobset.v1alpha2.labels import LABEL_JOBSET
 from trainwright.api.kubernetes.meta.v1 import Condition
-from trainwright.api.objects import Document, Key, annotations_of, deletion_timestamp_of, name_of, uid_of
+from trainwright.api.objects import Document, Key, annotations_of, deletion_timestamp_of, dig, name_of, uid_of
 from trainwright.api.times import Now, format_time, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
@@ -184,7 +184,7 @@ class StallController:
         That a training begins or reports 100 % is no event: the status shows it, and recordings of Kubeflow Trainer
         have none.
         """
-        status = job.status.trainer_status if job.status is not None else None
+        status = job.status_or_empty.trainer_status
         percent = status.progress_percentage if status is not None else None
         if percent is not None and memory.percent is not None and percent < memory.percent:
             memory.diverged = False  # the training began again, from a checkpoint or from the start
@@ -215,4 +215,4 @@ class StallController:
 
 
 def _runs(pod: Document) -> bool:
-    return (pod.get("status") or {}).get("phase") == "Running" and deletion_timestamp_of(pod) is None
+    return dig(pod, "status.phase") == "Running" and deletion_timestamp_of(pod) is None

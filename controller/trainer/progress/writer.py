@@ -198,9 +198,9 @@ class Coalescer:
         key, uid = Key(job.namespace, job.name), uid_of(job)
 
         def begin() -> JobReports:
-            now, status = self._time(), job.status
+            now = self._time()
             found = JobReports(key, uid, Allowance(BURST, now), Allowance(REPORTS_AT_ONCE, now))
-            found.stored = status.trainer_status if status is not None else None
+            found.stored = job.status_or_empty.trainer_status
             return found
 
         return self._records.of(key, uid).part(JobReports, begin)
@@ -212,7 +212,7 @@ class Coalescer:
         if reports is None or not isinstance(job, TrainJob):
             return
         reports.learn(job)
-        stored = job.status.trainer_status if job.status is not None else None
+        stored = job.status_or_empty.trainer_status
         if stored == reports.stored:
             return
         reports.stored = stored
@@ -488,7 +488,7 @@ class StatusWriter:
 
 def _value_of(job: TrainJob | Document) -> TrainerStatus | None:
     if isinstance(job, TrainJob):
-        return job.status.trainer_status if job.status is not None else None
+        return job.status_or_empty.trainer_status
     try:
         return msgspec.convert((job.get("status") or {}).get("trainerStatus"), TrainerStatus | None)
     except msgspec.ValidationError:
