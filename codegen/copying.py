@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the method `deepcopy` of a struct: a shallow copy in C, followed by copies of the mutable parts."""
 
-from trainwright.codegen.shape import Form, Shape, shape_of
+from trainwright.codegen.shape import Form, TypeShape, shape_of
 from trainwright.codegen.structs import Class
 
 
@@ -22,7 +22,7 @@ def method(made: Class) -> str:
     return f"    def deepcopy(self) -> Self:\n        n = self.__copy__()\n{''.join(rows)}        return n\n"
 
 
-def _copied(shape: Shape, value: str, depth: int = 0) -> str:
+def _copied(shape: TypeShape, value: str, depth: int = 0) -> str:
     if shape.form is Form.STRUCT:
         return f"{value}.deepcopy()"
     if shape.form is Form.OPEN:

@@ -13,7 +13,7 @@ from trainwright.codegen.catalog import Catalog
 from trainwright.codegen.defaulting import Defaulting
 from trainwright.codegen.definition import Definition, Kind, Package
 from trainwright.codegen.openapi import MODULE
-from trainwright.codegen.structs import Class, Field, Module
+from trainwright.codegen.structs import Class, Module, StructField
 from trainwright.codegen.text import API, BANNER, docstring
 
 _QUIET = "# ruff: noqa: RUF100, C901, E501, PLC0415, PLR0912, PLR0915, S105\n# fmt: off\n"
@@ -102,7 +102,7 @@ class _Writer:
         ]
         return "\n".join(part for part in parts if part)
 
-    def _annotation(self, item: Field) -> str:
+    def _annotation(self, item: StructField) -> str:
         text = item.text().replace("'", '"')
         for alias, name in sorted(self._aliases.items(), reverse=True):
             text = re.sub(rf"(?<![\w.@]){alias}\.", f"@{name}.", text)
@@ -122,7 +122,7 @@ def _resource(kind: Kind) -> str:
     return f"    RESOURCE: ClassVar[Resource] = Resource(\n{rows}    )\n"
 
 
-def _field(item: Field, annotation: str, definition: Definition) -> str:
+def _field(item: StructField, annotation: str, definition: Definition) -> str:
     if item.wire != item.attribute:
         default = "" if item.required else ", default=None"
         value = f' = field(name="{item.wire}"{default})'

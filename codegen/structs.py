@@ -17,7 +17,7 @@ from trainwright.codegen.names import attribute
 
 
 @dataclass
-class Field:
+class StructField:
     """One attribute of a struct."""
 
     wire: str
@@ -38,7 +38,7 @@ class Class:
     """One struct: its name, and its fields in the order of the schema."""
 
     name: str
-    fields: list[Field] = field(default_factory=list)
+    fields: list[StructField] = field(default_factory=list)
 
 
 @dataclass
@@ -120,7 +120,7 @@ def _class(node: ast.ClassDef) -> Class:
     return made
 
 
-def _field(name: str, statement: ast.AnnAssign) -> Field:
+def _field(name: str, statement: ast.AnnAssign) -> StructField:
     wire, required = name, statement.value is None
     if isinstance(statement.value, ast.Call):
         words = {word.arg: word.value for word in statement.value.keywords}
@@ -129,7 +129,7 @@ def _field(name: str, statement: ast.AnnAssign) -> Field:
             wire = str(label.value)
     plain = _Plain()
     annotation = plain.visit(statement.annotation)
-    return Field(wire, name, annotation, required, plain.forward)
+    return StructField(wire, name, annotation, required, plain.forward)
 
 
 class _Plain(ast.NodeTransformer):

@@ -12,7 +12,7 @@ import msgspec
 
 from trainwright.api.config.v1alpha1 import Configuration
 from trainwright.api.manifest import ManifestError, documents
-from trainwright.controller.runtime.errors import ConfigurationError
+from trainwright.controller.runtime import ConfigurationError
 
 if TYPE_CHECKING:
     from trainwright.controller.trainer.assembly.settings import Settings

@@ -40,7 +40,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Examine; returns the exit code."""
     # Imported here: the help does not need it.
-    from trainwright.controller.runtime.errors import KubernetesError  # noqa: PLC0415
+    from trainwright.controller.runtime import KubernetesError  # noqa: PLC0415
     from trainwright.controller.trainer.doctor.examination import examine  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
 
@@ -124,7 +124,7 @@ def needed_rights(site: "Site") -> "Sequence[tuple[str, Sequence[Rule]]]":
 
     from trainwright.api.config.v1alpha1 import Configuration  # noqa: PLC0415
     from trainwright.controller.cli.rbac import placed  # noqa: PLC0415
-    from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
+    from trainwright.controller.runtime import ConfigurationError  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.features import parse_gates  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.permissions import rights  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.settings import settings_of  # noqa: PLC0415

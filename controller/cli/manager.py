@@ -75,17 +75,19 @@ def _add_kubeflow_flags(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the manager; returns the exit code."""
     # Imported here: the help and the other sub-commands do not need it.
-    from trainwright.controller.runtime.manager import collector  # noqa: PLC0415
+    from trainwright.controller.runtime import tune_collector  # noqa: PLC0415
 
-    collector.tune()  # before the other imports: garbage collection took a sixth of their time
+    tune_collector()  # before the other imports: garbage collection took a sixth of their time
     from prometheus_client import disable_created_metrics  # noqa: PLC0415
 
     from trainwright.controller.cli.configuration import load_settings  # noqa: PLC0415
-    from trainwright.controller.runtime import load_config  # noqa: PLC0415
+    from trainwright.controller.runtime import (  # noqa: PLC0415
+        ConfigurationError,
+        configure_logging,
+        is_in_cluster,
+        load_config,
+    )
     from trainwright.controller.runtime import run as run_manager  # noqa: PLC0415
-    from trainwright.controller.runtime.client.config import is_inside  # noqa: PLC0415
-    from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
-    from trainwright.controller.runtime.manager import logs  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.manager import make_manager  # noqa: PLC0415
 
     try:
@@ -98,8 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
     log = logging.getLogger(__name__)
     # Without this, the library adds a second series to each counter.
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    level, style = _logging(arguments, inside=is_inside(cluster))
-    logs.configure(level, style)
+    level, style = _logging(arguments, inside=is_in_cluster(cluster))
+    configure_logging(level, style)
     for flag in _ZAP_WITHOUT_EFFECT:
         if getattr(arguments, flag.replace("-", "_")) is not None:
             log.info("--%s has no effect: times and tracebacks are always written", flag)

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     """List the plugins; returns the exit code."""
     # Imported here: the help does not need it.
     from trainwright.controller.cli.configuration import load_registry  # noqa: PLC0415
-    from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
+    from trainwright.controller.runtime import ConfigurationError  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
 
     try:

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the roles; returns the exit code."""
     # Imported here: the help does not need it.
     from trainwright.controller.cli.configuration import load_settings  # noqa: PLC0415
-    from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
+    from trainwright.controller.runtime import ConfigurationError  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.permissions import rights  # noqa: PLC0415
     from trainwright.controller.trainer.assembly.settings import Election  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415

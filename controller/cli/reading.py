@@ -36,7 +36,7 @@ def run_reading(command: Command, arguments: argparse.Namespace) -> int:
     `arguments.job` is the TrainJob that the command is about, if it is about one.
     """
     # Imported here: the help does not need it.
-    from trainwright.controller.runtime.errors import KubernetesError, NotFound  # noqa: PLC0415
+    from trainwright.controller.runtime import KubernetesError, NotFound  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
 
     try:
@@ -86,8 +86,7 @@ def chosen_cluster(arguments: argparse.Namespace) -> "ClusterConfig":
     Raises ConfigurationError.
     """
     from trainwright.controller.cli import state  # noqa: PLC0415 - as above
-    from trainwright.controller.runtime import load_config  # noqa: PLC0415 - as above
-    from trainwright.controller.runtime.errors import NoClusterError  # noqa: PLC0415 - as above
+    from trainwright.controller.runtime import NoClusterError, load_config  # noqa: PLC0415 - as above
 
     try:
         return load_config(arguments.kubeconfig, arguments.context)

@@ -77,14 +77,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Render; returns the exit code."""
     # Imported here: the help does not need it.
-    from trainwright.controller.runtime.manager import collector  # noqa: PLC0415
+    from trainwright.controller.runtime import tune_collector  # noqa: PLC0415
 
-    collector.tune()  # before the other imports: garbage collection takes a tenth of their time
+    tune_collector()  # before the other imports: garbage collection takes a tenth of their time
     from trainwright.api import extras  # noqa: PLC0415
     from trainwright.controller.cli.configuration import load_registry  # noqa: PLC0415
     from trainwright.controller.cli.rendering.output import show  # noqa: PLC0415
     from trainwright.controller.cli.rendering.sources import RUNTIME_KINDS, Inputs  # noqa: PLC0415
-    from trainwright.controller.runtime.errors import ConfigurationError  # noqa: PLC0415
+    from trainwright.controller.runtime import ConfigurationError  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
     from trainwright.plugins.pipeline import Pipeline  # noqa: PLC0415
 
@@ -117,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def _render_all(
     pipeline: "Pipeline", inputs: "Inputs", arguments: argparse.Namespace, *, difference: bool
 ) -> "list[Rendered]":
-    from trainwright.controller.runtime.errors import ApiError, ConfigurationError, KubernetesError  # noqa: PLC0415
+    from trainwright.controller.runtime import ApiError, ConfigurationError, KubernetesError  # noqa: PLC0415
 
     rendered: list[Rendered] = []
     try:

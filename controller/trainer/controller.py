@@ -16,11 +16,20 @@ from trainwright.api.rights import WATCH, Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob, TrainJobStatus
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES, Runtime
-from trainwright.controller.runtime import Backoff, Done, Event, Manager, NotFound, Result, RetryAfter
-from trainwright.controller.runtime.context import current
-from trainwright.controller.runtime.controller.sources import WAITED
-from trainwright.controller.runtime.workqueue.limiters import Capped, ExponentialLimiter
-from trainwright.controller.runtime.workqueue.queue import LOW_PRIORITY
+from trainwright.controller.runtime import (
+    LOW_PRIORITY,
+    WAITED,
+    Backoff,
+    Capped,
+    Done,
+    Event,
+    ExponentialLimiter,
+    Manager,
+    NotFound,
+    Result,
+    RetryAfter,
+    current_reconcile,
+)
 from trainwright.controller.trainer.build.ends import EndUnknown
 from trainwright.controller.trainer.build.facts import CachedFacts
 from trainwright.controller.trainer.build.kinds import COUNTERS_SECONDS, WatchedKinds
@@ -225,7 +234,7 @@ def _result(failure: Exception | None, obstacle: Obstacle | None, decision: Deci
 
 def _has_waited() -> bool:
     """Whether the event that started this reconcile has waited for company already."""
-    reconcile = current.get()
+    reconcile = current_reconcile.get()
     return reconcile is not None and WAITED in reconcile.reasons
 
 

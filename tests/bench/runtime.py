@@ -358,7 +358,7 @@ def main() -> None:
     parser.add_argument("--objects", type=int, default=1_000)
     options = parser.parse_args()
     parts = options.parts or ["queue", "watch", "reconcile"]
-    collector.tune()
+    collector.tune_collector()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         if "queue" in parts:
             runner.run(bench_queue())

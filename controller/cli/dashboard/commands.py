@@ -57,13 +57,12 @@ def _port(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal; returns the exit code."""
     # Imported here: the help does not need it.
-    from trainwright.controller.runtime.errors import KubernetesError  # noqa: PLC0415
-    from trainwright.controller.runtime.manager import collector, logs  # noqa: PLC0415
+    from trainwright.controller.runtime import KubernetesError, configure_logging, tune_collector  # noqa: PLC0415
     from trainwright.plugins.contract import RegistryError  # noqa: PLC0415
 
     # The page says what is wrong with the cluster; a line for each attempt would hide the address.
-    logs.configure("ERROR")
-    collector.tune()
+    configure_logging("ERROR")
+    tune_collector()
     try:
         asyncio.run(_serve(arguments))
     except (KubernetesError, RegistryError) as error:
@@ -81,8 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def _serve(arguments: argparse.Namespace) -> None:
     from trainwright.controller.cli.dashboard import browser  # noqa: PLC0415
     from trainwright.controller.cli.dashboard.renewal import Renewing  # noqa: PLC0415
-    from trainwright.controller.runtime import Client, load_config  # noqa: PLC0415
-    from trainwright.controller.runtime.tasks import TaskScope  # noqa: PLC0415
+    from trainwright.controller.runtime import Client, TaskScope, load_config  # noqa: PLC0415
 
     config = chosen_cluster(arguments)
     namespace = "" if arguments.all_namespaces else arguments.namespace or config.namespace

@@ -27,8 +27,7 @@ from trainwright.controller.cli.dashboard.files import File, files_of
 from trainwright.controller.cli.dashboard.keys import KeptKeys, Keys
 from trainwright.controller.cli.dashboard.security import HEADERS, PROOF, Asked, Guard, cookie_name
 from trainwright.controller.cli.dashboard.streams import Events
-from trainwright.controller.runtime.errors import ConfigurationError, KubernetesError
-from trainwright.controller.runtime.servers.http import listening
+from trainwright.controller.runtime import ConfigurationError, KubernetesError, listening
 from trainwright.plugins.contract import RegistryError
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from trainwright.controller.cli.comparing.comparison import Comparison, Run, com
 from trainwright.controller.cli.comparing.tables import as_csv, as_text
 from trainwright.controller.cli.dashboard.reports import FILE, Report, Reports
 from trainwright.controller.cli.local.managing import Jobs
-from trainwright.controller.runtime.errors import NotFound
+from trainwright.controller.runtime import NotFound
 
 
 async def compared(jobs: Jobs, names: Sequence[str], folder: Path) -> Comparison:

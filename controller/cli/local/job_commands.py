@@ -213,7 +213,7 @@ def _with_jobs(command: _JobsCommand) -> Callable[[argparse.Namespace], int]:
         if state.running(options.folder) is None:
             return _fail(f"cluster {options.name} does not run; start it with: {options.command('up')}")
         from trainwright.controller.cli.local import managing  # noqa: PLC0415 - the help needs none of it
-        from trainwright.controller.runtime.errors import TransportError  # noqa: PLC0415 - as above
+        from trainwright.controller.runtime import TransportError  # noqa: PLC0415 - as above
 
         async def connected() -> int:
             everywhere = vars(arguments).get("all_namespaces", False)

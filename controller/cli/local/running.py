@@ -33,10 +33,18 @@ from trainwright.controller.cli.local.stalls import EXIT_CODE as STALLED
 from trainwright.controller.cli.local.stalls import Stalls
 from trainwright.controller.local.interpreter import forget_user_folders
 from trainwright.controller.local.node.asked import OUTPUT, PYTHON, RUNS, WORKDIR
-from trainwright.controller.runtime import Client, HTTPTransport, load_config
-from trainwright.controller.runtime.client.discovery import Discovery
-from trainwright.controller.runtime.client.transport import Transport
-from trainwright.controller.runtime.errors import AlreadyExists, ApiError, KubernetesError, NotFound, TransportError
+from trainwright.controller.runtime import (
+    AlreadyExists,
+    ApiError,
+    Client,
+    Discovery,
+    HTTPTransport,
+    KubernetesError,
+    NotFound,
+    Transport,
+    TransportError,
+    load_config,
+)
 from trainwright.plugins.contract import Runtime
 
 _GRACE_SECONDS = 40.0
@@ -250,9 +258,9 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
     if detach:
         raise WrongUseError(f"--detach needs a cluster that runs; start one with: {options.command('up')}")
     from trainwright.controller.cli.local.training import training_cluster  # noqa: PLC0415 - only here
-    from trainwright.controller.runtime.manager import collector, logs  # noqa: PLC0415
+    from trainwright.controller.runtime import configure_logging, tune_collector  # noqa: PLC0415
 
-    collector.tune()
+    tune_collector()
     forget_user_folders()
     state.make_folder(options.folder)
     with contextlib.ExitStack() as stack:
@@ -263,7 +271,7 @@ async def _cluster(options: Options, *, detach: bool) -> AsyncIterator[tuple[Tra
             raise WrongUseError(f"{error}; {advice}") from error
         # The terminal is for the lines of the job.
         file = None if options.verbose else options.folder / serving.LOG
-        logs.configure("INFO" if options.verbose else "WARNING", file=file)
+        configure_logging("INFO" if options.verbose else "WARNING", file=file)
         async with training_cluster(options.node_settings(), port=options.port) as cluster:
             inside = cluster.api.transport()
             # Also where nobody is told its address: it keeps the curves.

@@ -90,14 +90,14 @@ async def serve(options: Options, ready: Callable[[state.Run], Awaitable[None]])
 async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, str]]":
     """Run what the options say; yields the URL of the API server, the node if there is one, and the dashboard's."""
     # Imported here: the other commands do not need it, and an API server alone does not need the rest.
-    from trainwright.controller.runtime.manager import collector  # noqa: PLC0415
+    from trainwright.controller.runtime import freeze_collector, tune_collector  # noqa: PLC0415
 
-    collector.tune()  # a full collection stopped the loop for 0.1 s when many pods started
+    tune_collector()  # a full collection stopped the loop for 0.1 s when many pods started
     if options.only:
         from trainwright.controller.local.cluster import api_server  # noqa: PLC0415
 
         async with api_server(options.folder, port=options.port, memory=options.memory) as api:
-            collector.freeze()
+            freeze_collector()
             yield api.config.server, None, ""
         return
     from trainwright.controller.cli.dashboard.embedding import embedded  # noqa: PLC0415
@@ -114,16 +114,16 @@ async def _cluster(options: Options) -> "AsyncIterator[tuple[str, Node | None, s
             memory=options.memory,
         ) as dashboard,
     ):
-        collector.freeze()
+        freeze_collector()
         yield cluster.api.config.server, cluster.node, dashboard
 
 
 def run_in_foreground(options: Options) -> None:
     """`local up --foreground`. Raises as `serve`."""
     from trainwright.controller.local.interpreter import forget_user_folders  # noqa: PLC0415 - as above
-    from trainwright.controller.runtime.manager import logs  # noqa: PLC0415 - as above
+    from trainwright.controller.runtime import configure_logging  # noqa: PLC0415 - as above
 
-    logs.configure("INFO" if options.verbose else "WARNING", "text")
+    configure_logging("INFO" if options.verbose else "WARNING", "text")
     forget_user_folders()
 
     async def ready(run: state.Run) -> None:

@@ -77,7 +77,7 @@ async def _progress(arguments: argparse.Namespace) -> int:
 
 
 async def _watch(following: "Following", output: "Output") -> int:
-    from trainwright.controller.runtime.tasks import TaskScope  # noqa: PLC0415
+    from trainwright.controller.runtime import TaskScope  # noqa: PLC0415
 
     async with TaskScope("progress") as tasks:
         tasks.start("watch", following.run())

@@ -8,7 +8,7 @@ from trainwright.api.kubernetes.authentication.v1 import UserInfo
 from trainwright.api.objects import labels_of
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime
 from trainwright.api.trainer.v1alpha1.constants import LABEL_WEBHOOK_VALIDATION, WEBHOOK_VALIDATION_DISABLED
-from trainwright.controller.runtime.webhook.admission import AdmissionRequest
+from trainwright.controller.runtime import AdmissionRequest
 from trainwright.controller.trainer.admission.trainjobs import deprecation, is_deprecated, validate_runtime
 from trainwright.plugins.contract import Runtime
 

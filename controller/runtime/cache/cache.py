@@ -20,7 +20,7 @@ from trainwright.api.kubernetes.meta.v1 import ObjectMeta
 from trainwright.api.objects import AnyObject, Document, Key, PartialObject, controller_of, labels_of
 from trainwright.controller.runtime.cache.informer import Informer, InformerStatistics
 from trainwright.controller.runtime.cache.mutation import MutationDetector
-from trainwright.controller.runtime.cache.scope import Scope
+from trainwright.controller.runtime.cache.scope import CacheScope
 from trainwright.controller.runtime.cache.transforms import Transform, chain, trim_managed_fields
 from trainwright.controller.runtime.cache.writes import CachedWrite
 from trainwright.controller.runtime.client.client import Client
@@ -67,7 +67,7 @@ class Cache:
         self._client = client
         self._namespace = namespace
         self._streaming = streaming
-        self._informers: dict[tuple[Kind, Scope], Informer] = {}
+        self._informers: dict[tuple[Kind, CacheScope], Informer] = {}
         self._by_resource: dict[Resource, list[Informer]] = {}
         self._by_kind: dict[Kind, list[Informer]] = {}
         self._trim = trim_managed_fields((field_manager,) if field_manager else ())
@@ -96,7 +96,7 @@ class Cache:
         """
         resource = resource_of(kind)
         where = self._namespace if namespace is None else namespace
-        scope = Scope(where if resource.namespaced else "", label_selector, field_selector)
+        scope = CacheScope(where if resource.namespaced else "", label_selector, field_selector)
         steps = tuple(transforms)
         existing = self._informers.get((kind, scope))
         if existing is not None:

@@ -19,7 +19,7 @@ import msgspec
 
 from trainwright.api.surroundings import fraction
 from trainwright.controller.runtime.cache.retry_delays import RetryDelays
-from trainwright.controller.runtime.cache.scope import Scope
+from trainwright.controller.runtime.cache.scope import CacheScope
 from trainwright.controller.runtime.client.answers import error_of
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.reads import PAGE
@@ -93,7 +93,7 @@ class Filling(Protocol):
         ...
 
 
-class Sink(Protocol):
+class ReflectorSink(Protocol):
     """Receives what a reflector reads."""
 
     def fill(self) -> Filling:
@@ -124,8 +124,8 @@ class Reflector:
         self,
         client: Client,
         kind: Kind,
-        scope: Scope,
-        sink: Sink,
+        scope: CacheScope,
+        sink: ReflectorSink,
         *,
         streaming: bool = True,
         page: int = PAGE,

@@ -25,7 +25,7 @@ from trainwright.controller.runtime.client.credentials import (
     Credential,
     TLSFiles,
 )
-from trainwright.controller.runtime.client.exchange import Answer
+from trainwright.controller.runtime.client.exchange import RawAnswer
 from trainwright.controller.runtime.client.transport import Request, Response, Stream
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class HTTPTransport:
         finally:
             answer.end()
 
-    async def _exchange(self, request: Request, credential: Credential, *, stream: bool) -> "Answer | SessionAnswer":
+    async def _exchange(self, request: Request, credential: Credential, *, stream: bool) -> "RawAnswer | SessionAnswer":
         await self._renew_tls(credential.certificate)
         if self._proxy is not None:
             return await self._pools.sessions.exchange(request, self._headers(credential), stream=stream)

@@ -13,7 +13,7 @@ from trainwright.api.base import Object, Resource
 from trainwright.api.objects import AnyObject, Document, PartialObject
 from trainwright.controller.runtime import nesting
 from trainwright.controller.runtime.client.paths import collection_path, object_path
-from trainwright.controller.runtime.client.session import Session
+from trainwright.controller.runtime.client.session import ApiSession
 from trainwright.controller.runtime.client.slices import Slices, cut
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.client.watch import Batch, StreamSilent, frames
@@ -59,7 +59,7 @@ class ObjectList(Generic[O]):
     resource_version: str
 
 
-class Reads(Session):
+class ReadVerbs(ApiSession):
     """The reading half of a client."""
 
     @overload

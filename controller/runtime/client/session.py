@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteDefaults:
     """Defaults of each write; a call can override them."""
 
     field_manager: str | None = None
@@ -32,7 +32,7 @@ class WriteOptions:
     dry_run: bool = False
 
 
-class Session:
+class ApiSession:
     """Base of all verbs."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Session:
         transport: Transport,
         *,
         user_agent: str = "",
-        defaults: WriteOptions | None = None,
+        defaults: WriteDefaults | None = None,
         timeout: float = SECONDS,
         requests: RequestObserver | None = None,
     ) -> None:
@@ -54,7 +54,7 @@ class Session:
         self._agent = user_agent
         self._agents: dict[tuple[str, str], str] = {}
         """User-Agent headers by the name of the process and the controller."""
-        self._defaults = defaults or WriteOptions()
+        self._defaults = defaults or WriteDefaults()
         self._timeout = timeout
         self._requests = requests
         self._retries = RETRIES

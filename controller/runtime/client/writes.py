@@ -10,7 +10,7 @@ from trainwright.api.base import Object, Resource
 from trainwright.api.objects import AnyObject, Document, Key, PartialObject, name_of, namespace_of, wire
 from trainwright.controller.runtime.client.observer import IgnoredWrite, PendingWrite
 from trainwright.controller.runtime.client.paths import collection_path, object_path
-from trainwright.controller.runtime.client.session import Session
+from trainwright.controller.runtime.client.session import ApiSession
 from trainwright.controller.runtime.client.transport import Request
 from trainwright.controller.runtime.errors import ConfigurationError
 from trainwright.controller.runtime.kinds import Codec, Kind, MetadataOnly, codec_of
@@ -47,7 +47,7 @@ class _DeleteAnswer(msgspec.Struct):
 _DELETED = msgspec.json.Decoder(_DeleteAnswer)
 
 
-class Writes(Session):
+class WriteVerbs(ApiSession):
     """The writing half of a client."""
 
     @overload

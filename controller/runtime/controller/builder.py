@@ -68,7 +68,7 @@ class Builder:
             raise ConfigurationError(f"for_ was already called for {self._for.kind}; use watches for other kinds")
         self._for = resource_of(kind)
         options = {"namespace": namespace, "label_selector": label_selector, "transforms": tuple(transforms)}
-        self._kinds.append((kind, mappers.itself, options, tuple(predicates), True, None))
+        self._kinds.append((kind, mappers.own_key, options, tuple(predicates), True, None))
         return self
 
     def owns(
@@ -90,7 +90,7 @@ class Builder:
             raise ConfigurationError(
                 f"owns({resource_of(kind).kind}): call for_ first, which names the kind of the owner"
             )
-        mapper = mappers.owner(self._for, every=every_owner)
+        mapper = mappers.keys_of_owner(self._for, every=every_owner)
         return self.watches(
             kind,
             mapper,

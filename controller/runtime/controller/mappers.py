@@ -12,12 +12,12 @@ Mapper: TypeAlias = Callable[[Any], Iterable[Key]]
 """Takes one object. For an update it is called with the old and with the new object."""
 
 
-def itself(obj: AnyObject) -> Iterable[Key]:
+def own_key(obj: AnyObject) -> Iterable[Key]:
     """The object's own key."""
     return (key_of(obj),)
 
 
-def owner(resource: Resource, *, every: bool = False) -> Mapper:
+def keys_of_owner(resource: Resource, *, every: bool = False) -> Mapper:
     """The keys of the owners of this kind; only the controlling owner unless `every`. Ignores the API version."""
 
     kind, group, namespaced = resource.kind, resource.group, resource.namespaced

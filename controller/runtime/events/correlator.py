@@ -32,7 +32,7 @@ REFRESH_SECONDS = 1800.0
 
 
 @dataclass(slots=True, eq=False)
-class Series:
+class SeriesCount:
     """One event and its number of occurrences."""
 
     name: str
@@ -94,12 +94,12 @@ class Correlator:
             "reportingInstance": instance,
         }
         self._notes: OrderedDict[_Kind, _Notes] = OrderedDict()
-        self._series: OrderedDict[tuple[_Kind, str], Series] = OrderedDict()
+        self._series: OrderedDict[tuple[_Kind, str], SeriesCount] = OrderedDict()
         self._buckets: OrderedDict[tuple[EventObject, str], _Bucket] = OrderedDict()
         self.refused = 0
         """Occurrences that the rate limit refused."""
 
-    def take(self, occurrence: Occurrence, now: float, wall: datetime) -> list[Series]:
+    def take(self, occurrence: Occurrence, now: float, wall: datetime) -> list[SeriesCount]:
         """Take one occurrence; returns the series to write, usually one or none."""
         kind = _Kind(*occurrence[:5])
         note = self._note(kind, occurrence.note, now)
@@ -116,7 +116,7 @@ class Correlator:
         self._series[key] = made
         return [made, *self._crowded_out()]
 
-    def due(self, now: float, *, refresh: bool = False, final: bool = False) -> list[Series]:
+    def due(self, now: float, *, refresh: bool = False, final: bool = False) -> list[SeriesCount]:
         """Series to write because time has passed. `refresh`: all that grew; `final`: the same, and forget all."""
         grown = []
         for key, series in list(self._series.items()):
@@ -127,7 +127,7 @@ class Correlator:
                 del self._series[key]
         return grown
 
-    def forget(self, series: Series) -> None:
+    def forget(self, series: SeriesCount) -> None:
         """Forget a series that could not be written, so that the next occurrence is written."""
         for key, held in list(self._series.items()):
             if held is series:
@@ -161,7 +161,7 @@ class Correlator:
         bucket.tokens -= 1
         return True
 
-    def _make(self, kind: _Kind, note: str, now: float, wall: datetime) -> Series:
+    def _make(self, kind: _Kind, note: str, now: float, wall: datetime) -> SeriesCount:
         document: Document = {
             "eventTime": format_micro_time(wall),
             # For the many programs that know these alone, such as the Kubeflow SDK.
@@ -178,9 +178,9 @@ class Correlator:
         if kind.related is not None:
             document["related"] = kind.related.document
         namespace = kind.regarding.namespace or "default"
-        return Series(event_name(kind.regarding.name), namespace, document, observed=wall, seen=now)
+        return SeriesCount(event_name(kind.regarding.name), namespace, document, observed=wall, seen=now)
 
-    def _crowded_out(self) -> list[Series]:
+    def _crowded_out(self) -> list[SeriesCount]:
         if len(self._series) <= ENTRIES:
             return []
         _, oldest = self._series.popitem(last=False)

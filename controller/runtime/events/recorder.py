@@ -24,7 +24,7 @@ from trainwright.api.surroundings import fraction, host
 from trainwright.api.times import Now, wall_clock
 from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.errors import AlreadyExists, ApiError, KubernetesError, NotFound, ServerError
-from trainwright.controller.runtime.events.correlator import FORGET_SECONDS, REFRESH_SECONDS, Correlator, Series
+from trainwright.controller.runtime.events.correlator import FORGET_SECONDS, REFRESH_SECONDS, Correlator, SeriesCount
 from trainwright.controller.runtime.events.occurrence import (
     NOTE_BYTES,
     TYPES,
@@ -83,7 +83,7 @@ class EventRecorder:
         self._flush_seconds = flush_seconds
         instance = instance or f"{controller.rpartition('/')[2]}-{host()}"
         self._correlator = Correlator(controller, cut(instance, WORD_BYTES))
-        self._queue: deque[Series] = deque()
+        self._queue: deque[SeriesCount] = deque()
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._ended = False
@@ -145,7 +145,7 @@ class EventRecorder:
         """Flush, then end."""
         self._stopping.set()
 
-    def _put(self, series: Series) -> None:
+    def _put(self, series: SeriesCount) -> None:
         if len(self._queue) >= QUEUE:
             self._statistics.dropped += 1
             if not series.written:
@@ -194,7 +194,7 @@ class EventRecorder:
 
     # ------------------------------------------------------------------ writing
 
-    async def _write_patiently(self, series: Series) -> None:
+    async def _write_patiently(self, series: SeriesCount) -> None:
         for attempt in range(1, TRIES + 1):
             try:
                 await self._write(series)
@@ -207,7 +207,7 @@ class EventRecorder:
             else:
                 return
 
-    async def _write(self, series: Series) -> None:
+    async def _write(self, series: SeriesCount) -> None:
         """Write the current state. Raises KubernetesError if a retry can help."""
         if series.count == series.written:
             return
@@ -225,7 +225,7 @@ class EventRecorder:
             return
         series.written = count
 
-    async def _patch(self, series: Series) -> bool:
+    async def _patch(self, series: SeriesCount) -> bool:
         """False if the event no longer exists and must be created."""
         try:
             await self._client.patch(EVENT, series.name, series.namespace, series.progress)
@@ -233,14 +233,14 @@ class EventRecorder:
             return False
         return True
 
-    async def _create(self, series: Series) -> None:
+    async def _create(self, series: SeriesCount) -> None:
         try:
             await self._client.create(series.full, kind=EVENT)
         except AlreadyExists:  # an earlier attempt succeeded
             if series.count > 1:
                 await self._patch(series)
 
-    def _give_up(self, series: Series, error: KubernetesError) -> None:
+    def _give_up(self, series: SeriesCount, error: KubernetesError) -> None:
         self._statistics.failed += 1
         self._correlator.forget(series)
         log.warning("event %s/%s was not written: %s", series.namespace, series.name, error)

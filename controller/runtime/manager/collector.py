@@ -11,12 +11,12 @@ import gc
 THRESHOLDS = (200_000, 50, 100)
 
 
-def tune() -> None:
+def tune_collector() -> None:
     """Collect rarely. Called at the start."""
     gc.set_threshold(*THRESHOLDS)
 
 
-def freeze() -> None:
+def freeze_collector() -> None:
     """Exclude all present objects from later collections. Called after the first lists.
 
     Before that only the young generation is collected: at most 200,000 objects, about 20 ms. A full collection would

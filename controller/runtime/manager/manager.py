@@ -25,7 +25,7 @@ from trainwright.controller.runtime.client.client import Client
 from trainwright.controller.runtime.client.config import ClusterConfig
 from trainwright.controller.runtime.client.http import HTTPTransport
 from trainwright.controller.runtime.client.permission import WritePermission, permission
-from trainwright.controller.runtime.client.session import WriteOptions
+from trainwright.controller.runtime.client.session import WriteDefaults
 from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.controller.controller import Controller
@@ -36,7 +36,7 @@ from trainwright.controller.runtime.manager import collector
 from trainwright.controller.runtime.manager.settings import ProcessSettings, ServerSettings
 from trainwright.controller.runtime.manager.supervisor import Group, Runnable, Supervisor
 from trainwright.controller.runtime.metrics.registry import CONTENT_TYPE, Metrics, RequestCounts
-from trainwright.controller.runtime.servers.access import Access
+from trainwright.controller.runtime.servers.access import BearerAccess
 from trainwright.controller.runtime.servers.http import HTTPServer, guarded, json_route, probe_routes, text_route
 from trainwright.controller.runtime.servers.probes import Checks
 
@@ -117,7 +117,7 @@ class Manager:
         self.client = Client(
             transport if transport is not None else HTTPTransport(config),
             user_agent=user_agent,
-            defaults=WriteOptions(field_manager=field_manager),
+            defaults=WriteDefaults(field_manager=field_manager),
             requests=RequestCounts(self.metrics, host),
         )
         self.cache = Cache(
@@ -148,7 +148,7 @@ class Manager:
     def _serve_all(self, settings: ServerSettings) -> None:
         if settings.metrics is not None:
             metrics = text_route(self.metrics.render, CONTENT_TYPE)
-            route = guarded(metrics, Access(self.client).decide) if settings.metrics_access else metrics
+            route = guarded(metrics, BearerAccess(self.client).decide) if settings.metrics_access else metrics
             self.serve("metrics", settings.metrics, tls=settings.metrics_tls).add_route("/metrics", route)
         if settings.probes is not None:
             server = self.serve("probes", settings.probes)
@@ -212,7 +212,7 @@ class Manager:
         Raises the first failure, or GraceExceeded.
         """
         if self._tune:
-            collector.tune()
+            collector.tune_collector()
         try:
             await self._supervisor.run()
         finally:
@@ -310,4 +310,4 @@ class _AfterSync:
         held = sum(s.objects for s in self._manager.cache.statistics())
         log.info("caches are filled: %d objects in %d caches", held, len(self._manager.cache.statistics()))
         if self._manager._tune:  # noqa: SLF001 - one class in two parts
-            collector.freeze()
+            collector.freeze_collector()

@@ -62,7 +62,7 @@ def start_guarded(
     return process, ours
 
 
-class Component:
+class ControlPlaneComponent:
     """A running program that must not outlive this process (see `guard.py`)."""
 
     def __init__(
@@ -111,7 +111,9 @@ class Component:
     def running(self) -> bool:
         return self._process.poll() is None
 
-    def wait_until(self, ready: Callable[[], bool], *, seconds: float, before: "Sequence[Component]" = ()) -> None:
+    def wait_until(
+        self, ready: Callable[[], bool], *, seconds: float, before: "Sequence[ControlPlaneComponent]" = ()
+    ) -> None:
         """Poll `ready` until it is true.
 
         Args:
@@ -181,7 +183,7 @@ class Component:
         return "\n".join([*lines, *(f"  {line[:500]}" for line in self.last_log_lines())])
 
 
-def must_all_run(components: Sequence[Component]) -> None:
+def must_all_run(components: Sequence[ControlPlaneComponent]) -> None:
     """Check that all programs run.
 
     Args:
@@ -202,10 +204,10 @@ class Components:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._running: dict[str, tuple[Component, Callable[[], bool]]] = {}
+        self._running: dict[str, tuple[ControlPlaneComponent, Callable[[], bool]]] = {}
 
     @property
-    def by_name(self) -> Mapping[str, Component]:
+    def by_name(self) -> Mapping[str, ControlPlaneComponent]:
         return {name: component for name, (component, _) in self._running.items()}
 
     def launch(
@@ -218,7 +220,9 @@ class Components:
         """
         if name in self._running:
             raise ControlPlaneError(f"a program named {name} is already running: stop it first, or choose another name")
-        component = Component(name, command, log=self._folder / f"{name}.log", remove=self._folder, ports=ports)
+        component = ControlPlaneComponent(
+            name, command, log=self._folder / f"{name}.log", remove=self._folder, ports=ports
+        )
         self._running[name] = (component, ready)
 
     def wait(self, *names: str) -> None:
@@ -259,7 +263,7 @@ class Components:
         else:
             component.stop()
 
-    def _find(self, name: str) -> tuple[Component, Callable[[], bool]]:
+    def _find(self, name: str) -> tuple[ControlPlaneComponent, Callable[[], bool]]:
         if name not in self._running:
             raise ControlPlaneError(
                 f"there is no program named {name}; running are {', '.join(self._running) or 'none'}"

@@ -8,9 +8,9 @@ given, otherwise not at all, because the API server could not reach the webhooks
 import tempfile
 from pathlib import Path
 
-from trainwright.controller.runtime.certificates.rotation import Policy
-from trainwright.controller.runtime.client.config import SERVICE_ACCOUNT, ClusterConfig, is_inside
-from trainwright.controller.runtime.webhook.webhooks import ByURL, Certificates, Folder, Shared
+from trainwright.controller.runtime.certificates.rotation import RotationPolicy
+from trainwright.controller.runtime.client.config import SERVICE_ACCOUNT, ClusterConfig, is_in_cluster
+from trainwright.controller.runtime.webhook.webhooks import ByURL, CertificateFolder, Certificates, SharedCertificates
 
 DEFAULT_FOLDER = Path(tempfile.gettempdir(), "k8s-webhook-server", "serving-certs")
 """Default folder of mounted certificate files, as in controller-runtime."""
@@ -24,7 +24,7 @@ def certificates_for(
     managed: bool = True,
     folder: Path | None = None,
     webhook_url: str = "",
-    policy: Policy | None = None,
+    policy: RotationPolicy | None = None,
     account: Path = SERVICE_ACCOUNT,
 ) -> Certificates | None:
     """The certificates to serve admission with; None: do not serve. `managed` False: another program keeps `folder`.
@@ -33,9 +33,9 @@ def certificates_for(
     """
     if webhook_url:
         return ByURL(url=webhook_url, policy=policy)
-    if not is_inside(config, account):
+    if not is_in_cluster(config, account):
         return None
     if not managed:
-        return Folder(path=folder or DEFAULT_FOLDER)
+        return CertificateFolder(path=folder or DEFAULT_FOLDER)
     host = f"{service}.{config.namespace}.svc"
-    return Shared(secret=secret, namespace=config.namespace, hosts=[host], policy=policy)
+    return SharedCertificates(secret=secret, namespace=config.namespace, hosts=[host], policy=policy)

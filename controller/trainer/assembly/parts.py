@@ -16,15 +16,18 @@ from trainwright.api.kubernetes.core.v1 import Secret
 from trainwright.api.rights import READ, Rule
 from trainwright.api.trainer.v1alpha1 import TrainJob
 from trainwright.api.trainer.v1alpha1.runtimes import RUNTIMES
-from trainwright.controller.runtime import Group, Manager
-from trainwright.controller.runtime.certificates.serving import ServingCertificate
-from trainwright.controller.runtime.certificates.vault import Vault
-from trainwright.controller.runtime.client.config import is_inside
-from trainwright.controller.runtime.errors import CacheError
-from trainwright.controller.runtime.leaderelection.lock import LeaseLock
-from trainwright.controller.runtime.servers.access import Access
-from trainwright.controller.runtime.webhook.admission import Handler
-from trainwright.controller.runtime.webhook.webhooks import Webhooks
+from trainwright.controller.runtime import (
+    AdmissionHandler,
+    BearerAccess,
+    CacheError,
+    CertificateVault,
+    Group,
+    LeaseLock,
+    Manager,
+    ServingCertificate,
+    Webhooks,
+    is_in_cluster,
+)
 from trainwright.controller.trainer.admission.configurations import webhook_configurations
 from trainwright.controller.trainer.admission.trainjobs import TrainJobAdmission
 from trainwright.controller.trainer.assembly import cleanup, finalizers
@@ -54,7 +57,7 @@ from trainwright.plugins.pipeline import Pipeline
 from trainwright.plugins.registry import Registry
 
 if TYPE_CHECKING:
-    from trainwright.controller.runtime.certificates.material import Material
+    from trainwright.controller.runtime import CertificateMaterial
     from trainwright.controller.trainer.progress.coalescer import Coalescer
 
 log = logging.getLogger(__name__)
@@ -63,7 +66,7 @@ OWN_NAMESPACE = ""
 """Stands for the namespace that the manager runs in, in `Part.own_rights`."""
 
 
-AnswerHere: TypeAlias = Callable[[Mapping[str, Handler]], None]
+AnswerHere: TypeAlias = Callable[[Mapping[str, AdmissionHandler]], None]
 """Takes the handlers of the webhooks, by path."""
 
 
@@ -88,7 +91,7 @@ class Assembly:
     """Where the API server reaches this process outside of a cluster; None: nowhere."""
     answer_here: AnswerHere | None = None
     """Takes the handlers where the API server runs in this process, and asks them without a socket."""
-    own_certificate: "Material | None" = None
+    own_certificate: "CertificateMaterial | None" = None
     """The certificate that is loaded already, of a process that makes its own; None: it is made or read later."""
 
     @cached_property
@@ -108,7 +111,7 @@ class Assembly:
     @property
     def is_reached(self) -> bool:
         """Whether the API server can call the webhooks of this process."""
-        return is_inside(self.manager.config) or self.webhook_url is not None or self.answer_here is not None
+        return is_in_cluster(self.manager.config) or self.webhook_url is not None or self.answer_here is not None
 
 
 def _always(settings: Settings) -> bool:  # noqa: ARG001 - as every condition
@@ -337,7 +340,7 @@ def _admission_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:
 
 
 def _metrics_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
-    return Access.RULES if settings.metrics_access else ()
+    return BearerAccess.RULES if settings.metrics_access else ()
 
 
 def _progress_rights(settings: Settings, registry: Registry) -> Iterable[Rule]:  # noqa: ARG001 - as every one
@@ -347,7 +350,7 @@ def _progress_rights(settings: Settings, registry: Registry) -> Iterable[Rule]: 
 
 
 def _certificate_rights(settings: Settings) -> Mapping[str, Iterable[Rule]]:
-    return {OWN_NAMESPACE: Vault.rules(settings.secret)} if settings.own_certificates else {}
+    return {OWN_NAMESPACE: CertificateVault.rules(settings.secret)} if settings.own_certificates else {}
 
 
 def _injection_rights(settings: Settings) -> Mapping[str, Iterable[Rule]]:

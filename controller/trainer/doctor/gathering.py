@@ -24,10 +24,16 @@ from trainwright.api.times import wall_clock
 from trainwright.api.trainer.v1alpha1 import ClusterTrainingRuntime, TrainingRuntime, TrainJob
 from trainwright.api.trainer.v1alpha1.constants import LABEL_ANCESTOR_STEP, NODE, STEP_TRAINER
 from trainwright.api.trainer.v1alpha1.runtimes import Runtime
-from trainwright.controller.runtime import Client, NotFound
-from trainwright.controller.runtime.client.transport import Request
-from trainwright.controller.runtime.errors import ApiError, DecodeError, Forbidden, KubernetesError
-from trainwright.controller.runtime.tasks import together
+from trainwright.controller.runtime import (
+    ApiError,
+    Client,
+    DecodeError,
+    Forbidden,
+    KubernetesError,
+    NotFound,
+    Request,
+    together,
+)
 from trainwright.controller.trainer.doctor.site import (
     JOBSET_DEFINITION,
     JOBSET_GROUP,

@@ -15,10 +15,16 @@ from trainwright.api.base import Resource
 from trainwright.api.objects import Document, wire
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Client, MetadataOnly
-from trainwright.controller.runtime.client.discovery import Discovery
-from trainwright.controller.runtime.errors import ApiError, DecodeError, NotFound, TransportError
-from trainwright.controller.runtime.tasks import together
+from trainwright.controller.runtime import (
+    ApiError,
+    Client,
+    DecodeError,
+    Discovery,
+    MetadataOnly,
+    NotFound,
+    TransportError,
+    together,
+)
 from trainwright.controller.trainer.explain.judgement import Explanation, explain
 from trainwright.controller.trainer.explain.kinds import SECRET
 from trainwright.plugins.contract import Explains, Picture, Unreadable

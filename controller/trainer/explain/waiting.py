@@ -25,11 +25,20 @@ from trainwright.api.objects import Key, controller_of, deletion_timestamp_of, u
 from trainwright.api.rights import Rule
 from trainwright.api.times import Now, wall_clock
 from trainwright.api.trainer.v1alpha1 import TrainJob
-from trainwright.controller.runtime import Conflict, Done, Group, KubernetesError, Manager, NotFound, Result, RetryAfter
-from trainwright.controller.runtime.context import current
-from trainwright.controller.runtime.controller.sources import Trigger
-from trainwright.controller.runtime.tasks import TaskScope
-from trainwright.controller.runtime.workqueue.limiters import TokenBucket
+from trainwright.controller.runtime import (
+    Conflict,
+    Done,
+    Group,
+    KubernetesError,
+    Manager,
+    NotFound,
+    Result,
+    RetryAfter,
+    TaskScope,
+    TokenBucket,
+    Trigger,
+    current_reconcile,
+)
 from trainwright.controller.trainer.explain import kinds
 from trainwright.controller.trainer.explain.judgement import Explanation, word_of
 from trainwright.controller.trainer.explain.reading import Reader
@@ -186,7 +195,7 @@ class WaitingConditions:
         if watched is None or watched.uid != uid_of(job):
             self._forget(key)
             watched = self._watched[key] = _Watched(uid_of(job), self._time())
-        call = current.get()
+        call = current_reconcile.get()
         if call is None or any(reason != EXPLAINED for reason in call.reasons):
             watched.has_changed = True
         if watched.explanation is not None:

@@ -21,13 +21,13 @@ from trainwright.controller.runtime import (
     Terminal,
     Trigger,
 )
-from trainwright.controller.runtime.context import current
-from trainwright.controller.runtime.controller.controller import Outcome
+from trainwright.controller.runtime.context import current_reconcile
+from trainwright.controller.runtime.controller.controller import ReconcileOutcome
 from trainwright.controller.runtime.controller.predicates import (
     all_of,
     any_of,
     generation_changed,
-    label_selector,
+    labels_match,
     none_of,
 )
 from trainwright.controller.runtime.errors import ConfigurationError, Conflict, Forbidden, ServerError, Unreachable
@@ -48,14 +48,14 @@ class Bench:
     def __init__(self, *outcomes: Any, **options: Any) -> None:
         self.outcomes = list(outcomes)
         self.calls: list[float] = []
-        self.ended: list[Outcome] = []
+        self.ended: list[ReconcileOutcome] = []
         self.trigger = Trigger()
         self.options = options
 
     def started(self) -> None:
         pass
 
-    def ended_(self, outcome: Outcome) -> None:
+    def ended_(self, outcome: ReconcileOutcome) -> None:
         self.ended.append(outcome)
 
     async def reconcile(self, key: Key) -> Result:
@@ -162,7 +162,7 @@ async def test_priorities_survive_retries(scenario_class: Any) -> None:
     seen: list[int] = []
 
     async def look(_: Key) -> Result:
-        context = current.get()
+        context = current_reconcile.get()
         assert context is not None
         seen.append(context.priority)
         if len(seen) == 1:
@@ -417,14 +417,14 @@ async def test_predicates_judge_updates(scenario_class: Any) -> None:
     seen: list[tuple[str, ...]] = []
 
     async def reconcile(_: Key) -> Result:
-        context = current.get()
+        context = current_reconcile.get()
         assert context is not None
         seen.append(context.reasons)
         return Done()
 
     trigger = Trigger("hand")
     builder = Builder(s.cache).for_(ConfigMap, predicates=[generation_changed]).source(trigger)
-    controller = builder.when(none_of(label_selector("mute=yes"))).reconcile(reconcile)
+    controller = builder.when(none_of(labels_match("mute=yes"))).reconcile(reconcile)
     async with s.running():
         task = asyncio.ensure_future(controller.run())
         await settle()
@@ -442,8 +442,8 @@ async def test_predicates_judge_updates(scenario_class: Any) -> None:
         assert seen == [("ConfigMap added",), ("ConfigMap modified",), ("hand",), ("ConfigMap deleted",)]
         controller.request_stop()
         await task
-    assert any_of(label_selector("a=b"), lambda _: True)(_event())
-    assert not all_of(label_selector("a=b"), lambda _: True)(_event())
+    assert any_of(labels_match("a=b"), lambda _: True)(_event())
+    assert not all_of(labels_match("a=b"), lambda _: True)(_event())
 
 
 def _event() -> Any:

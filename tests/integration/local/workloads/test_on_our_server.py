@@ -22,7 +22,7 @@ from trainwright.controller.local.reviews import answerer
 from trainwright.controller.local.workloads import WORKLOADS
 from trainwright.controller.local.workloads.jobset import webhooks
 from trainwright.controller.runtime import Client
-from trainwright.controller.runtime.webhook.configurations import by_url
+from trainwright.controller.runtime.webhook.configurations import webhooks_by_url
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ async def ours(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         api = await stack.enter_async_context(api_server(tmp_path, memory=True))
         client = Client(api.transport(), user_agent="webhooks")
         api.webhooks.answer_here(_WEBHOOKS, answerer(webhooks.handlers(client)))
-        hooks = [by_url(one, _WEBHOOKS, b"", {}) for one in webhooks.configurations()]
+        hooks = [webhooks_by_url(one, _WEBHOOKS, b"", {}) for one in webhooks.configurations()]
         await install(client, [jobset_definition(), *hooks], owner="test")
         server = _Ours(api.kubeconfig, tmp_path, api.config.ca_data or b"")
         cpu = getattr(request, "param", "8")
