@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     )
     from trainwright.controller.runtime.controller.builder import Builder as Builder
     from trainwright.controller.runtime.controller.controller import Controller as Controller
+    from trainwright.controller.runtime.controller.finalizer import finalizer as finalizer
     from trainwright.controller.runtime.controller.mappers import keys_of_owner as keys_of_owner, own_key as own_key
     from trainwright.controller.runtime.controller.predicates import (
         Predicate as Predicate,
@@ -114,7 +115,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
     )
     from trainwright.controller.runtime.events.metrics import EventCollector as EventCollector
     from trainwright.controller.runtime.events.recorder import EventRecorder as EventRecorder
-    from trainwright.controller.runtime.kinds import Kind as Kind, MetadataOnly as MetadataOnly
+    from trainwright.controller.runtime.kinds import Kind as Kind, KindOf as KindOf, MetadataOnly as MetadataOnly
     from trainwright.controller.runtime.leaderelection.candidate import Candidate as Candidate
     from trainwright.controller.runtime.leaderelection.elector import LeaderElector as LeaderElector
     from trainwright.controller.runtime.leaderelection.fence import Fence as Fence
@@ -183,6 +184,7 @@ if TYPE_CHECKING:  # the list of the names, for type checkers and for `__getattr
         write_review as write_review,
     )
     from trainwright.controller.runtime.webhook.webhooks import (
+        CertificateFolder as CertificateFolder,
         ByURL as ByURL,
         SharedCertificates as SharedCertificates,
         Webhooks as Webhooks,

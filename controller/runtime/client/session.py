@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import trainwright
 from trainwright.api.objects import AnyObject
@@ -21,6 +21,8 @@ from trainwright.controller.runtime.context import writer
 from trainwright.controller.runtime.kinds import Codec, Kind, codec_of, kind_of
 
 log = logging.getLogger(__name__)
+
+O = TypeVar("O", bound=AnyObject)  # noqa: E741 - the object that is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,10 @@ class ApiSession:
         for kind in kinds:
             resource = codec_of(kind).resource
             self._kinds.setdefault((resource.api_version, resource.kind), resource)
+
+    def known_kinds(self) -> dict[tuple[str, str], Kind]:
+        """The registered kinds by apiVersion and kind."""
+        return self._kinds
 
     async def close(self) -> None:
         """Close the transport."""
@@ -137,7 +143,7 @@ class ApiSession:
             known = self._agents[self._agent, controller] = " ".join(filter(None, parts))
         return known
 
-    def _codec(self, obj: AnyObject, kind: Kind | None) -> Codec[Any]:
+    def _codec(self, obj: O, kind: Kind | None) -> Codec[O]:
         return codec_of(kind if kind is not None else kind_of(obj, self._kinds))
 
     def _options(self, dry_run: bool | None, field_manager: str, *, validation: bool) -> dict[str, str]:

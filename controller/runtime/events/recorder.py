@@ -135,8 +135,7 @@ class EventRecorder:
             async with TaskScope("events") as tasks:
                 writer = tasks.start("events/writer", self._write_all())
                 tasks.start("events/refresh", self._refresh())
-                stop = tasks.start("events/stop", _wait(self._stopping))
-                await asyncio.wait({writer, stop}, return_when=asyncio.FIRST_COMPLETED)
+                await tasks.first(writer, self._stopping)
         finally:
             self._ended = True
         await self._flush()
@@ -244,7 +243,3 @@ class EventRecorder:
         self._statistics.failed += 1
         self._correlator.forget(series)
         log.warning("event %s/%s was not written: %s", series.namespace, series.name, error)
-
-
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()

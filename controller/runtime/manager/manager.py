@@ -12,13 +12,15 @@ Everything that is added to a manager before `run` starts in the order of `Group
 """
 
 import asyncio
+import functools
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from trainwright.api.objects import Document
 from trainwright.controller.runtime.apply.applier import Applier
 from trainwright.controller.runtime.cache.cache import Cache
 from trainwright.controller.runtime.client.client import Client
@@ -30,6 +32,8 @@ from trainwright.controller.runtime.client.transport import Transport
 from trainwright.controller.runtime.controller.builder import Builder
 from trainwright.controller.runtime.controller.controller import Controller
 from trainwright.controller.runtime.errors import LeadershipLost
+from trainwright.controller.runtime.events.metrics import EventCollector
+from trainwright.controller.runtime.events.recorder import EventRecorder
 from trainwright.controller.runtime.lag import LoopLag
 from trainwright.controller.runtime.leaderelection.statistics import ElectionCollector, ElectionStatistics
 from trainwright.controller.runtime.manager import collector
@@ -39,6 +43,9 @@ from trainwright.controller.runtime.metrics.registry import CONTENT_TYPE, Metric
 from trainwright.controller.runtime.servers.access import BearerAccess
 from trainwright.controller.runtime.servers.http import HTTPServer, guarded, json_route, probe_routes, text_route
 from trainwright.controller.runtime.servers.probes import Checks
+
+if TYPE_CHECKING:
+    from trainwright.controller.runtime.webhook.webhooks import Certificates, Webhooks
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +141,7 @@ class Manager:
         self.controllers: list[Controller] = []
         self.lag = LoopLag()
         self.servers: dict[str, HTTPServer] = {}
+        self._name = user_agent or field_manager
         self._elector = elector
         self._tune = process.tune_collector
         self._watchdog = process.watchdog
@@ -203,6 +211,34 @@ class Manager:
         self.servers[name] = server
         self._supervisor.add(server, Group.SERVERS, f"server:{name}")
         return server
+
+    @functools.cached_property
+    def recorder(self) -> EventRecorder:
+        """Events of this process. Its first use adds it to the process, with its metrics; it ends last.
+
+        The events name `user_agent`, or else the field manager, as their source.
+        """
+        recorder = EventRecorder(self.client, self._name)
+        self.add(recorder, Group.SERVERS, "events")
+        self.metrics.registry.register(EventCollector(recorder.statistics))
+        return recorder
+
+    def webhooks(
+        self, configurations: Sequence[Document], certificates: "Certificates", *, address: str = ":9443"
+    ) -> "Webhooks":
+        """Serve these webhook configurations; add the handlers to `server` of what is returned.
+
+        `certificates_for` says which certificates a process uses. Readiness has a check of it. See `Webhooks`.
+        """
+        # Certificates need an extra library, which processes without webhooks need not have.
+        from trainwright.controller.runtime.webhook.webhooks import Webhooks  # noqa: PLC0415
+
+        hooks = Webhooks(
+            self.client, self.metrics.registry, address, configurations=configurations, certificates=certificates
+        )
+        self.add(hooks, Group.WEBHOOKS, "webhooks")
+        self.readyz.add("webhooks", hooks.unready)
+        return hooks
 
     # ------------------------------------------------------------------ life
 

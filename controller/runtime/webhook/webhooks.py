@@ -158,8 +158,7 @@ class Webhooks:
             if self._registration is None:
                 await serving
                 return
-            listening = tasks.start("webhooks/listening", _wait(self.server.listening))
-            await asyncio.wait({serving, listening}, return_when=asyncio.FIRST_COMPLETED)
+            await tasks.first(serving, self.server.listening)
             try:
                 await self._registration.register(bundle)
                 await asyncio.wait(
@@ -202,7 +201,3 @@ class Webhooks:
     def _dialled(self) -> tuple[str, int]:
         everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here, only compared
         return everywhere.get(self.server.host, self.server.host), self.server.port
-
-
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()
