@@ -22,12 +22,12 @@ import io
 from collections.abc import Sequence
 
 import trainwright
-from trainwright.controller.cli import doctor, explain, initialize, kubectl, manager, plugins, rbac, render
+from trainwright.controller.cli import doctor, explain, generate, initialize, kubectl, manager, plugins, rbac, render
 from trainwright.controller.cli.dashboard import commands as dashboard
 from trainwright.controller.cli.local import commands as local
 from trainwright.controller.cli.progress import commands as progress
 
-COMMANDS = (dashboard, doctor, explain, initialize, kubectl, local, manager, plugins, progress, rbac, render)
+COMMANDS = (dashboard, doctor, explain, generate, initialize, kubectl, local, manager, plugins, progress, rbac, render)
 
 
 def build_parser() -> argparse.ArgumentParser:
